@@ -22,29 +22,31 @@ UI_SOURCES := $(shell find ui/src ui/public ui/scripts -type f 2>/dev/null) ui/i
 PROGRAMS   := gateway-api gateway-helper gateway-scheduler gateway-waf gateway-upgrade gateway-restore gateway-ctl gateway-lab gateway-acl gateway-license
 # What the Debian package has.
 PACKAGED   := gateway-api gateway-helper gateway-scheduler gateway-waf gateway-upgrade gateway-restore gateway-ctl gateway-acl
+# The packages whose tests take longest, by that: at the end of the tests no core waits for one of them.
+LONGEST    := test/e2e test/machine test/appliance internal/cluster internal/app test/cluster test/restore test/deb internal/account test/vm
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
-.PHONY: help run test appliance waf-regression trixie build programs package repository generate lint bench fuzz faults screenshots clean run-packages test-packages
+.PHONY: help run test appliance waf-regression trixie build programs package repository generate lint bench fuzz faults cluster-faults screenshots clean run-packages test-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
 
-run: run-packages build ## set everything up and run a whole gateway in a box
+run: run-packages build ## set everything up and run a whole gateway in a box (NODES=2: two of them)
 	$(call say,starting the gateway (Ctrl-C stops it and leaves nothing behind))
-	@exec bin/gateway-lab up --dir $(LAB_DIR) --ui $(UI_ADDR)
+	@exec bin/gateway-lab up --dir $(LAB_DIR) --ui $(UI_ADDR) --nodes $(or $(NODES),1)
 
 test: test-packages build ## set everything up and run all tests
 	$(call say,Go: vet and format)
 	@test -z "$$(gofmt -l cmd internal packaging test ui/*.go)" || { echo 'not formatted:'; gofmt -l cmd internal packaging test ui/*.go; exit 1; }
-	@go vet -tags vm,emulated ./...
+	@go vet -tags vm,emulated,cluster ./...
 	$(call say,UI: types and unit tests)
 	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test && npm run --silent size
 	$(call say,Go: all tests - rooms and programs and lab and virtual machine and faults and browser)
 	@# What takes longest begins first, and there are more at once than cores, because much of it waits. All were vetted above.
-	@go test -json -count=1 -vet=off -p 3 -parallel 4 -timeout 30m ./test/e2e ./test/machine ./test/appliance ./... | go run ./test/summary
+	@go test -json -count=1 -vet=off -p 3 -parallel 4 -timeout 60m $(addprefix ./,$(LONGEST)) ./... | go run ./test/summary
 
-appliance: test-packages build ## install the package on a Debian with systemd, and live with it (RELEASE=trixie, REBOOTS=20, UPGRADES=all, TAGS=emulated: under AppArmor, too)
+appliance: test-packages build ## install the package on a Debian with systemd, and live with it (RELEASE=trixie, REBOOTS=20, UPGRADES=all, TAGS=emulated: under AppArmor, too, TAGS=cluster: two of them)
 	@packaging/appliance.sh $(or $(RELEASE),bookworm)
 	@GATEWAY_RELEASE=$(RELEASE) GATEWAY_REBOOTS=$(REBOOTS) GATEWAY_UPGRADES=$(UPGRADES) go test -count=1 -timeout 2h -tags=$(TAGS) -v ./test/appliance
 
@@ -67,7 +69,7 @@ package: ui/dist/index.html ## build dist/gateway_VERSION_ARCH.deb (VERSION=anot
 	@go build -buildvcs=false $(GO_FLAGS) -o $(DIST)/build/$(VERSION)/bin/ $(addprefix ./cmd/,$(PACKAGED))
 	@packaging/deb/build.sh $(DIST) $(VERSION)
 
-repository: ## make a signed apt repository in dist/apt of the packages in dist (SIGNING_KEY=key, REPOSITORY_URL=where it will be)
+repository: ## make a signed apt repository in dist/apt of the packages in dist (SIGNING_KEY=key, REPOSITORY_URL=its address)
 	@SIGNING_KEY='$(SIGNING_KEY)' REPOSITORY_URL='$(REPOSITORY_URL)' packaging/deb/repository.sh $(DIST)
 
 ui/node_modules/.installed: ui/package-lock.json
@@ -104,11 +106,18 @@ fuzz: test-packages ## the fuzz oracles for longer (RAPID=number of texts, RULES
 	@GATEWAY_FUZZ_RULESETS=$(or $(RULESETS),2000) go test -count=1 -timeout 60m -run 'Hostile' ./internal/... -rapid.checks=$(or $(RAPID),200000)
 	@go test -run '^$$' -fuzz FuzzFrames -fuzztime $(or $(FUZZTIME),1m) ./internal/waf/spoe
 	@go test -run '^$$' -fuzz FuzzFields -fuzztime $(or $(FUZZTIME),1m) ./internal/waf/agent
-	@go test -run '^$$' -fuzz FuzzMaskJSON -fuzztime $(or $(FUZZTIME),1m) ./internal/waf/agent
+	@go test -run '^$$' -fuzz FuzzJSON -fuzztime $(or $(FUZZTIME),1m) ./internal/waf/mask
+	@# Files are long: making each that is interesting as small as can be would take all the time.
+	@go test -run '^$$' -fuzz FuzzImport -fuzztime $(or $(FUZZTIME),1m) -fuzzminimizetime 1x ./internal/importer/haproxy
+	@go test -run '^$$' -fuzz FuzzImport -fuzztime $(or $(FUZZTIME),1m) -fuzzminimizetime 1x ./internal/importer/opnsense
 
-faults: run-packages build ## kill -9 at every failpoint, and race for what is good once, 1,000 times
+faults: run-packages build ## kill -9 at every failpoint, and race for what works once, 1,000 times
 	@GATEWAY_ROUNDS=$(or $(CYCLES),1000) go test -count=1 -timeout 1h -v -run Rounds ./internal/account
 	@GATEWAY_FAULT_CYCLES=$(or $(CYCLES),1000) go test -count=1 -timeout 4h -v ./test/faults
+
+cluster-faults: run-packages build ## two nodes that are killed, cut off, promoted and repaired, 1,000 times (RUNS=number of runs, LABS=of those in a lab, SEED=repeats one)
+	@GATEWAY_CLUSTER_RUNS=$(or $(RUNS),1000) go test -count=1 -timeout 6h -v -run '^TestProperty$$' ./internal/cluster
+	@GATEWAY_CLUSTER_LABS=$(or $(LABS),50) go test -count=1 -timeout 6h -v -run '^TestFaults$$' ./test/cluster
 
 screenshots: test-packages build ## a picture of each page, in both themes, into .cache/screenshots
 	@GATEWAY_PLAYWRIGHT=screenshots go test -count=1 -timeout 20m ./test/e2e

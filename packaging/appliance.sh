@@ -9,7 +9,8 @@ place=$PWD/.cache/appliance
 root=$place/$release
 
 depends=$(awk '/^depends:/ { on = 1; next } /^[^ ]/ { on = 0 } on && $1 == "-" { print $2 }' packaging/deb/nfpm.yaml | sort)
-wanted="$depends wireguard-go apparmor crowdsec crowdsec-firewall-bouncer"
+# wget: ieee-data takes it or curl, and apt may choose either.
+wanted="$depends wget wireguard-go apparmor crowdsec crowdsec-firewall-bouncer"
 if [ "$(cat "$root.packages" 2>/dev/null)" = "$wanted" ]; then
 	exit 0
 fi

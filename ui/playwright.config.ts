@@ -1,9 +1,10 @@
 import { defineConfig } from '@playwright/test'
-import { baseURL, launch, sessionFile } from './e2e/gateway'
+import { baseURL, launch, results, sessionFile } from './e2e/gateway'
 
 // One gateway, one state: the tests run one after the other, and those behind the door after the door's.
 export default defineConfig({
   testDir: 'e2e',
+  outputDir: results,
   workers: 1,
   // Long enough for a machine that has other work, too.
   timeout: 240_000,
@@ -22,7 +23,16 @@ export default defineConfig({
   },
   projects: [
     { name: 'door', testMatch: 'door.setup.ts' },
-    { name: 'e2e', testMatch: '*.spec.ts', dependencies: ['door'], use: { storageState: sessionFile } },
+    // Two gateways of their own: see TestCluster in test/e2e.
+    { name: 'cluster', testMatch: 'cluster.spec.ts' },
+    {
+      name: 'e2e',
+      testMatch: '*.spec.ts',
+      testIgnore: 'cluster.spec.ts',
+      dependencies: ['door'],
+      use: { storageState: sessionFile },
+    },
+    { name: 'bench', testMatch: 'lists.bench.ts', use: { launchOptions: launch } },
     { name: 'screenshots', testMatch: 'screenshots.ts', dependencies: ['door'], use: { storageState: sessionFile } },
   ],
 })

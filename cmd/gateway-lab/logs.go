@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"edge.internal/gateway/internal/lab"
 )
 
 // window is how much of the end of a log file is looked at for its last lines.
@@ -20,10 +22,10 @@ const window = 256 << 10
 
 func logsCommand() *cobra.Command {
 	var follow bool
-	var lines int
+	var lines, node int
 	cmd := &cobra.Command{
 		Use:   "logs [UNIT]",
-		Short: "Show what the units of a lab said last, also of a lab that has ended",
+		Short: "Show the last log lines of a lab, running or ended",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := cmd.Flags().GetString("dir")
@@ -34,13 +36,14 @@ func logsCommand() *cobra.Command {
 			if len(args) == 1 {
 				unit = args[0]
 			}
-			files, err := filepath.Glob(filepath.Join(dir, "log", unit+".log"))
+			files, err := filepath.Glob(filepath.Join(lab.NodeDir(dir, node), "log", unit+".log"))
 			if err != nil || len(files) == 0 {
 				return fmt.Errorf("no log of %s in %s", strings.Replace(unit, "*", "any unit", 1), dir)
 			}
 			return printLogs(cmd.Context(), cmd.OutOrStdout(), files, lines, follow)
 		},
 	}
+	cmd.Flags().IntVar(&node, "node", 1, "of which gateway, where there are several")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes")
 	cmd.Flags().IntVarP(&lines, "lines", "n", 20, "how many lines of each unit")
 	return cmd

@@ -1,4 +1,4 @@
-// Command gateway-lab runs a whole gateway in namespaces of its own, for trying, developing and testing.
+// Command gateway-lab runs a whole gateway, or several, in namespaces of their own, for trying, developing and testing.
 package main
 
 import (
@@ -26,12 +26,13 @@ func main() {
 func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "gateway-lab",
-		Short:         "A whole gateway in namespaces of its own",
+		Short:         "Run one or more whole gateways in network namespaces",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	cmd.PersistentFlags().String("dir", lab.DefaultDir, "state folder; labs with different folders run side by side")
-	cmd.AddCommand(upCommand(), execCommand(), statusCommand(), logsCommand(), downCommand())
+	cmd.AddCommand(upCommand(), execCommand(), statusCommand(), logsCommand(), downCommand(), cableCommand("cut", (*lab.Lab).Cut), cableCommand("heal", (*lab.Lab).Heal),
+		signalCommand("kill", lab.Kill), signalCommand("pause", lab.Pause), signalCommand("resume", lab.Resume))
 	return cmd
 }
 

@@ -16,23 +16,34 @@ func statusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what the lab runs",
+		Short: "Show what each gateway of the lab runs",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := find(cmd)
 			if err != nil {
 				return err
 			}
-			status, err := l.Status(cmd.Context())
-			if err != nil {
-				return err
+			for i, node := range l.All() {
+				status, err := node.Status(cmd.Context())
+				if err != nil {
+					return err
+				}
+				switch {
+				case asJSON:
+					encoder := json.NewEncoder(cmd.OutOrStdout())
+					encoder.SetIndent("", "  ")
+					err = encoder.Encode(status)
+				case i > 0:
+					fmt.Fprintln(cmd.OutOrStdout())
+					fallthrough
+				default:
+					err = printStatus(cmd.OutOrStdout(), status)
+				}
+				if err != nil {
+					return err
+				}
 			}
-			if asJSON {
-				encoder := json.NewEncoder(cmd.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(status)
-			}
-			return printStatus(cmd.OutOrStdout(), status)
+			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,7 @@ func upCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&opts.UI, "ui", "127.0.0.1:3443", "address on this machine where the UI is served")
+	flags.IntVar(&opts.Nodes, "nodes", 1, "how many gateways, with a wan, a lan and a link between them; the UI of the second one is at the next address, and so on")
 	flags.StringVar(&opts.AdminEmail, "admin-email", "", "complete the setup with this administrator")
 	flags.StringVar(&opts.AdminPassword, "admin-password", "", "the administrator's password, at least 12 characters")
 	flags.StringVar(&opts.HAProxy, "haproxy", "", "HAProxy to run instead of this machine's")
@@ -44,9 +46,16 @@ func up(ctx context.Context, out io.Writer, opts lab.Options) error {
 	if err := describe(ctx, out, l); err != nil {
 		return errors.Join(err, l.Down())
 	}
+	ended := make(chan *lab.Lab, opts.Nodes)
+	for _, node := range l.All() {
+		go func() {
+			<-node.Done()
+			ended <- node
+		}()
+	}
 	select {
-	case <-l.Done():
-		return errors.Join(fmt.Errorf("the lab ended by itself, see %s", l.Log("lab")), l.Down())
+	case node := <-ended:
+		return errors.Join(fmt.Errorf("the lab ended on its own, see %s", node.Log("lab")), l.Down())
 	case <-ctx.Done():
 		fmt.Fprintln(out, "\nstopping")
 		return l.Down()
@@ -67,15 +76,11 @@ func describe(ctx context.Context, out io.Writer, l *lab.Lab) error {
 		fmt.Fprintf(out, "%s: %s\n", s.Unit, s.Detail)
 	}
 	if !l.Isolated() {
-		fmt.Fprintln(out, "wan and lan sides: for the same reason there are none")
-		fmt.Fprintln(out, "API, UI and database run: configuration is stored, checked and previewed, and no daemon has it")
+		fmt.Fprintln(out, "wan and lan sides: not available, for the same reason")
+		fmt.Fprintln(out, "API, UI and database run: the configuration is saved, checked and previewed, but no daemon uses it")
 	}
 	if len(unable) > 0 {
 		fmt.Fprintln(out)
-	}
-	complete, err := l.SetupComplete(ctx)
-	if err != nil {
-		return fmt.Errorf("asking for the setup: %w", err)
 	}
 	self := os.Args[0]
 	dir := ""
@@ -83,16 +88,31 @@ func describe(ctx context.Context, out io.Writer, l *lab.Lab) error {
 		dir = " --dir " + l.Dir()
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "UI\t%s\n", l.URL())
-	if !complete {
-		token, err := l.SetupToken()
+	names := []string{}
+	for _, node := range l.All() {
+		complete, err := node.SetupComplete(ctx)
 		if err != nil {
-			return fmt.Errorf("reading the setup token: %w", err)
+			return fmt.Errorf("asking for the setup: %w", err)
 		}
-		fmt.Fprintf(table, "Setup token\t%s\n", token)
+		of := ""
+		if node.Nodes > 1 {
+			of = " of " + node.Name()
+		}
+		fmt.Fprintf(table, "UI%s\t%s\n", of, node.URL())
+		if !complete {
+			token, err := node.SetupToken()
+			if err != nil {
+				return fmt.Errorf("reading the setup token: %w", err)
+			}
+			fmt.Fprintf(table, "Setup token%s\t%s\n", of, token)
+		}
+		names = append(names, node.Name())
 	}
 	if l.Isolated() {
-		fmt.Fprintf(table, "Look inside\t%s exec gateway%s -- bash    (or wan, lan)\n", self, dir)
+		fmt.Fprintf(table, "Look inside\t%s exec %s%s -- bash    (or %s)\n", self, names[0], dir, strings.Join(append(names[1:], "wan", "lan"), ", "))
+	}
+	if l.Nodes > 1 {
+		fmt.Fprintf(table, "Break it\t%[1]s cut %[2]s cluster%[3]s, %[1]s kill %[2]s postgresql%[3]s    (heal, pause, resume)\n", self, names[0], dir)
 	}
 	fmt.Fprintf(table, "State, logs\t%s status%s, %s logs%s\n", self, dir, self, dir)
 	fmt.Fprintf(table, "Stop\tCtrl-C, or %s down%s\n", self, dir)

@@ -20,7 +20,7 @@ import (
 
 func main() {
 	root := &cobra.Command{
-		Use: "gateway-license", Short: "Make and read licenses",
+		Use: "gateway-license", Short: "Create and read licenses",
 		SilenceUsage: true, SilenceErrors: true, CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.AddCommand(keypairCommand(), signCommand(), showCommand())
@@ -33,7 +33,7 @@ func main() {
 
 func keypairCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "keypair FILE", Short: "Make a key pair: the private key goes into a new file, the public key is printed", Args: cobra.ExactArgs(1),
+		Use: "keypair FILE", Short: "Create a key pair: the private key is written to a new file, the public key is printed", Args: cobra.ExactArgs(1),
 		Long: `Make a key pair: the private key goes into a new file, the public key is printed.
 
 Licenses are signed with the private key: keep it apart from every gateway. The public key
@@ -127,15 +127,15 @@ func signCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&keyFile, "key", "", "file with the private key")
-	f.StringVar(&l.ID, "id", "", "id of the license (a random one when it is not given)")
-	f.StringVar(&l.Subject, "subject", "", "whom the license is for")
-	f.StringVar(&l.Plan, "plan", "", "what was bought")
+	f.StringVar(&l.ID, "id", "", "id of the license (random by default)")
+	f.StringVar(&l.Subject, "subject", "", "licensee")
+	f.StringVar(&l.Plan, "plan", "", "plan")
 	f.IntVar(&nodes, "nodes", 0, "how many nodes (no limit when it is not given)")
 	f.IntVar(&domains, "domains", 0, "how many domains (no limit when it is not given)")
 	f.IntVar(&peers, "tunnel-peers", 0, "how many peers of tunnels (no limit when it is not given)")
 	f.StringSliceVar(&l.Features, "feature", nil, "a feature, once for each (all of them when none is given)")
-	f.StringVar(&from, "not-before", time.Now().UTC().Format(time.RFC3339), "from when it is valid: a day, or a time such as 2026-01-31T12:00:00Z")
-	f.StringVar(&until, "not-after", "", "until when it is valid: a day that is included, or a time")
+	f.StringVar(&from, "not-before", time.Now().UTC().Format(time.RFC3339), "start of validity: a day, or a time like 2026-01-31T12:00:00Z")
+	f.StringVar(&until, "not-after", "", "end of validity: a day (inclusive), or a time")
 	f.Lookup("not-before").DefValue = "now"
 	for _, name := range []string{"key", "subject", "plan", "not-after"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -160,7 +160,7 @@ func moment(text string, ofDay time.Duration) (time.Time, error) {
 func showCommand() *cobra.Command {
 	var public string
 	cmd := &cobra.Command{
-		Use: "show FILE|-", Short: "Print what a license says, and whether its signature is right if a public key is given", Args: cobra.ExactArgs(1),
+		Use: "show FILE|-", Short: "Print a license, and check its signature if a public key is given", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := document.Read(args[0], cmd.InOrStdin())
 			if err != nil {

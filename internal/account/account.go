@@ -2,12 +2,14 @@
 package account
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/secret"
@@ -23,6 +25,10 @@ type Deps struct {
 	UpdateStoreAdmin func(change func(*StoreAdmin) error) error
 	// FQDN is the name of the gateway; empty before the setup.
 	FQDN func() string
+	// Names tells whether a host name is that of another node of the cluster. It may be nil.
+	Names func(ctx context.Context, host string) bool
+	// Primary is that of the cluster; nil where there is none.
+	Primary Primary
 }
 
 // Room is the accounts.
@@ -32,6 +38,7 @@ type Room struct {
 	started   time.Time
 	users     resource.Kind[User]
 	signer    *signer
+	actors    *actors
 	devices   *devices
 	offline   *offline
 	guesses   *throttle.Throttle // of passwords and second steps
@@ -52,7 +59,7 @@ func New(k *kit.Kit, d Deps) (*Room, error) {
 		return nil, fmt.Errorf("session secret: %w", err)
 	}
 	r := &Room{
-		Kit: k, deps: d, started: k.Clock.Now(), signer: newSigner(key, k.Clock), devices: newDevices(key, k.Clock), offline: newOffline(),
+		Kit: k, deps: d, started: k.Clock.Now(), signer: newSigner(key, k.Clock), actors: db.NewCache[trace, *found](k.DB, actorsTopic), devices: newDevices(key, k.Clock), offline: newOffline(),
 		guesses: throttle.New(k.Clock, throttle.Guessing), resets: throttle.New(k.Clock, throttle.Guessing), codes: throttle.New(k.Clock, codeGuessing), signOns: throttle.New(k.Clock, signOnLimits),
 		flows: newFlows(key, k.Clock), providers: newProviders(k),
 	}
@@ -61,8 +68,20 @@ func New(k *kit.Kit, d Deps) (*Room, error) {
 	return r, nil
 }
 
+// declare says where the rows of the tables are that are no kind's. Sessions are given by each node, and end there.
+func (r *Room) declare() {
+	r.Resources.Declare("account_totp", resource.Shared)
+	r.Resources.Declare("account_recovery_codes", resource.Shared)
+	r.Resources.Declare("account_passkeys", resource.Shared, "last_used_at")
+	r.Resources.Declare("account_api_tokens", resource.Shared, "last_used_at")
+	for _, table := range []string{"account_sessions", "account_challenges", "account_passkey_registrations", "account_oidc_states", "account_spent"} {
+		r.Resources.Declare(table, resource.Local)
+	}
+}
+
 // Mount adds the room's routes.
 func (r *Room) Mount() {
+	r.declare()
 	r.users.Mount(r.Resources)
 	r.mountUserPassword()
 	r.mountLogin()

@@ -80,6 +80,8 @@ type house struct {
 	hasher *password.Hasher
 	store  *setupStore
 	clock  *clock.Fake
+	// primary is that of the cluster; nil where there is none.
+	primary Primary
 }
 
 func newHouse(t *testing.T) *house {
@@ -111,9 +113,9 @@ func newHouseOn(t *testing.T, b *kittest.Bench, cost int) *house {
 func (h *house) restart(t *testing.T) {
 	t.Helper()
 	h.Router = httpd.NewRouter(h.Log)
-	h.Resources = resource.NewRegistry(h.DB, h.Audit, h.Engine, h.Router, h.clock, h.Secrets)
+	h.Resources = resource.NewRegistry(h.DB, h.Audit, h.Changes, h.Alarms, h.Engine, h.Router, h.clock, h.Secrets, h.Log)
 	var err error
-	if h.room, err = New(h.Kit, Deps{Passwords: h.hasher, StoreAdmin: h.store.get, UpdateStoreAdmin: h.store.update, FQDN: func() string { return fqdn }}); err != nil {
+	if h.room, err = New(h.Kit, Deps{Passwords: h.hasher, StoreAdmin: h.store.get, UpdateStoreAdmin: h.store.update, FQDN: func() string { return fqdn }, Primary: h.primary}); err != nil {
 		t.Fatal(err)
 	}
 	h.Router.SetupDone = func() bool { return true }

@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"regexp"
 	"time"
@@ -28,21 +27,21 @@ const (
 
 // APIToken is a token with which a program acts for its user.
 type APIToken struct {
-	ID         uuid.UUID  `json:"id" readOnly:"true" doc:"Id, made by the service."`
+	ID         uuid.UUID  `json:"id" readOnly:"true" doc:"Id, assigned by the gateway."`
 	CreatedAt  time.Time  `json:"created_at" readOnly:"true" doc:"When it was created."`
-	UpdatedAt  time.Time  `json:"updated_at" readOnly:"true" doc:"The same: a token is made and deleted, and never changed."`
-	Name       TokenName  `json:"name" required:"true" doc:"What it is for; the audit log has it as token:<name>. At most 64 letters, digits, dots, dashes or underscores."`
-	Role       actor.Role `json:"role" required:"true" enum:"admin,viewer" doc:"What it may do: at most what its user may do, now and later."`
-	ExpiresAt  *time.Time `json:"expires_at" doc:"Until when it is good; null means until it is deleted."`
+	UpdatedAt  time.Time  `json:"updated_at" readOnly:"true" doc:"Same as created_at: a token cannot be changed."`
+	Name       TokenName  `json:"name" required:"true" doc:"What it is for; the audit log shows it as token:<name>. At most 64 letters, digits, dots, hyphens or underscores."`
+	Role       actor.Role `json:"role" required:"true" enum:"admin,viewer" doc:"Its role; never more than the current role of its user."`
+	ExpiresAt  *time.Time `json:"expires_at" doc:"When it expires; null if it never does."`
 	LastUsedAt *time.Time `json:"last_used_at" readOnly:"true" doc:"When it was last used, to the minute."`
 	UserID     uuid.UUID  `json:"user_id" readOnly:"true" doc:"Whose it is."`
-	User       string     `json:"user" readOnly:"true" doc:"Address of the user whose it is."`
+	User       string     `json:"user" readOnly:"true" doc:"E-mail address of its user."`
 }
 
 // NewAPIToken is the answer that shows the token, once.
 type NewAPIToken struct {
 	APIToken
-	Token string `json:"token" doc:"The token, for use as Bearer. It is not shown again."`
+	Token string `json:"token" doc:"The token, for use as a bearer token. It is not shown again."`
 }
 
 // TokenName is the name of a token: one word, so that nobody can pretend to be another in the audit log.
@@ -56,24 +55,24 @@ func (tokenName) Example() string { return "ci" }
 
 func (tokenName) Parse(s string) (string, error) {
 	if !tokenNameForm.MatchString(s) {
-		return "", errors.New("must be one word of at most 64 letters, digits, dots, dashes or underscores")
+		return "", errors.New("must be one word of at most 64 letters, digits, dots, hyphens or underscores")
 	}
 	return s, nil
 }
 
 func (r *Room) mountAPITokens() {
 	httpd.Handle(r.Router, http.MethodGet, "/api-tokens", httpd.Own,
-		httpd.Doc{ID: "api-token.list", Tag: "auth", Summary: "List one's own API tokens, or everybody's"},
+		httpd.Doc{ID: "api-token.list", Tag: "auth", Summary: "List your own API tokens, or those of all users"},
 		func(c *httpd.Call, in struct {
-			All bool `query:"all" doc:"The tokens of all users; for admins."`
+			All bool `query:"all" doc:"The tokens of all users; for administrators."`
 		}) ([]APIToken, error) {
 			if in.All && c.Actor.Role != actor.Admin {
-				return nil, fault.New(fault.Forbidden, "only an admin may see the tokens of others")
+				return nil, fault.New(fault.Forbidden, "Only an administrator may see the tokens of other users.")
 			}
 			return r.apiTokens(c, in.All)
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/api-tokens/{id}", httpd.Own,
-		httpd.Doc{ID: "api-token.get", Tag: "auth", Summary: "Show one's own API token; an admin sees anybody's"},
+		httpd.Doc{ID: "api-token.get", Tag: "auth", Summary: "Show your own API token. Administrators can see any"},
 		func(c *httpd.Call, in struct {
 			ID uuid.UUID `path:"id" doc:"Id of the token."`
 		}) (APIToken, error) {
@@ -86,8 +85,8 @@ func (r *Room) mountAPITokens() {
 			}
 			return list[0], nil
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/api-tokens", httpd.Own.BySession(),
-		httpd.Doc{ID: "api-token.create", Tag: "auth", Summary: "Create an API token for oneself", Audit: "api-token.create", Creates: true},
+	httpd.Handle(r.Router, http.MethodPost, "/api-tokens", httpd.Own.BySession().OnPrimary(),
+		httpd.Doc{ID: "api-token.create", Tag: "auth", Summary: "Create an API token for yourself", Audit: "api-token.create", Creates: true},
 		func(c *httpd.Call, in struct{ Body APIToken }) (NewAPIToken, error) {
 			t, err := r.createAPIToken(c, in.Body)
 			if err == nil {
@@ -95,8 +94,8 @@ func (r *Room) mountAPITokens() {
 			}
 			return t, err
 		})
-	httpd.Handle(r.Router, http.MethodDelete, "/api-tokens/{id}", httpd.Own.BySession(),
-		httpd.Doc{ID: "api-token.delete", Tag: "auth", Summary: "Delete one's own API token; an admin deletes anybody's", Audit: "api-token.delete"},
+	httpd.Handle(r.Router, http.MethodDelete, "/api-tokens/{id}", httpd.Own.BySession().OnPrimary(),
+		httpd.Doc{ID: "api-token.delete", Tag: "auth", Summary: "Delete your own API token. Administrators can delete any", Audit: "api-token.delete"},
 		func(c *httpd.Call, in struct {
 			ID uuid.UUID `path:"id" doc:"Id of the token."`
 		}) (resource.Deleted, error) {
@@ -104,7 +103,7 @@ func (r *Room) mountAPITokens() {
 		})
 }
 
-var errNoToken = fault.New(fault.NotFound, "There is no such token.")
+var errNoToken = fault.New(fault.NotFound, "This token does not exist.")
 
 func (r *Room) apiTokens(c *httpd.Call, all bool) ([]APIToken, error) {
 	return r.selectTokens(c, "u.id = $1 OR $2", c.Actor.UserID, all)
@@ -132,7 +131,7 @@ func (r *Room) createAPIToken(c *httpd.Call, t APIToken) (NewAPIToken, error) {
 	now := r.Clock.Now()
 	switch {
 	case t.Role == actor.Admin && c.Actor.Role != actor.Admin:
-		return NewAPIToken{}, fault.Field("role", "must be at most your own")
+		return NewAPIToken{}, fault.Field("role", "must not be higher than your own role")
 	case t.ExpiresAt != nil && !t.ExpiresAt.After(now):
 		return NewAPIToken{}, fault.Field("expires_at", "must be in the future")
 	}
@@ -167,41 +166,4 @@ func (r *Room) deleteAPIToken(c *httpd.Call, id uuid.UUID) (resource.Deleted, er
 		return r.Audit.Write(c, tx, "api-token.delete", name, map[string]any{"id": id, "user": user})
 	})
 	return resource.Deleted{ID: id.String()}, err
-}
-
-// tokenActor tells for whom a token acts. Its user's role bounds it, and its user's end is its own.
-func (r *Room) tokenActor(ctx context.Context, token string) (actor.Actor, error) {
-	a := actor.Actor{Method: byToken}
-	var name, email string
-	var active bool
-	var used *time.Time
-	now := r.Clock.Now()
-	err := r.DB.QueryRow(ctx, `
-		SELECT t.id, t.name, t.last_used_at, u.id, u.email, u.active, CASE WHEN t.role = 'admin' AND u.role = 'admin' THEN 'admin' ELSE 'viewer' END
-		FROM account_api_tokens t JOIN account_users u ON u.id = t.user_id
-		WHERE t.hash = $1 AND (t.expires_at IS NULL OR t.expires_at > $2)`, hashTicket(token), now).Scan(&a.Token, &name, &used, &a.UserID, &email, &active, &a.Role)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return actor.Actor{}, errNoSession
-	case err != nil:
-		return actor.Actor{}, db.Fault(err)
-	case !active:
-		return actor.Actor{}, errInactive
-	}
-	a.Name = fmt.Sprintf("token:%s (%s)", name, email)
-	if used == nil || now.Sub(*used) >= useEvery {
-		r.tokenUsed(ctx, a.Token, now)
-	}
-	return a, nil
-}
-
-// tokenUsed writes the use of a token down. That it could not be written keeps nobody from the use.
-func (r *Room) tokenUsed(ctx context.Context, id uuid.UUID, now time.Time) {
-	err := r.DB.Write(ctx, func(tx *db.Tx) error {
-		tx.Queue("UPDATE account_api_tokens SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)", id, now)
-		return nil
-	})
-	if err != nil {
-		r.Log.Warn("use of an API token is not written down", "err", err)
-	}
 }

@@ -27,7 +27,7 @@ const (
 	startWait = 5 * time.Second
 )
 
-var errPasskeyAway = fault.New(fault.Unavailable, "The database is away, and without it no passkey can be checked. Wait until it is back, or set a new password with gateway-ctl reset-password, which removes the passkeys.")
+var errPasskeyAway = fault.New(fault.Unavailable, "The database is unavailable, so passkeys cannot be checked. Wait until it is back, or set a new password with gateway-ctl reset-password, which removes the passkeys.")
 
 // awaitDatabase lets a login that comes right after the start wait for the database, so that it is not one by the setup
 // store for no reason.
@@ -144,7 +144,7 @@ func (r *Room) challengeAway(who candidate, issueToken bool) (Login, error) {
 // proveCodeAway is proveCode by what the setup store has.
 func (r *Room) proveCodeAway(p *pending, code string) (proof, error) {
 	if hash, ok := recoveryHash(code); ok {
-		return proof{byRecovery, func(*db.Tx) error {
+		return proof{method: byRecovery, spend: func(*db.Tx) error {
 			return r.updateAway(func(a *StoreAdmin) error {
 				i := slices.IndexFunc(a.RecoveryCodes, func(b []byte) bool { return bytes.Equal(b, hash) })
 				if i < 0 {
@@ -170,7 +170,7 @@ func (r *Room) proveCodeAway(p *pending, code string) (proof, error) {
 	if !ok {
 		return proof{}, errCode
 	}
-	return proof{byTOTP, func(*db.Tx) error {
+	return proof{method: byTOTP, spend: func(*db.Tx) error {
 		err := r.updateAway(func(now *StoreAdmin) error {
 			if !bytes.Equal(now.TOTP, a.TOTP) || step <= now.TOTPStep {
 				return errCode
@@ -225,7 +225,7 @@ func (r *Room) beginAway(c *httpd.Call, who *candidate, method string) (session,
 		r.offline.end(s.id)
 		return session{}, err
 	}
-	r.Log.Info("the setup's admin has logged in while the database is away", "actor", who.Email)
+	r.Log.Info("the administrator of the setup has logged in while the database is unavailable", "actor", who.Email)
 	return s, nil
 }
 

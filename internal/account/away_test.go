@@ -1,7 +1,9 @@
 package account
 
 import (
+	"context"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -250,4 +252,40 @@ func TestResetOfADeactivatedAdminWaitsForTheDatabase(t *testing.T) {
 	back()
 	h.reset(t, token, other).Want(t, http.StatusOK)
 	h.login(t, admin, other, here).Want(t, http.StatusForbidden)
+}
+
+// elsewhere is a primary that is another node.
+type elsewhere struct{ Primary }
+
+func (elsewhere) Away(context.Context) (bool, error) { return true, nil }
+
+// A former primary that starts as a standby, which takes no changes, knows its sessions.
+func TestSessionOnAStandbyThatStarts(t *testing.T) {
+	h := newHouse(t)
+	session := h.enter(t, admin, plain)
+	h.enrol(t, session) // with a second factor, which the store has, too
+	dbtest.Exec(t, h.DB, "UPDATE ha_state SET role = 'standby', epoch = 1, primary_id = 'other', primary_name = 'other.example.net'")
+	h.primary = elsewhere{}
+	h.restart(t)
+	h.me(t, session).Want(t, http.StatusOK)
+}
+
+// vouching is a primary that knows a password which has not come to this node yet.
+type vouching struct{ elsewhere }
+
+func (vouching) Check(_ context.Context, _ netip.Addr, _, password string) (bool, error) {
+	return password == "a newer password", nil
+}
+
+// A password that the primary knows is a right one: however often it is used, nobody is held off for it.
+func TestPasswordThatThePrimaryKnows(t *testing.T) {
+	h := newHouse(t)
+	h.enter(t, admin, plain) // from now on a user of the database
+	h.primary = vouching{}
+	h.restart(t)
+	for n := range 30 {
+		if a := h.login(t, admin, "a newer password", here); a.Status != http.StatusOK {
+			t.Fatalf("login %d: %d", n, a.Status)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"edge.internal/gateway/internal/kit/db"
@@ -21,10 +22,10 @@ const (
 
 // errChallenge says that the login has to begin anew; errCode and errPasskey, that it may be tried again.
 var (
-	errChallenge = refusal("challenge", "this login is over: begin it again")
-	errCode      = refusal("code", "the code is wrong or was used already")
-	errPasskey   = refusal("credential", "the passkey was refused")
-	errCloned    = refusal("credential", "the passkey was refused: there may be a copy of it")
+	errChallenge = refusal("challenge", "This login has expired. Log in again.")
+	errCode      = refusal("code", "The code is wrong or has already been used.")
+	errPasskey   = refusal("credential", "The passkey was refused.")
+	errCloned    = refusal("credential", "The passkey was refused, because there may be a copy of it.")
 )
 
 // refusal is a wrong proof; the field tells which one.
@@ -50,18 +51,18 @@ type PasskeySecondStep struct {
 }
 
 func (r *Room) mountSecondStep() {
-	httpd.Handle(r.Router, http.MethodPost, "/auth/login/totp", httpd.Public.BeforeSetup(),
-		httpd.Doc{ID: "auth.login.totp", Tag: "auth", Summary: "Second step of a login, by a code", Audit: "auth.login.success"},
+	httpd.Handle(r.Router, http.MethodPost, "/auth/login/totp", httpd.Public.BeforeSetup().Here(),
+		httpd.Doc{ID: "auth.login.totp", Tag: "auth", Summary: "Second step of a login, with a code", Audit: "auth.login.success"},
 		func(c *httpd.Call, in struct{ Body SecondStep }) (Login, error) {
 			return r.secondStep(c, in.Body.Challenge, func(p *pending) (proof, error) { return r.proveCode(c, p, in.Body.Code) })
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/auth/login/passkey/begin", httpd.Public.BeforeSetup(),
+	httpd.Handle(r.Router, http.MethodPost, "/auth/login/passkey/begin", httpd.Public.BeforeSetup().Here(),
 		httpd.Doc{ID: "auth.login.passkey.begin", Tag: "auth", Summary: "Ask for a passkey as the second step of a login"},
 		func(c *httpd.Call, in struct{ Body PasskeyBegin }) (PasskeyOptions, error) {
 			return r.askForPasskey(c, in.Body.Challenge)
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/auth/login/passkey/finish", httpd.Public.BeforeSetup(),
-		httpd.Doc{ID: "auth.login.passkey.finish", Tag: "auth", Summary: "Second step of a login, by a passkey", Audit: "auth.login.success"},
+	httpd.Handle(r.Router, http.MethodPost, "/auth/login/passkey/finish", httpd.Public.BeforeSetup().Here(),
+		httpd.Doc{ID: "auth.login.passkey.finish", Tag: "auth", Summary: "Second step of a login, with a passkey", Audit: "auth.login.success"},
 		func(c *httpd.Call, in struct{ Body PasskeySecondStep }) (Login, error) {
 			return r.secondStep(c, in.Body.Challenge, func(p *pending) (proof, error) { return r.provePasskey(c, p, in.Body.Credential) })
 		})
@@ -82,6 +83,10 @@ type pending struct {
 type proof struct {
 	method string
 	spend  func(tx *db.Tx) error
+	// spent is the same for a node that is not written; its user is nil if nothing can be used twice.
+	spent Spent
+	// done, if there is one, is told when the proof was taken.
+	done func()
 }
 
 // challenge keeps a login whose password was right until its second step.
@@ -174,6 +179,29 @@ func (r *Room) challengeExpired(c *httpd.Call, id []byte) {
 	}
 }
 
+// elsewhere is a proof as it is spent by a node that is not written.
+func (r *Room) elsewhere(ctx context.Context, p proof) (proof, error) {
+	away, err := r.away(ctx)
+	if err != nil || !away {
+		return p, err
+	}
+	if p.spent.UserID == uuid.Nil {
+		p.spend = func(*db.Tx) error { return nil }
+		return p, nil
+	}
+	spend, err := r.spendAway(ctx, p.spent)
+	p.spend = func(tx *db.Tx) error {
+		if p.done != nil {
+			tx.AfterCommit(p.done)
+		}
+		return spend(tx)
+	}
+	if errors.Is(err, errCode) && p.method == byPasskey {
+		err = errCloned
+	}
+	return p, err
+}
+
 // finish spends the proof and the challenge, and begins the session.
 func (r *Room) finish(c *httpd.Call, p *pending, prove func(*pending) (proof, error)) (session, error) {
 	if !p.active {
@@ -185,6 +213,9 @@ func (r *Room) finish(c *httpd.Call, p *pending, prove func(*pending) (proof, er
 	}
 	if p.away != nil {
 		return r.finishAway(c, p, proven)
+	}
+	if proven, err = r.elsewhere(c, proven); err != nil {
+		return session{}, err
 	}
 	p.who.AuthMethod = proven.method
 	s, err := newSession(p.who.ID, r.Clock.Now())

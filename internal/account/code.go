@@ -56,7 +56,7 @@ func (r *Room) totpSecret(ctx context.Context, user uuid.UUID, confirmed bool) (
 func (r *Room) openTOTP(sealed []byte, user uuid.UUID) (string, error) {
 	plain, err := r.Secrets.Open(sealed, totpTable, totpColumn, user.String())
 	if errors.Is(err, secret.ErrOtherKey) {
-		err = fault.Wrap(fault.Conflict, err, "The secret of the app cannot be read under this machine's master key. Use a recovery code, or let an admin switch the codes off.")
+		err = fault.Wrap(fault.Conflict, err, "The app's secret cannot be decrypted with this gateway's master key. Use a recovery code, or ask an administrator to turn off the app.")
 	}
 	return plain, err
 }
@@ -67,10 +67,10 @@ func (r *Room) proveCode(c *httpd.Call, p *pending, code string) (proof, error) 
 		return r.proveCodeAway(p, code)
 	}
 	if hash, ok := recoveryHash(code); ok {
-		return proof{byRecovery, func(tx *db.Tx) error {
+		return proof{method: byRecovery, spend: func(tx *db.Tx) error {
 			r.mirror(c, tx, p.who.Email, p.who.ID)
 			return once(tx.Exec(c, "DELETE FROM account_recovery_codes WHERE user_id = $1 AND hash = $2", p.who.ID, hash))
-		}}, nil
+		}, spent: spentCode(p.who.ID, hash)}, nil
 	}
 	attempt, err := r.codes.Begin(p.who.Email, throttle.Anywhere)
 	if err != nil {
@@ -88,10 +88,10 @@ func (r *Room) proveCode(c *httpd.Call, p *pending, code string) (proof, error) 
 	if !ok {
 		return proof{}, errCode
 	}
-	return proof{byTOTP, func(tx *db.Tx) error {
+	return proof{method: byTOTP, spend: func(tx *db.Tx) error {
 		tx.AfterCommit(attempt.Succeeded)
 		return once(tx.Exec(c, "UPDATE account_totp SET last_step = $3 WHERE user_id = $1 AND secret = $2 AND confirmed AND last_step < $3", p.who.ID, sealed, step))
-	}}, nil
+	}, spent: spentStep(p.who.ID, step), done: attempt.Succeeded}, nil
 }
 
 // once is the outcome of a write that spends a code: one row, or the code was spent already.

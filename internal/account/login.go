@@ -22,42 +22,42 @@ import (
 type Credentials struct {
 	Email      string         `json:"email" required:"true" maxLength:"254" doc:"The user's address, exactly as it is stored."`
 	Password   password.Typed `json:"password,omitzero" required:"true" doc:"The user's password."`
-	IssueToken bool           `json:"issue_token" doc:"Answer the session's token too, for use as Bearer."`
+	IssueToken bool           `json:"issue_token" doc:"Return the session's token as well, for use as a bearer token."`
 }
 
 // Login is the answer to a login, or to its first step. The cookie carries the session; while a second step is due,
 // there is neither.
 type Login struct {
 	User         *Identity `json:"user,omitzero" doc:"Who logged in; absent while a second step is due."`
-	Token        string    `json:"token,omitzero" doc:"The session's token, when it was asked for."`
+	Token        string    `json:"token,omitzero" doc:"The session's token, if requested."`
 	TOTPRequired bool      `json:"totp_required,omitzero" doc:"Whether a second step is due, by one of the methods."`
-	Challenge    string    `json:"challenge,omitzero" doc:"Names this login in its second step; good for 5 minutes and 5 tries."`
-	Methods      []string  `json:"methods,omitzero" enum:"totp,passkey" doc:"How the second step may be done; where totp is good, a recovery code is too."`
+	Challenge    string    `json:"challenge,omitzero" doc:"Identifies this login in its second step. Valid for 5 minutes and 5 attempts."`
+	Methods      []string  `json:"methods,omitzero" enum:"totp,passkey" doc:"Methods for the second step. With totp, a recovery code works as well."`
 }
 
 // Identity is who makes a request.
 type Identity struct {
-	ID          uuid.UUID  `json:"id" doc:"Id of the user; zero while the database is away."`
-	Email       string     `json:"email" doc:"Address of the user."`
-	Role        actor.Role `json:"role" enum:"admin,viewer" doc:"Admins do everything, viewers read."`
-	Name        string     `json:"name" doc:"What people call the user."`
-	TOTPEnabled bool       `json:"totp_enabled" doc:"Whether a login takes a code of an authenticator app."`
-	Passkeys    int        `json:"passkeys" doc:"How many passkeys the user has; with one, a login takes a second step."`
-	AuthMethod  string     `json:"auth_method" enum:"password,totp,recovery-code,passkey,oidc,token,store" doc:"How the caller proved who it is: by the password and nothing else, by a second step after it, by single sign-on, by an API token, or by the setup store while the database is away."`
+	ID          uuid.UUID  `json:"id" doc:"Id of the user; all zeros while the database is unavailable."`
+	Email       string     `json:"email" doc:"E-mail address of the user."`
+	Role        actor.Role `json:"role" enum:"admin,viewer" doc:"Administrators can change everything, viewers can only read."`
+	Name        string     `json:"name" doc:"Name of the user."`
+	TOTPEnabled bool       `json:"totp_enabled" doc:"Whether a login needs a code from an authenticator app."`
+	Passkeys    int        `json:"passkeys" doc:"Number of passkeys. With at least one, a login needs a second step."`
+	AuthMethod  string     `json:"auth_method" enum:"password,totp,recovery-code,passkey,oidc,token,store" doc:"How the caller logged in: with the password only, with a second step, by single sign-on, with an API token, or with the setup store while the database is unavailable."`
 }
 
 var (
-	errCredentials = fault.New(fault.Unauthenticated, "the e-mail address or the password is wrong")
-	errUnjudged    = fault.New(fault.Unavailable, "the database is away: until it returns, only the admin of the setup can log in")
+	errCredentials = fault.New(fault.Unauthenticated, "The e-mail address or the password is wrong.")
+	errUnjudged    = fault.New(fault.Unavailable, "The database is unavailable. Until it is back, only the administrator of the setup can log in.")
 )
 
 func (r *Room) mountLogin() {
-	httpd.Handle(r.Router, http.MethodPost, "/auth/login", httpd.Public.BeforeSetup(),
+	httpd.Handle(r.Router, http.MethodPost, "/auth/login", httpd.Public.BeforeSetup().Here(),
 		httpd.Doc{ID: "auth.login", Tag: "auth", Summary: "Log in", Audit: "auth.login.success"}, r.login)
-	httpd.Handle(r.Router, http.MethodPost, "/auth/logout", httpd.Own.BeforeSetup().Offline().BySession(),
+	httpd.Handle(r.Router, http.MethodPost, "/auth/logout", httpd.Own.BeforeSetup().Offline().BySession().Here(),
 		httpd.Doc{ID: "auth.logout", Tag: "auth", Summary: "End the session", Audit: "auth.logout"}, r.logout)
 	httpd.Handle(r.Router, http.MethodGet, "/auth/me", httpd.Read.BeforeSetup().Offline(),
-		httpd.Doc{ID: "auth.me", Tag: "auth", Summary: "Who makes the request"},
+		httpd.Doc{ID: "auth.me", Tag: "auth", Summary: "The current user"},
 		func(c *httpd.Call, _ struct{}) (Identity, error) { return r.identity(c) })
 }
 
@@ -133,35 +133,50 @@ func (r *Room) turn(c *httpd.Call) (*password.Turn, error) {
 // the guesses that were too many came while this one waited.
 func (r *Room) judge(c *httpd.Call, email string, typed password.Typed) (candidate, error) {
 	from, place := r.source(c, email)
+	who, attempt, err := r.judgeFrom(c, email, typed, from, place)
+	if !errors.Is(err, errCredentials) || !r.vouched(c, email, typed) {
+		return who, err
+	}
+	attempt.Succeeded() // the password was right, this node did not know it yet
+	if who, err = r.find(c, email); err == nil && (who.ID == uuid.Nil || who.away) {
+		err = errCredentials // the primary knows a user whom this node does not
+	}
+	if err == nil && !who.active {
+		err = errInactive
+	}
+	return who, err
+}
+
+func (r *Room) judgeFrom(c context.Context, email string, typed password.Typed, from throttle.Source, place password.Place) (candidate, *throttle.Attempt, error) {
 	if err := r.guesses.Allow(email, from); err != nil {
-		return candidate{}, err
+		return candidate{}, nil, err
 	}
 	r.awaitDatabase(c)
 	// Before the turn: others do not wait for theirs until the database has answered this caller.
 	who, err := r.find(c, email)
 	if err != nil {
-		return candidate{}, err
+		return candidate{}, nil, err
 	}
 	turn, err := r.deps.Passwords.Turn(c, place)
 	if err != nil {
-		return candidate{}, err
+		return candidate{}, nil, err
 	}
 	defer turn.End()
 	attempt, err := r.guesses.Begin(email, from)
 	if err != nil {
-		return candidate{}, err
+		return candidate{}, nil, err
 	}
 	switch matches := turn.Matches(who.hash, typed); {
 	case !matches && who.away:
 		// Whether the address is the setup's admin's is nobody's business, as ever.
-		return candidate{}, errUnjudged
+		return candidate{}, attempt, errUnjudged
 	case !matches:
-		return candidate{}, errCredentials
+		return candidate{}, attempt, errCredentials
 	case !who.active:
-		return candidate{}, errInactive
+		return candidate{}, attempt, errInactive
 	}
 	attempt.Succeeded()
-	return who, nil
+	return who, attempt, nil
 }
 
 // find looks the address up, exactly as it was typed. The setup store counts only when no user has the address.

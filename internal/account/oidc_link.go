@@ -14,8 +14,8 @@ import (
 )
 
 func (r *Room) mountOIDCLink() {
-	httpd.Handle(r.Router, http.MethodDelete, "/users/{id}/oidc-subject", httpd.Write.BySession(),
-		httpd.Doc{ID: "user.oidc-subject.delete", Tag: "user", Summary: "Forget who a user is at the identity provider, as when the provider has given the user another identity; the next single sign-on links the user anew", Audit: "user.oidc-subject.delete"},
+	httpd.Handle(r.Router, http.MethodDelete, "/users/{id}/oidc-subject", httpd.Write.BySession().OnPrimary(),
+		httpd.Doc{ID: "user.oidc-subject.delete", Tag: "user", Summary: "Unlink a user from the identity provider, for example if the provider has given the user a new identity. The next single sign-on links the user again", Audit: "user.oidc-subject.delete"},
 		func(c *httpd.Call, in struct {
 			ID uuid.UUID `path:"id" doc:"Id of the user."`
 		}) (resource.Deleted, error) {
@@ -23,7 +23,7 @@ func (r *Room) mountOIDCLink() {
 				var email string
 				err := tx.QueryRow(c, "UPDATE account_users SET oidc_subject = '', updated_at = $2 WHERE id = $1 RETURNING email", in.ID, r.Clock.Now()).Scan(&email)
 				if errors.Is(err, pgx.ErrNoRows) {
-					return fault.New(fault.NotFound, "there is no such user")
+					return fault.New(fault.NotFound, "This user does not exist.")
 				}
 				if err != nil {
 					return err

@@ -57,7 +57,7 @@ func (r *Room) failure(err error) string {
 
 func (r *Room) mountOIDC() {
 	httpd.Handle(r.Router, http.MethodGet, "/auth/oidc/settings", httpd.Public.BeforeSetup(),
-		httpd.Doc{ID: "auth.oidc.settings", Tag: "auth", Summary: "Whether there is single sign-on"},
+		httpd.Doc{ID: "auth.oidc.settings", Tag: "auth", Summary: "Whether single sign-on is on"},
 		func(c *httpd.Call, _ struct{}) (OIDCAvailability, error) {
 			s, err := r.oidc.Load(c, r.DB)
 			if fault.Is(err, fault.Unavailable) {
@@ -206,7 +206,7 @@ func (r *Room) exchangeCode(ctx context.Context, s *OIDCSettings, p *provider, f
 	token, err := p.oauth(s, clientSecret, r.callbackURL()).Exchange(oidc.ClientContext(ctx, p.client), code, oauth2.VerifierOption(f.Verifier))
 	if err != nil {
 		if answered, ok := errors.AsType[*oauth2.RetrieveError](err); ok && answered.Response.StatusCode < 500 {
-			return nil, errors.New("the provider does not take the code: " + answered.ErrorCode)
+			return nil, errors.New("the provider refused the code: " + answered.ErrorCode)
 		}
 		return nil, errors.Join(ssoUnavailable, unreached(err))
 	}

@@ -26,8 +26,8 @@ type OIDCStep struct {
 }
 
 func (r *Room) mountOIDCTest() {
-	httpd.Handle(r.Router, http.MethodPost, "/oidc/test", httpd.Write,
-		httpd.Doc{ID: "oidc.test", Tag: "oidc", Summary: "Try the connection to the identity provider: as it is stored, with the fields that are given instead", Audit: "oidc.test"},
+	httpd.Handle(r.Router, http.MethodPost, "/oidc/test", httpd.Write.Here(),
+		httpd.Doc{ID: "oidc.test", Tag: "oidc", Summary: "Test the connection to the identity provider with the saved settings, overridden by the given fields", Audit: "oidc.test"},
 		func(c *httpd.Call, in struct{ Body httpd.Onto[OIDCSettings] }) (OIDCTest, error) {
 			s, err := r.oidc.Load(c, r.DB)
 			if err != nil {
@@ -62,7 +62,7 @@ func (p *providers) test(ctx context.Context, s *OIDCSettings) OIDCTest {
 	}{
 		{"discovery", func() (err error) {
 			if s.Issuer.IsZero() {
-				return errors.New("there is no issuer")
+				return errors.New("the issuer is not set")
 			}
 			d, err = discover(ctx, client, s.Issuer.String())
 			return err

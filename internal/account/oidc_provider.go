@@ -147,7 +147,7 @@ func fetch(ctx context.Context, client *http.Client, url string, into any) error
 		return fmt.Errorf("%s answers %d for %s", req.URL.Host, res.StatusCode, req.URL.Path)
 	}
 	if err := json.UnmarshalRead(res.Body, into); err != nil {
-		return fmt.Errorf("what %s answers for %s is not the document that it should be", req.URL.Host, req.URL.Path)
+		return fmt.Errorf("the answer of %s for %s is not the expected document", req.URL.Host, req.URL.Path)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func unreached(err error) error {
 		return refused
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return errors.New("it does not answer in time")
+		return errors.New("it did not answer in time")
 	}
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		err = inner
@@ -170,7 +170,7 @@ func unreached(err error) error {
 func (d *description) complain(issuer string) error {
 	switch {
 	case d.Issuer != issuer:
-		return errors.New("the provider names itself differently: the issuer must be typed exactly as the provider writes it")
+		return errors.New("the provider states another issuer: enter it exactly as the provider writes it")
 	case d.AuthURL == "" || d.TokenURL == "" || d.KeysURL == "":
 		return errors.New("the provider does not say where to log in, to exchange codes, or to find its keys")
 	}

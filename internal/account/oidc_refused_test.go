@@ -449,7 +449,7 @@ func TestOIDCTestSaysWhatIsWrong(t *testing.T) {
 	}
 	// As it is stored, with nothing given: there is no issuer.
 	for _, body := range []any{nil, map[string]any{}} {
-		if a := h.do(t, root, http.MethodPost, "/oidc/test", body).Want(t, http.StatusOK); !strings.Contains(string(a.Body), "there is no issuer") {
+		if a := h.do(t, root, http.MethodPost, "/oidc/test", body).Want(t, http.StatusOK); !strings.Contains(string(a.Body), "the issuer is not set") {
 			t.Errorf("%s", a.Body)
 		}
 	}

@@ -24,10 +24,10 @@ type OIDCSettings struct {
 	Enabled                bool        `json:"enabled" doc:"Whether users may log in by single sign-on."`
 	Issuer                 Issuer      `json:"issuer" doc:"URL of the identity provider, exactly as it names itself."`
 	ClientID               string      `json:"client_id" maxLength:"255" doc:"The gateway's id at the identity provider."`
-	ClientSecret           secret.Text `json:"client_secret,omitzero" doc:"The gateway's secret at the identity provider. It has to be entered again when the issuer changes."`
+	ClientSecret           secret.Text `json:"client_secret,omitzero" doc:"The gateway's secret at the identity provider. It must be entered again when the issuer changes."`
 	ClientSecretConfigured bool        `json:"client_secret_configured" readOnly:"true" db:"-" doc:"Whether there is a client secret."`
-	Scopes                 []Scope     `json:"scopes" doc:"What the gateway asks the identity provider for; openid is always among it."`
-	AllowInternal          bool        `json:"allow_internal" doc:"Let the identity provider be at an address of this machine or its links, and without TLS."`
+	Scopes                 []Scope     `json:"scopes" doc:"Scopes to request from the identity provider; openid is required."`
+	AllowInternal          bool        `json:"allow_internal" doc:"Allow an identity provider on this machine or in its networks, and without TLS."`
 }
 
 // Label is how people know it.
@@ -39,7 +39,7 @@ func (s *OIDCSettings) Validate() error {
 	c.That(s.AllowInternal || s.Issuer.IsZero() || strings.HasPrefix(s.Issuer.String(), "https://"), "issuer", "must be an https URL, unless internal addresses are allowed")
 	c.That(!s.Enabled || !s.Issuer.IsZero(), "issuer", "is required when single sign-on is on")
 	c.That(!s.Enabled || s.ClientID != "", "client_id", "is required when single sign-on is on")
-	c.That(slices.ContainsFunc(s.Scopes, func(x Scope) bool { return x.String() == "openid" }), "scopes", "must have openid among them")
+	c.That(slices.ContainsFunc(s.Scopes, func(x Scope) bool { return x.String() == "openid" }), "scopes", "must include openid")
 	return c.Err()
 }
 
@@ -54,7 +54,7 @@ func (s *OIDCSettings) host() string {
 
 func (r *Room) newOIDCSettings() resource.Singleton[OIDCSettings] {
 	return resource.Singleton[OIDCSettings]{
-		Name: "oidc.settings", Title: "single sign-on settings", Path: "/oidc/settings", Table: oidcTable, AdminOnly: true,
+		Name: "oidc.settings", Title: "single sign-on settings", Path: "/oidc/settings", Table: oidcTable, AdminOnly: true, Apart: true,
 		Check: checkOIDCSettings,
 		View:  func(s *OIDCSettings) { s.ClientSecretConfigured = s.ClientSecret.Set() },
 	}
@@ -62,11 +62,11 @@ func (r *Room) newOIDCSettings() resource.Singleton[OIDCSettings] {
 
 // checkOIDCSettings guards what belongs to the issuer until now: its secret is not sent to another one, and a subject
 // means nothing there.
-func checkOIDCSettings(_ context.Context, tx *db.Tx, was, now *OIDCSettings) error {
+func checkOIDCSettings(ctx context.Context, tx *db.Tx, was, now *OIDCSettings) error {
 	if was.Issuer == now.Issuer {
 		return nil
 	}
-	if _, fresh := now.ClientSecret.Fresh(); was.ClientSecret.Set() && now.ClientSecret.Set() && !fresh {
+	if _, fresh := now.ClientSecret.Fresh(); !resource.Restored(ctx) && was.ClientSecret.Set() && now.ClientSecret.Set() && !fresh {
 		return fault.Field("client_secret", "must be entered again when the issuer changes")
 	}
 	tx.Queue("UPDATE account_users SET oidc_subject = '' WHERE oidc_subject <> ''")

@@ -53,7 +53,7 @@ type idClaims struct {
 // library leaves to its caller.
 func (r *Room) vouch(ctx context.Context, s *OIDCSettings, p *provider, f flow, raw string) (*vouched, error) {
 	if raw == "" {
-		return nil, errors.New("the provider gave no ID token: is openid among the scopes?")
+		return nil, errors.New("the provider sent no ID token: check that openid is among the scopes")
 	}
 	verifier := p.Verifier(&oidc.Config{ClientID: s.ClientID, Now: r.Clock.Now})
 	token, err := verifier.Verify(ctx, raw)
@@ -77,7 +77,7 @@ func (r *Room) vouch(ctx context.Context, s *OIDCSettings, p *provider, f flow, 
 	case c.Subject == "" || len(c.Subject) > 255 || c.Subject != token.Subject:
 		return nil, errors.New("ID token: no subject")
 	case c.IssuedAt == nil || token.IssuedAt.After(now.Add(clockSkew)):
-		return nil, errors.New("ID token: issued in the future, or nobody knows when")
+		return nil, errors.New("ID token: issued in the future, or without a time")
 	case c.Party != "" && c.Party != s.ClientID:
 		return nil, errors.New("ID token: made for another party")
 	}

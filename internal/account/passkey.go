@@ -23,12 +23,12 @@ import (
 
 // Passkey is a key that a browser or a device holds for the user.
 type Passkey struct {
-	ID         uuid.UUID  `json:"id" doc:"Id, made by the service."`
-	Name       string     `json:"name" doc:"What the user calls it."`
-	Host       string     `json:"host" doc:"Name of the gateway under which it is good."`
+	ID         uuid.UUID  `json:"id" doc:"Id, assigned by the gateway."`
+	Name       string     `json:"name" doc:"Name given by the user."`
+	Host       string     `json:"host" doc:"Host name of the gateway that it was created for."`
 	CreatedAt  time.Time  `json:"created_at" doc:"When it was added."`
-	UpdatedAt  time.Time  `json:"updated_at" doc:"The same: a passkey is added and deleted, and never changed."`
-	LastUsedAt *time.Time `json:"last_used_at" doc:"When it last let the user in."`
+	UpdatedAt  time.Time  `json:"updated_at" doc:"Same as created_at: a passkey cannot be changed."`
+	LastUsedAt *time.Time `json:"last_used_at" doc:"When it was last used to log in."`
 }
 
 // PasskeyOptions is what the browser needs to make or ask for a passkey.
@@ -39,12 +39,12 @@ type PasskeyOptions struct {
 func (r *Room) mountPasskeys() {
 	own := httpd.Own.BeforeSetup()
 	httpd.Handle(r.Router, http.MethodGet, "/auth/passkeys", own,
-		httpd.Doc{ID: "auth.passkey.list", Tag: "auth", Summary: "List one's own passkeys"},
+		httpd.Doc{ID: "auth.passkey.list", Tag: "auth", Summary: "List your own passkeys"},
 		func(c *httpd.Call, _ struct{}) ([]Passkey, error) {
 			return r.selectPasskeys(c, "user_id = $1", c.Actor.UserID)
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/auth/passkeys/{id}", own,
-		httpd.Doc{ID: "auth.passkey.get", Tag: "auth", Summary: "Show one's own passkey"},
+		httpd.Doc{ID: "auth.passkey.get", Tag: "auth", Summary: "Show your own passkey"},
 		func(c *httpd.Call, in struct {
 			ID uuid.UUID `path:"id" doc:"Id of the passkey."`
 		}) (Passkey, error) {
@@ -57,11 +57,11 @@ func (r *Room) mountPasskeys() {
 			}
 			return list[0], nil
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/auth/passkeys/register/begin", own.BySession(),
-		httpd.Doc{ID: "auth.passkey.begin", Tag: "auth", Summary: "Begin to add a passkey", Audit: "auth.passkey.begin"},
+	httpd.Handle(r.Router, http.MethodPost, "/auth/passkeys/register/begin", own.BySession().OnPrimary(),
+		httpd.Doc{ID: "auth.passkey.begin", Tag: "auth", Summary: "Start to add a passkey", Audit: "auth.passkey.begin"},
 		func(c *httpd.Call, _ struct{}) (PasskeyOptions, error) { return r.beginPasskey(c) })
-	httpd.Handle(r.Router, http.MethodPost, "/auth/passkeys/register/finish", own.BySession(),
-		httpd.Doc{ID: "auth.passkey.add", Tag: "auth", Summary: "Add the passkey that the browser has made", Audit: "auth.passkey.add", Creates: true},
+	httpd.Handle(r.Router, http.MethodPost, "/auth/passkeys/register/finish", own.BySession().OnPrimary(),
+		httpd.Doc{ID: "auth.passkey.add", Tag: "auth", Summary: "Add the passkey that the browser created", Audit: "auth.passkey.add", Creates: true},
 		func(c *httpd.Call, in struct{ Body NewPasskey }) (Passkey, error) {
 			p, err := r.addPasskey(c, in.Body)
 			if err == nil {
@@ -69,15 +69,15 @@ func (r *Room) mountPasskeys() {
 			}
 			return p, err
 		})
-	httpd.Handle(r.Router, http.MethodDelete, "/auth/passkeys/{id}", own.BySession(),
-		httpd.Doc{ID: "auth.passkey.delete", Tag: "auth", Summary: "Delete one's own passkey", Audit: "auth.passkey.delete"},
+	httpd.Handle(r.Router, http.MethodDelete, "/auth/passkeys/{id}", own.BySession().OnPrimary(),
+		httpd.Doc{ID: "auth.passkey.delete", Tag: "auth", Summary: "Delete your own passkey", Audit: "auth.passkey.delete"},
 		func(c *httpd.Call, in struct {
 			ID uuid.UUID `path:"id" doc:"Id of the passkey."`
 		}) (resource.Deleted, error) {
 			return r.deletePasskey(c, in.ID)
 		})
-	httpd.Handle(r.Router, http.MethodDelete, "/users/{id}/passkeys", httpd.Write.BySession(),
-		httpd.Doc{ID: "user.passkeys.delete", Tag: "user", Summary: "Delete the passkeys of a user, as when the device is lost", Audit: "user.passkeys.delete"},
+	httpd.Handle(r.Router, http.MethodDelete, "/users/{id}/passkeys", httpd.Write.BySession().OnPrimary(),
+		httpd.Doc{ID: "user.passkeys.delete", Tag: "user", Summary: "Delete the passkeys of a user, for example if the device is lost", Audit: "user.passkeys.delete"},
 		func(c *httpd.Call, in struct {
 			ID uuid.UUID `path:"id" doc:"Id of the user."`
 		}) (resource.Deleted, error) {
@@ -85,7 +85,7 @@ func (r *Room) mountPasskeys() {
 		})
 }
 
-var errNoPasskey = fault.New(fault.NotFound, "There is no such passkey.")
+var errNoPasskey = fault.New(fault.NotFound, "This passkey does not exist.")
 
 func (r *Room) selectPasskeys(ctx context.Context, where string, args ...any) ([]Passkey, error) {
 	rows, err := r.DB.Query(ctx, "SELECT id, name, rp_id, created_at, created_at, last_used_at FROM account_passkeys WHERE "+where+" ORDER BY created_at, id", args...)
@@ -156,8 +156,9 @@ func (r *Room) party(req *http.Request) (*webauthn.WebAuthn, error) {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	if fqdn := r.deps.FQDN(); host != "localhost" && (fqdn == "" || host != fqdn) {
-		return nil, fault.New(fault.Conflict, "passkeys work under the name of the gateway alone: open https://%s", fqdn)
+	// What another node has passed on was asked for under that node's name.
+	if fqdn := r.deps.FQDN(); host != "localhost" && (fqdn == "" || host != fqdn) && (r.deps.Names == nil || !r.deps.Names(req.Context(), host)) {
+		return nil, fault.New(fault.Conflict, "Passkeys work only under the gateway's host name. Open https://%s", fqdn)
 	}
 	return webauthn.New(&webauthn.Config{
 		RPID: host, RPDisplayName: "Gateway", RPOrigins: []string{"https://" + strings.ToLower(req.Host)},

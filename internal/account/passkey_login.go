@@ -36,7 +36,7 @@ func (r *Room) askForPasskey(c *httpd.Call, challenge string) (PasskeyOptions, e
 		return PasskeyOptions{}, err
 	}
 	if len(user.credentials) == 0 {
-		return PasskeyOptions{}, fault.New(fault.Conflict, "the user has no passkey that is good under %s", party.Config.RPID)
+		return PasskeyOptions{}, fault.New(fault.Conflict, "The user has no passkey for %s.", party.Config.RPID)
 	}
 	assertion, state, err := party.BeginLogin(user)
 	if err != nil {
@@ -85,7 +85,11 @@ func (r *Room) provePasskey(c *httpd.Call, p *pending, answer wire.Raw) (proof, 
 	if err != nil {
 		return proof{}, err
 	}
-	return proof{byPasskey, func(tx *db.Tx) error {
+	var used Spent // without a count, the question that is asked once is all that keeps an answer from being used twice
+	if n := credential.Authenticator.SignCount; n > 0 {
+		used = spentCount(p.who.ID, credential.ID, n)
+	}
+	return proof{method: byPasskey, spend: func(tx *db.Tx) error {
 		// Two answers of one device that come at once carry different counts; one that does not go up is a copy's.
 		tag, err := tx.Exec(c, `UPDATE account_passkeys SET credential = $3, sign_count = $4, last_used_at = $5
 			WHERE user_id = $1 AND credential_id = $2 AND (sign_count < $4 OR sign_count = 0 AND $4 = 0)`,
@@ -94,5 +98,5 @@ func (r *Room) provePasskey(c *httpd.Call, p *pending, answer wire.Raw) (proof, 
 			err = errCloned
 		}
 		return err
-	}}, nil
+	}, spent: used}, nil
 }

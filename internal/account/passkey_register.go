@@ -21,7 +21,7 @@ const maxPasskeys = 20
 
 // NewPasskey is the body that adds a passkey.
 type NewPasskey struct {
-	Name       value.Line `json:"name" required:"true" doc:"What the user calls it."`
+	Name       value.Line `json:"name" required:"true" doc:"Name given by the user."`
 	Credential wire.Raw   `json:"credential" required:"true" doc:"What the browser answered, as a PublicKeyCredential in its JSON form."`
 }
 
@@ -44,7 +44,7 @@ func (r *Room) beginPasskey(c *httpd.Call) (PasskeyOptions, error) {
 		return PasskeyOptions{}, err
 	}
 	if len(user.credentials) >= maxPasskeys {
-		return PasskeyOptions{}, fault.New(fault.Conflict, "%d passkeys are enough: delete one first", maxPasskeys)
+		return PasskeyOptions{}, fault.New(fault.Conflict, "You already have %d passkeys. Delete one first.", maxPasskeys)
 	}
 	creation, state, err := party.BeginRegistration(user, webauthn.WithExclusions(user.credentials.CredentialDescriptors()))
 	if err != nil {
@@ -74,7 +74,7 @@ func encodeCeremony(options any, state *webauthn.SessionData) (wire.Raw, []byte,
 
 // addPasskey ends a registration. Whatever comes of it, the registration is spent.
 func (r *Room) addPasskey(c *httpd.Call, in NewPasskey) (Passkey, error) {
-	refused := fault.Field("credential", "was refused: begin again")
+	refused := fault.Field("credential", "was refused. Start again")
 	party, err := r.party(c.Request)
 	if err != nil {
 		return Passkey{}, err
@@ -122,7 +122,7 @@ func (r *Room) takeRegistration(ctx context.Context, user uuid.UUID) (*webauthn.
 		return tx.QueryRow(ctx, "DELETE FROM account_passkey_registrations WHERE user_id = $1 AND expires_at > $2 RETURNING ceremony", user, r.Clock.Now()).Scan(&ceremony)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fault.New(fault.Conflict, "no registration of a passkey has begun, or it took too long: begin again")
+		return nil, fault.New(fault.Conflict, "The registration of the passkey was not started or has expired. Start again.")
 	}
 	if err != nil {
 		return nil, err

@@ -14,13 +14,13 @@ import (
 
 // PasswordChange is the body of a change of one's own password.
 type PasswordChange struct {
-	Current password.Typed  `json:"current_password,omitzero" required:"true" doc:"The password until now."`
+	Current password.Typed  `json:"current_password,omitzero" required:"true" doc:"Current password."`
 	New     password.Chosen `json:"new_password,omitzero" required:"true" doc:"At least 12 characters, at most 72 bytes."`
 }
 
 func (r *Room) mountChangePassword() {
-	httpd.Handle(r.Router, http.MethodPost, "/auth/change-password", httpd.Own.BeforeSetup().BySession(),
-		httpd.Doc{ID: "auth.change-password", Tag: "auth", Summary: "Change one's own password and end one's other sessions", Audit: "auth.password.change"},
+	httpd.Handle(r.Router, http.MethodPost, "/auth/change-password", httpd.Own.BeforeSetup().BySession().OnPrimary(),
+		httpd.Doc{ID: "auth.change-password", Tag: "auth", Summary: "Change your own password and end your other sessions", Audit: "auth.password.change"},
 		func(c *httpd.Call, in struct{ Body PasswordChange }) (Identity, error) {
 			was, now, err := r.exchange(c, in.Body)
 			if err != nil {
@@ -64,7 +64,7 @@ func (r *Room) prove(c *httpd.Call, turn *password.Turn, field string, typed pas
 		return "", db.Fault(err)
 	}
 	if !turn.Matches(hash, typed) {
-		f := fault.New(fault.Unauthenticated, "the password is wrong")
+		f := fault.New(fault.Unauthenticated, "The password is wrong.")
 		f.Fields = map[string]string{field: "is wrong"}
 		return "", f
 	}
@@ -79,7 +79,7 @@ func (r *Room) changePassword(c *httpd.Call, was, now password.Hash) error {
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return fault.New(fault.Conflict, "somebody has changed the password meanwhile")
+			return fault.New(fault.Conflict, "Someone else has changed the password in the meantime.")
 		}
 		if err := endSessions(c, tx, c.Actor.UserID, c.Actor.Session); err != nil {
 			return err

@@ -80,7 +80,7 @@ func readResetToken(paths kit.Paths) (t resetToken, err error) {
 		t.expires, err = time.Parse(time.RFC3339, words[1])
 	}
 	if err != nil || len(t.token) < 2*resetBytes {
-		return t, errors.New("the reset token is damaged: make another one")
+		return t, errors.New("the reset token is damaged: create another one")
 	}
 	return t, nil
 }
@@ -95,7 +95,7 @@ type PasswordReset struct {
 type ResetAccount struct {
 	Email   value.Email `json:"email" doc:"Whose password was set."`
 	Ended   Ended       `json:"ended" doc:"What the reset has ended; zero while it is pending."`
-	Pending bool        `json:"pending" doc:"Whether the database is away. Until it is back, the new password is good for the system routes; then the database takes it over, and ends what was open, before anyone can log in."`
+	Pending bool        `json:"pending" doc:"Whether the database is unavailable. Until it is back, the new password works for the system routes. Then it is saved to the database, and earlier sessions end before anyone can log in."`
 }
 
 // Ended is what was good until a reset of the password.
@@ -105,18 +105,18 @@ type Ended struct {
 	Passkeys  int64 `json:"passkeys" doc:"How many passkeys; none if the reset keeps them."`
 }
 
-var errResetToken = fault.New(fault.Unauthenticated, "the reset token is wrong, used or expired")
+var errResetToken = fault.New(fault.Unauthenticated, "The reset token is wrong, used or expired.")
 
 func (r *Room) mountResetPassword() {
-	httpd.Handle(r.Router, http.MethodPost, "/auth/reset-password", httpd.Public.BeforeSetup(),
-		httpd.Doc{ID: "auth.reset-password", Tag: "auth", Summary: "Set the admin's password with a token from the machine's console", Audit: "auth.password.reset"},
+	httpd.Handle(r.Router, http.MethodPost, "/auth/reset-password", httpd.Public.BeforeSetup().Here(),
+		httpd.Doc{ID: "auth.reset-password", Tag: "auth", Summary: "Set the administrator's password with a token from the machine's console", Audit: "auth.password.reset"},
 		func(c *httpd.Call, in struct{ Body PasswordReset }) (ResetAccount, error) {
 			t, err := r.checkResetToken(c, in.Body.Token)
 			if err != nil {
 				return ResetAccount{}, err
 			}
 			if r.deps.StoreAdmin().Email.IsZero() {
-				return ResetAccount{}, fault.New(fault.Conflict, "This machine has no admin of its own: its accounts come from the cluster.")
+				return ResetAccount{}, fault.New(fault.Conflict, "This machine has no local administrator. Its accounts come from the cluster.")
 			}
 			// Who removes the file has the token. It comes back if nothing is changed by it.
 			if err := os.Remove(resetPath(r.Paths)); errors.Is(err, fs.ErrNotExist) {
@@ -183,6 +183,9 @@ func (r *Room) resetUser(ctx context.Context, admin value.Email, hash password.H
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			tx.BeforeCommit(func() error {
+				if err := tx.Flush(ctx); err != nil {
+					return err
+				}
 				return r.deps.UpdateStoreAdmin(func(a *StoreAdmin) error {
 					a.Hash = hash
 					return nil
@@ -205,6 +208,7 @@ func (r *Room) resetUser(ctx context.Context, admin value.Email, hash password.H
 // what may have been made in them. The authenticator app stays.
 func (r *Room) replacePassword(ctx context.Context, tx *db.Tx, id uuid.UUID, hash password.Hash, keeps bool) (ended Ended, err error) {
 	tx.Queue("UPDATE account_users SET password = $2, updated_at = $3 WHERE id = $1", id, hash, r.Clock.Now())
+	endElsewhere(tx, id, uuid.Nil)
 	tx.Queue("DELETE FROM account_challenges WHERE user_id = $1", id)
 	remove := func(sql string) int64 {
 		if err != nil {
@@ -229,7 +233,7 @@ func (r *Room) resetAway(hash password.Hash, keeps bool, from string) error {
 	err := r.updateAway(func(a *StoreAdmin) error {
 		if a.Hash == "" {
 			// Whether the user is still an admin, the database alone knows.
-			return fault.New(fault.Unavailable, "The database is away, and without it this account cannot be let in. Try again when it is back.")
+			return fault.New(fault.Unavailable, "The database is unavailable, so this account cannot log in. Try again when it is back.")
 		}
 		a.Hash, a.ResetAt, a.ResetFrom, a.ResetKeeps = hash, r.Clock.Now(), from, keeps
 		if !keeps {
@@ -239,7 +243,7 @@ func (r *Room) resetAway(hash password.Hash, keeps bool, from string) error {
 	})
 	if err == nil {
 		r.offline.endAll()
-		r.Log.Info("the password of the setup's admin was reset while the database is away")
+		r.Log.Info("the password of the administrator of the setup was reset while the database is unavailable")
 	}
 	return err
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/clock"
@@ -36,8 +35,8 @@ const (
 )
 
 var (
-	errNoSession = fault.New(fault.Unauthenticated, "log in first")
-	errInactive  = fault.New(fault.Forbidden, "this account is not active")
+	errNoSession = fault.New(fault.Unauthenticated, "Log in first.")
+	errInactive  = fault.New(fault.Forbidden, "This account is off.")
 )
 
 // session is a login that has not ended.
@@ -100,14 +99,11 @@ func (s *signer) session(token string) (uuid.UUID, error) {
 	return c.Session, nil
 }
 
-// Authenticate tells whose session or API token a request has. Role and state are the database's at this moment.
+// Authenticate tells whose session or API token a request has. Role and state are the database's at this moment: see recognize.
 func (r *Room) Authenticate(req *http.Request) (actor.Actor, error) {
 	token, isBearer := bearer(req)
 	if isBearer && strings.HasPrefix(token, apiTokenPrefix) {
-		if err := r.settle(req.Context()); err != nil {
-			return actor.Actor{}, err
-		}
-		return r.tokenActor(req.Context(), token)
+		return r.recognize(req.Context(), trace{way: ofHash, hash: string(hashTicket(token))})
 	}
 	if c, err := req.Cookie(httpd.SessionCookie); err == nil && !isBearer {
 		token = c.Value
@@ -133,23 +129,11 @@ func (r *Room) Authenticate(req *http.Request) (actor.Actor, error) {
 
 // sessionActor tells whose session it is by the database.
 func (r *Room) sessionActor(ctx context.Context, id uuid.UUID) (actor.Actor, error) {
-	if err := r.settle(ctx); err != nil {
-		return actor.Actor{}, err
+	a, err := r.recognize(ctx, trace{way: ofSession, id: id})
+	if err == nil {
+		a.Session = id
 	}
-	a := actor.Actor{Session: id}
-	var active bool
-	err := r.DB.QueryRow(ctx, `
-		SELECT u.id, u.email, u.role, u.active, s.method FROM account_sessions s JOIN account_users u ON u.id = s.user_id
-		WHERE s.id = $1 AND s.expires_at > $2`, id, r.Clock.Now()).Scan(&a.UserID, &a.Name, &a.Role, &active, &a.Method)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return actor.Actor{}, errNoSession
-	case err != nil:
-		return actor.Actor{}, db.Fault(err)
-	case !active:
-		return actor.Actor{}, errInactive
-	}
-	return a, nil
+	return a, err
 }
 
 // bearer is the token in the header of a request, if it has one. The cookie does not count then.
@@ -172,11 +156,17 @@ func cookie(token string, age time.Duration) *http.Cookie {
 	}
 }
 
-// endSessions ends the sessions of a user but one, and logins that wait for their second step.
+// endSessions ends the sessions of a user but one, and logins that wait for their second step, at all nodes.
 func endSessions(ctx context.Context, tx *db.Tx, user, but uuid.UUID) error {
+	endElsewhere(tx, user, but)
 	tx.Queue("DELETE FROM account_challenges WHERE user_id = $1", user)
 	_, err := tx.Exec(ctx, "DELETE FROM account_sessions WHERE user_id = $1 AND id <> $2", user, but)
 	return err
+}
+
+// endElsewhere has the other nodes end the sessions of a user that they gave.
+func endElsewhere(tx *db.Tx, user, but uuid.UUID) {
+	tx.Queue("UPDATE account_users SET sessions_ended_at = clock_timestamp(), spared_session = $2 WHERE id = $1", user, but)
 }
 
 // Prune deletes sessions, and steps on the way to one, that are over.

@@ -20,20 +20,20 @@ import (
 type Session struct {
 	ID        uuid.UUID `json:"id" doc:"Id of the session."`
 	Address   string    `json:"address" doc:"Where the user logged in from."`
-	Browser   string    `json:"browser" doc:"What the user logged in with, in short."`
-	UserAgent string    `json:"user_agent" doc:"What the browser says about itself."`
+	Browser   string    `json:"browser" doc:"User agent, in short."`
+	UserAgent string    `json:"user_agent" doc:"User agent of the browser."`
 	Method    string    `json:"method" enum:"password,totp,recovery-code,passkey,oidc" doc:"How the user logged in."`
 	CreatedAt time.Time `json:"created_at" doc:"Since when."`
-	ExpiresAt time.Time `json:"expires_at" doc:"When it ends by itself."`
+	ExpiresAt time.Time `json:"expires_at" doc:"When it expires."`
 	Current   bool      `json:"current" doc:"Whether it is the session of this request."`
 }
 
 func (r *Room) mountSessions() {
 	httpd.Handle(r.Router, http.MethodGet, "/auth/sessions", httpd.Own.BeforeSetup(),
-		httpd.Doc{ID: "auth.session.list", Tag: "auth", Summary: "List one's own sessions, newest first"},
+		httpd.Doc{ID: "auth.session.list", Tag: "auth", Summary: "List your own sessions, newest first"},
 		func(c *httpd.Call, _ struct{}) ([]Session, error) { return r.ownSessions(c) })
-	httpd.Handle(r.Router, http.MethodDelete, "/auth/sessions/{id}", httpd.Own.BeforeSetup().BySession(),
-		httpd.Doc{ID: "auth.session.end", Tag: "auth", Summary: "End one of one's own sessions", Audit: "auth.session.end"},
+	httpd.Handle(r.Router, http.MethodDelete, "/auth/sessions/{id}", httpd.Own.BeforeSetup().BySession().Here(),
+		httpd.Doc{ID: "auth.session.end", Tag: "auth", Summary: "End one of your own sessions", Audit: "auth.session.end"},
 		func(c *httpd.Call, in struct {
 			ID uuid.UUID `path:"id" doc:"Id of the session."`
 		}) (resource.Deleted, error) {
@@ -88,7 +88,7 @@ func (r *Room) endSession(c *httpd.Call, id uuid.UUID) (resource.Deleted, error)
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return fault.New(fault.NotFound, "there is no such session")
+			return fault.New(fault.NotFound, "This session does not exist.")
 		}
 		return r.Audit.Write(c, tx, "auth.session.end", c.Actor.Name, map[string]any{"id": id})
 	})

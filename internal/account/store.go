@@ -182,7 +182,21 @@ func (r *Room) teach(ctx context.Context, tx *db.Tx, a *StoreAdmin) error {
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}
-	if !a.ResetAt.IsZero() && (id == uuid.Nil || hash != a.Hash) {
+	away, err := r.away(ctx)
+	if err != nil {
+		return err
+	}
+	if away && id != uuid.Nil {
+		// A reset is not for this node to make any more: the cluster has the accounts.
+		used := []Spent{spentStep(id, a.TOTPStep)}
+		for _, hash := range a.SpentCodes {
+			used = append(used, spentCode(id, hash))
+		}
+		for _, s := range used {
+			tx.Queue(keepSpent, s.UserID, s.Kind, s.Value, r.Clock.Now())
+		}
+	}
+	if !away && !a.ResetAt.IsZero() && (id == uuid.Nil || hash != a.Hash) {
 		var ended Ended
 		if id != uuid.Nil {
 			if ended, err = r.replacePassword(ctx, tx, id, a.Hash, a.ResetKeeps); err != nil {
@@ -194,7 +208,7 @@ func (r *Room) teach(ctx context.Context, tx *db.Tx, a *StoreAdmin) error {
 			return err
 		}
 	}
-	if id != uuid.Nil {
+	if id != uuid.Nil && !away {
 		tx.Queue("DELETE FROM account_recovery_codes WHERE user_id = $1 AND hash = ANY($2)", id, a.SpentCodes)
 		tx.Queue("UPDATE account_totp SET last_step = $2 WHERE user_id = $1 AND secret = $3 AND last_step < $2", id, a.TOTPStep, a.TOTP)
 	}

@@ -31,26 +31,26 @@ type TOTPCode struct {
 
 // RecoveryCodes let their user in without the app, once each. They are shown once.
 type RecoveryCodes struct {
-	Codes []string `json:"recovery_codes" doc:"Ten codes, each good for one login in place of the app's code."`
+	Codes []string `json:"recovery_codes" doc:"Ten codes. Each works once in place of the app's code."`
 }
 
 // OwnPassword is the body of a request that asks for the password once more.
 type OwnPassword struct {
-	Password password.Typed `json:"password,omitzero" required:"true" doc:"The password of the own account."`
+	Password password.Typed `json:"password,omitzero" required:"true" doc:"The password of your own account."`
 }
 
 func (r *Room) mountTOTP() {
 	own := httpd.Own.BeforeSetup().BySession()
-	httpd.Handle(r.Router, http.MethodPost, "/auth/totp/setup", own,
-		httpd.Doc{ID: "auth.totp.setup", Tag: "auth", Summary: "Make a secret for an authenticator app; a login stays as it is until a code confirms it", Audit: "auth.totp.setup"},
+	httpd.Handle(r.Router, http.MethodPost, "/auth/totp/setup", own.OnPrimary(),
+		httpd.Doc{ID: "auth.totp.setup", Tag: "auth", Summary: "Create a secret for an authenticator app. Logins do not change until a code confirms it", Audit: "auth.totp.setup"},
 		func(c *httpd.Call, _ struct{}) (TOTPSetup, error) { return r.setUpTOTP(c) })
-	httpd.Handle(r.Router, http.MethodPost, "/auth/totp/enable", own,
-		httpd.Doc{ID: "auth.totp.enable", Tag: "auth", Summary: "Confirm the secret by a code, which logins take from now on", Audit: "auth.totp.enable"},
+	httpd.Handle(r.Router, http.MethodPost, "/auth/totp/enable", own.OnPrimary(),
+		httpd.Doc{ID: "auth.totp.enable", Tag: "auth", Summary: "Confirm the secret with a code. From then on logins need a code", Audit: "auth.totp.enable"},
 		func(c *httpd.Call, in struct{ Body TOTPCode }) (RecoveryCodes, error) {
 			return r.enableTOTP(c, in.Body.Code)
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/auth/totp/disable", own,
-		httpd.Doc{ID: "auth.totp.disable", Tag: "auth", Summary: "Log in without codes again", Audit: "auth.totp.disable"},
+	httpd.Handle(r.Router, http.MethodPost, "/auth/totp/disable", own.OnPrimary(),
+		httpd.Doc{ID: "auth.totp.disable", Tag: "auth", Summary: "Turn off your own authenticator app", Audit: "auth.totp.disable"},
 		func(c *httpd.Call, in struct{ Body OwnPassword }) (Identity, error) {
 			turn, err := r.turn(c)
 			if err != nil {
@@ -66,8 +66,8 @@ func (r *Room) mountTOTP() {
 			}
 			return r.identity(c)
 		})
-	httpd.Handle(r.Router, http.MethodDelete, "/users/{id}/totp", httpd.Write.BySession(),
-		httpd.Doc{ID: "user.totp.disable", Tag: "user", Summary: "Let a user log in without codes again, as when the phone is lost", Audit: "user.totp.disable"},
+	httpd.Handle(r.Router, http.MethodDelete, "/users/{id}/totp", httpd.Write.BySession().OnPrimary(),
+		httpd.Doc{ID: "user.totp.disable", Tag: "user", Summary: "Turn off the authenticator app of a user, for example if the phone is lost", Audit: "user.totp.disable"},
 		func(c *httpd.Call, in struct {
 			ID uuid.UUID `path:"id" doc:"Id of the user."`
 		}) (resource.Deleted, error) {
@@ -101,7 +101,7 @@ func (r *Room) setUpTOTP(c *httpd.Call) (TOTPSetup, error) {
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return fault.New(fault.Conflict, "codes are on already: switch them off first")
+			return fault.New(fault.Conflict, "The authenticator app is already on. Turn it off first.")
 		}
 		return r.Audit.Write(c, tx, "auth.totp.setup", c.Actor.Name, nil)
 	})
@@ -112,7 +112,7 @@ func (r *Room) setUpTOTP(c *httpd.Call) (TOTPSetup, error) {
 func (r *Room) enableTOTP(c *httpd.Call, code string) (RecoveryCodes, error) {
 	secret, sealed, err := r.totpSecret(c, c.Actor.UserID, false)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return RecoveryCodes{}, fault.New(fault.Conflict, "there is no secret to confirm: begin with the setup")
+		return RecoveryCodes{}, fault.New(fault.Conflict, "There is no secret to confirm. Start the setup of the app first.")
 	}
 	if err != nil {
 		return RecoveryCodes{}, err
@@ -124,7 +124,7 @@ func (r *Room) enableTOTP(c *httpd.Call, code string) (RecoveryCodes, error) {
 	}
 	step, ok := matchCode(secret, code, r.Clock.Now())
 	if !ok {
-		return RecoveryCodes{}, fault.Field("code", "is wrong: enter what the app shows now, and see that the clocks of both machines are right")
+		return RecoveryCodes{}, fault.Field("code", "is wrong. Enter the code that the app shows now, and check that the clocks of both devices are right")
 	}
 	attempt.Succeeded()
 	codes, hashes := newRecoveryCodes()
@@ -134,7 +134,7 @@ func (r *Room) enableTOTP(c *httpd.Call, code string) (RecoveryCodes, error) {
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return fault.New(fault.Conflict, "somebody has confirmed or replaced the secret meanwhile")
+			return fault.New(fault.Conflict, "The secret has been confirmed or replaced in the meantime.")
 		}
 		tx.Queue("DELETE FROM account_recovery_codes WHERE user_id = $1", c.Actor.UserID)
 		tx.Queue("INSERT INTO account_recovery_codes (user_id, hash) SELECT $1, unnest($2::bytea[])", c.Actor.UserID, hashes)
@@ -157,7 +157,7 @@ func (r *Room) removeTOTP(ctx context.Context, user uuid.UUID, action string) (r
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return fault.New(fault.NotFound, "the user has no authenticator app")
+			return fault.New(fault.NotFound, "The user has no authenticator app.")
 		}
 		var email string
 		err = tx.QueryRow(ctx, "UPDATE account_users SET totp_enabled = false, updated_at = $2 WHERE id = $1 RETURNING email", user, r.Clock.Now()).Scan(&email)

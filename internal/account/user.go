@@ -20,13 +20,13 @@ import (
 // User is somebody who may log in.
 type User struct {
 	resource.Meta
-	Email       value.Email     `json:"email" required:"true" doc:"The user logs in with it, typed exactly like this."`
-	Name        value.Line      `json:"name" doc:"What people call the user."`
-	Role        actor.Role      `json:"role" enum:"admin,viewer" doc:"Admins do everything, viewers read."`
+	Email       value.Email     `json:"email" required:"true" doc:"The user logs in with it, exactly as written."`
+	Name        value.Line      `json:"name" doc:"Name of the user."`
+	Role        actor.Role      `json:"role" enum:"admin,viewer" doc:"Administrators can change everything, viewers can only read."`
 	Active      bool            `json:"active" doc:"Whether the user may log in."`
 	Password    password.Stored `json:"password,omitzero" required:"true" doc:"At least 12 characters, at most 72 bytes."`
-	TOTPEnabled bool            `json:"totp_enabled" readOnly:"true" doc:"Whether a login takes a code of an authenticator app."`
-	Passkeys    int             `json:"passkeys" readOnly:"true" doc:"How many passkeys the user has; with one, a login takes a second step."`
+	TOTPEnabled bool            `json:"totp_enabled" readOnly:"true" doc:"Whether a login needs a code from an authenticator app."`
+	Passkeys    int             `json:"passkeys" readOnly:"true" doc:"Number of passkeys. With at least one, a login needs a second step."`
 	OIDCSubject string          `json:"oidc_subject" readOnly:"true" doc:"The user at the identity provider."`
 	LastLoginAt *time.Time      `json:"last_login_at" readOnly:"true" doc:"When the user last logged in."`
 }
@@ -52,7 +52,7 @@ func (u *User) sessionsEnd(now *User) bool {
 
 func (r *Room) newUsers() resource.Kind[User] {
 	return resource.Kind[User]{
-		Name: "user", Title: "user", Path: "/users", Table: "account_users", Order: "email",
+		Name: "user", Title: "user", Path: "/users", Table: "account_users", Order: "email", LocalColumns: []string{"last_login_at"}, Unkept: []string{"password"}, Apart: true,
 		New:   func() User { return User{Role: actor.Viewer, Active: true, Password: r.deps.Passwords.Field()} },
 		Check: r.checkUser,
 	}
@@ -61,7 +61,7 @@ func (r *Room) newUsers() resource.Kind[User] {
 func (r *Room) checkUser(ctx context.Context, tx *db.Tx, was, now *User) error {
 	who := actor.From(ctx)
 	if now == nil && was.ID == who.UserID {
-		return fault.New(fault.Invalid, "you cannot delete your own account")
+		return fault.New(fault.Invalid, "You cannot delete your own account.")
 	}
 	if was.governs() && !now.governs() {
 		if err := keepAnAdmin(ctx, tx, was.ID); err != nil {
@@ -70,7 +70,7 @@ func (r *Room) checkUser(ctx context.Context, tx *db.Tx, was, now *User) error {
 	}
 	if was != nil && now != nil && now.Password.Changed() {
 		if who.Token != uuid.Nil {
-			return fault.New(fault.Forbidden, "an API token cannot set the password of a user")
+			return fault.New(fault.Forbidden, "An API token cannot set the password of a user.")
 		}
 		if err := r.passwordSet(ctx, tx, now.ID, now.Email.String()); err != nil {
 			return err
@@ -104,7 +104,7 @@ func keepAnAdmin(ctx context.Context, tx *db.Tx, leaving uuid.UUID) error {
 	var others bool
 	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM account_users WHERE role = 'admin' AND active AND id <> $1)", leaving).Scan(&others)
 	if err == nil && !others {
-		err = fault.New(fault.Conflict, "this is the last active admin: make another one first")
+		err = fault.New(fault.Conflict, "This is the last active administrator. Add another one first.")
 	}
 	return err
 }
@@ -124,7 +124,7 @@ type NewPassword struct {
 }
 
 func (r *Room) mountUserPassword() {
-	httpd.Handle(r.Router, http.MethodPost, "/users/{id}/password", httpd.Write.BySession(),
+	httpd.Handle(r.Router, http.MethodPost, "/users/{id}/password", httpd.Write.BySession().OnPrimary(),
 		httpd.Doc{ID: "user.password", Tag: "user", Summary: "Set the password of a user and end the user's sessions", Audit: "user.password"},
 		func(c *httpd.Call, in struct {
 			ID   uuid.UUID `path:"id" doc:"Id of the user."`

@@ -42,14 +42,15 @@ func New(k *kit.Kit, d Deps) *Room {
 
 // Mount adds the room's routes.
 func (r *Room) Mount() {
+	r.Resources.Declare("alert_deliveries", resource.Local)
 	r.channels.Mount(r.Resources)
 	r.mutes.Mount(r.Resources)
 	r.settings.Mount(r.Resources)
 	r.mountEvents()
 	r.mountTest()
-	httpd.Handle(r.Router, http.MethodGet, "/alerts/kinds", httpd.Read, doc("alert.kinds", "What the gateway alerts of, and what it means"),
+	httpd.Handle(r.Router, http.MethodGet, "/alerts/kinds", httpd.Read, doc("alert.kinds", "List the kinds of alerts and their meaning"),
 		func(*httpd.Call, struct{}) ([]alarm.About, error) { return alarm.Kinds(), nil })
-	httpd.Handle(r.Router, http.MethodGet, "/alerts/open", httpd.Read, doc("alert.open", "What is wrong now, the worst first"),
+	httpd.Handle(r.Router, http.MethodGet, "/alerts/open", httpd.Read, doc("alert.open", "Open alerts, most severe first"),
 		func(c *httpd.Call, _ struct{}) ([]alarm.Condition, error) { return r.Alarms.Open(c) })
 }
 

@@ -3,6 +3,7 @@ package alert
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,8 @@ import (
 
 	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/outbound"
 	"edge.internal/gateway/internal/kit/secret"
@@ -238,8 +242,8 @@ func TestMailByExim(t *testing.T) {
 		{"implicit TLS", trusting, secured.implicit, with(map[string]any{"implicit_tls": true}), ""},
 		{"no TLS", trusting, open.plain, nil, ""},
 		{"no TLS offered", trusting, open.plain, map[string]any{"use_tls": true}, "The mail server does not offer STARTTLS."},
-		{"the password is not sent in the clear", trusting, secured.plain, with(map[string]any{"use_tls": false}), "The mail server offers no way to log in, or none that is safe without TLS."},
-		{"wrong password", trusting, secured.plain, with(map[string]any{"password": "wrong"}), "The mail server did not take the user and password (535)."},
+		{"the password is not sent in the clear", trusting, secured.plain, with(map[string]any{"use_tls": false}), "The mail server offers no login method, or none that is safe without TLS."},
+		{"wrong password", trusting, secured.plain, with(map[string]any{"password": "wrong"}), "The mail server refused the user and password (535)."},
 		{"no login", trusting, secured.plain, map[string]any{"use_tls": true}, "The mail server refused the message (550)."},
 		{"unknown authority", outbound.New(h.Host), secured.plain, login, "Its certificate is from an authority that this gateway does not trust."},
 		{"unknown authority, implicit", outbound.New(h.Host), secured.implicit, with(map[string]any{"implicit_tls": true}), "Its certificate is from an authority that this gateway does not trust."},
@@ -331,8 +335,8 @@ func TestAL03HostileReceivers(t *testing.T) {
 		t.Errorf("%d requests were answered meanwhile", answered)
 	}
 	for i, want := range []string{"It did not answer within 10s.", "It did not answer within 10s.", "", "It answered 418.",
-		"It answered 302, which leads elsewhere. Enter the address that it leads to.", "It answered 307, which leads elsewhere. Enter the address that it leads to.",
-		"The mail server answered 554.", "It answers without an end."} {
+		"It answered 302, a redirect. Enter the address that it redirects to.", "It answered 307, a redirect. Enter the address that it redirects to.",
+		"The mail server answered 554.", "Its answer is too long."} {
 		if got := out.Results[i].Error; got != want {
 			t.Errorf("%d: %q instead of %q", i, got, want)
 		}
@@ -610,10 +614,12 @@ func TestNothingOldIsToldAfterARestore(t *testing.T) {
 	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: "c", Subject: "new", Message: "m"})
 	h.deliver(t)
 	eventually(t, "what is new is told", func() bool { return len(x.messages()) > 0 })
-	var waiting int
-	if err := h.DB.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM alarm_outbox) + (SELECT count(*) FROM alert_deliveries WHERE state = 'waiting')`).Scan(&waiting); err != nil || waiting != 0 {
-		t.Errorf("%d wait, %v", waiting, err)
-	}
+	eventually(t, "nothing waits", func() (done bool) {
+		if err := h.DB.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM alarm_outbox) AND NOT EXISTS (SELECT FROM alert_deliveries WHERE state = 'waiting')`).Scan(&done); err != nil {
+			t.Fatal(err)
+		}
+		return done
+	})
 	for _, m := range x.messages() {
 		if m["subject"] != "new" {
 			t.Errorf("told: %v", m)
@@ -678,6 +684,59 @@ func TestADeletedChannelKeepsItsPlaceInTheHistory(t *testing.T) {
 	x := h.events(t, "")[0].SentTo
 	if len(x) != 1 || x[0].Result != "error" || x[0].Channel != c.Label() || x[0].Error == "" {
 		t.Errorf("%+v", x)
+	}
+}
+
+// What waits for a channel that is switched off is not sent, not even when it is on again. What happens then is.
+func TestAChannelThatIsOffIsNotTold(t *testing.T) {
+	h := newHouse(t)
+	h.hurried()
+	h.room.timing.pauses = []time.Duration{time.Millisecond, time.Millisecond}
+	var answer atomic.Int64
+	answer.Store(http.StatusInternalServerError)
+	x := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(answer.Load())) })
+	c := h.webhook(t, x.URL)
+	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: "a", Subject: "first"})
+	if _, err := h.room.fanOut(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now := h.Clock.Now()
+	dbtest.Exec(t, h.DB, `UPDATE alert_deliveries SET next_at = $1`, now.Add(-time.Minute))
+	list, err := h.room.claim(t.Context(), c.ID)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	h.Do(t, "admin", http.MethodPut, "/alerts/"+c.ID.String(), map[string]any{"active": false}).Want(t, http.StatusOK)
+	// It was claimed already.
+	if told, err := h.room.tell(t.Context(), &c, list[0]); !told || err != nil || len(x.messages()) > 0 {
+		t.Errorf("%t, %v, %d messages", told, err, len(x.messages()))
+	}
+	sent := h.events(t, "")[0].SentTo
+	if len(sent) != 1 || sent[0].Result != "skipped" || !strings.Contains(sent[0].Error, "switched off") || sent[0].EndedAt == nil {
+		t.Errorf("%+v", sent)
+	}
+	// An attempt that was under way then does not bring it back.
+	if err := h.room.record(t.Context(), &c, list, false, errors.New("refused")); err != nil {
+		t.Fatal(err)
+	}
+	if sent := h.events(t, "")[0].SentTo; sent[0].Result != "skipped" {
+		t.Errorf("%+v", sent)
+	}
+	// Whatever waits, nothing is due for a channel that is off.
+	dbtest.Exec(t, h.DB, `UPDATE alert_deliveries SET state = 'waiting', ended_at = NULL, next_at = $1`, now.Add(-time.Minute))
+	if due, _, err := h.room.turn(t.Context()); err != nil || len(due) > 0 {
+		t.Errorf("%+v, %v", due, err)
+	}
+	dbtest.Exec(t, h.DB, `UPDATE alert_deliveries SET state = 'skipped', ended_at = $1`, now)
+	answer.Store(http.StatusOK)
+	h.Do(t, "admin", http.MethodPut, "/alerts/"+c.ID.String(), map[string]any{"active": true}).Want(t, http.StatusOK)
+	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: "b", Subject: "second"})
+	h.deliver(t)
+	eventually(t, "what is new is told", func() bool { return len(x.messages()) > 0 })
+	for _, m := range x.messages() {
+		if m["subject"] != "second" {
+			t.Errorf("told: %v", m)
+		}
 	}
 }
 
@@ -786,5 +845,30 @@ func TestPrune(t *testing.T) {
 	}
 	if n, err := h.room.Prune(t.Context()); err != nil || n != 1 || h.Rows(t, "alert_deliveries") != 0 {
 		t.Fatal(n, err)
+	}
+}
+
+// A destination comes back with the secrets that were entered for it, and never with those of another one.
+func TestChangedDestinationIsTakenBack(t *testing.T) {
+	h := newHouse(t)
+	var hook struct{ ID string }
+	h.Do(t, "admin", http.MethodPost, "/alerts", `{"kind":"webhook","target":"https://hooks.example/ours","settings":{"headers":{"Authorization":"first-canary"}}}`).Want(t, http.StatusCreated).Into(t, &hook)
+	path := "/alerts/" + hook.ID
+	id := h.Do(t, "admin", http.MethodPut, path, `{"target":"https://hooks.example/theirs","settings":{"headers":{"Authorization":"second-canary"}}}`).Want(t, http.StatusOK).Header.Get(httpd.ChangeSetHeader)
+	target := func() string {
+		var now struct{ Target string }
+		h.Get(t, path).Want(t, http.StatusOK).Into(t, &now)
+		return now.Target
+	}
+	back := "/change-sets/" + id + "/revert"
+	third := h.Do(t, "admin", http.MethodPut, path, `{"settings":{"headers":{"Authorization":"third-canary"}}}`).Want(t, http.StatusOK).Header.Get(httpd.ChangeSetHeader)
+	h.Do(t, "admin", http.MethodPost, back, `{"take":"now"}`).Want(t, http.StatusConflict)
+	if target() != "https://hooks.example/theirs" {
+		t.Error(target())
+	}
+	h.Do(t, "admin", http.MethodPost, "/change-sets/"+third+"/revert", nil).Want(t, http.StatusOK)
+	h.Do(t, "admin", http.MethodPost, back, nil).Want(t, http.StatusOK)
+	if target() != "https://hooks.example/ours" {
+		t.Error(target())
 	}
 }

@@ -41,25 +41,25 @@ const (
 // Channel is a way to tell people.
 type Channel struct {
 	resource.Meta
-	Name          value.Line      `json:"name" maxLength:"120" doc:"Name of the channel; without one it goes by its target."`
-	Kind          string          `json:"kind" required:"true" enum:"webhook,email" doc:"How it is told: by a POST with JSON, or by e-mail."`
-	Target        string          `json:"target" required:"true" maxLength:"2000" doc:"For a webhook the address, http or https. For e-mail the recipient, or several with commas between them."`
-	Settings      ChannelSettings `json:"settings" doc:"What the kind needs besides."`
-	MinSeverity   alarm.Severity  `json:"min_severity" enum:"info,warning,error,critical" doc:"It is not told of what is less severe."`
-	AllowInternal bool            `json:"allow_internal" doc:"Let it reach the gateway itself and addresses of its links, such as a receiver on this machine. Otherwise these are refused, whatever name leads there."`
-	Active        bool            `json:"active" doc:"Whether it is told anything."`
+	Name          value.Line      `json:"name" maxLength:"120" doc:"Name of the channel; its target by default."`
+	Kind          string          `json:"kind" required:"true" enum:"webhook,email" doc:"How messages are sent: by a POST with JSON, or by e-mail."`
+	Target        string          `json:"target" required:"true" maxLength:"2000" doc:"For a webhook: its http or https URL. For e-mail: one or more recipients, separated by commas."`
+	Settings      ChannelSettings `json:"settings" doc:"Further fields of the kind."`
+	MinSeverity   alarm.Severity  `json:"min_severity" enum:"info,warning,error,critical" doc:"Less severe alerts are not sent to it."`
+	AllowInternal bool            `json:"allow_internal" doc:"Allow targets on the gateway itself and at link-local addresses, for example a receiver on this machine. Otherwise they are refused, whatever their name."`
+	Active        bool            `json:"active" doc:"Whether alerts are sent to it."`
 }
 
 // ChannelSettings are those of a channel. Which of them have a meaning depends on its kind.
 type ChannelSettings struct {
 	SMTPHost    value.Host    `json:"smtp_host" doc:"For e-mail: the server, by name or address."`
 	SMTPPort    int           `json:"smtp_port" doc:"For e-mail: its port; 465 is TLS from the first byte."`
-	Username    string        `json:"username" doc:"For e-mail: the user, if the server wants one. Without TLS the password is never sent as it is: the server has to offer CRAM-MD5 or SCRAM then."`
+	Username    string        `json:"username" doc:"For e-mail: the user, if the server requires one. Without TLS the password is never sent in the clear: the server must offer CRAM-MD5 or SCRAM."`
 	Password    secret.Masked `json:"password" doc:"For e-mail: the password. It is never shown."`
 	From        value.Email   `json:"from" doc:"For e-mail: the sender."`
 	UseTLS      bool          `json:"use_tls" doc:"For e-mail: require TLS, by STARTTLS or, on port 465, from the first byte. The server's certificate must be valid."`
 	ImplicitTLS bool          `json:"implicit_tls" doc:"For e-mail: TLS from the first byte on another port than 465."`
-	Headers     Headers       `json:"headers" doc:"For a webhook: headers of the request, such as Authorization. Their values are never shown."`
+	Headers     Headers       `json:"headers" doc:"For a webhook: headers of the request, for example Authorization. Their values are never shown."`
 }
 
 // Headers are those of a webhook's requests. Their values may be secrets.
@@ -112,24 +112,24 @@ func (c *Channel) validateWebhook(l *check.List) {
 	switch {
 	case c.Target == "":
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "":
-		l.Add("target", "must be an address such as https://hooks.example.net/alerts")
+		l.Add("target", "must be a URL, for example https://hooks.example.net/alerts")
 	case u.User != nil:
-		l.Add("target", "must not have a user or a password: set the header Authorization instead")
+		l.Add("target", "must not contain a user or a password. Set the header Authorization instead")
 	}
 	s := &c.Settings
 	mail := ChannelSettings{Headers: s.Headers}
-	l.That(reflect.DeepEqual(*s, mail), "settings", "has values for e-mail, which mean nothing for a webhook")
+	l.That(reflect.DeepEqual(*s, mail), "settings", "applies to e-mail only, not to a webhook")
 	l.That(len(s.Headers) <= maxHeaders, "settings.headers", "must have at most %d headers", maxHeaders)
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		value := s.Headers[name]
 		plain, _ := value.Fresh()
 		switch {
 		case !httpguts.ValidHeaderFieldName(name):
-			l.Add("settings.headers", "has a name that no header can have: %q", name)
+			l.Add("settings.headers", "contains an invalid header name: %q", name)
 		case slices.Contains(reserved, name):
-			l.Add("settings.headers", "must not have %s, which the gateway sets itself", name)
+			l.Add("settings.headers", "must not contain %s, which the gateway sets itself", name)
 		case !httpguts.ValidHeaderFieldValue(plain) || len(plain) > 4096:
-			l.Add("settings.headers", "has a value for %s that no header can have", name)
+			l.Add("settings.headers", "contains an invalid value for %s", name)
 		case !value.Set():
 			l.Add("settings.headers", "has no value for %s", name)
 		}
@@ -147,14 +147,14 @@ func (c *Channel) validateEmail(l *check.List) {
 	l.That(!s.SMTPHost.IsZero(), "settings.smtp_host", "is required for e-mail")
 	l.That(s.SMTPPort >= 1 && s.SMTPPort <= 65535, "settings.smtp_port", "must be between 1 and 65535")
 	l.That(!s.From.IsZero(), "settings.from", "is required for e-mail")
-	l.That(len(s.Headers) == 0, "settings.headers", "mean nothing for e-mail")
-	l.That(s.UseTLS || !s.ImplicitTLS, "settings.implicit_tls", "has a meaning with use_tls alone")
+	l.That(len(s.Headers) == 0, "settings.headers", "does not apply to e-mail")
+	l.That(s.UseTLS || !s.ImplicitTLS, "settings.implicit_tls", "applies only with use_tls")
 	line := func(text string) bool {
 		return len(text) <= maxPassword && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 	}
 	password, _ := s.Password.Fresh()
-	l.That(line(s.Username), "settings.username", "must not have control characters, nor more than %d bytes", maxPassword)
-	l.That(line(password), "settings.password", "must not have control characters, nor more than %d bytes", maxPassword)
+	l.That(line(s.Username), "settings.username", "must not contain control characters or more than %d bytes", maxPassword)
+	l.That(line(password), "settings.password", "must not contain control characters or more than %d bytes", maxPassword)
 	l.That(s.Username != "" || !s.Password.Set(), "settings.username", "is required with a password")
 	l.That(s.Username == "" || s.Password.Set(), "settings.password", "is required with a user")
 }
@@ -165,7 +165,7 @@ func recipients(target string) ([]string, error) {
 	for _, text := range strings.Split(target, ",") {
 		address, err := value.Parse[value.Email](strings.TrimSpace(text))
 		if err != nil || address.IsZero() {
-			return nil, errors.New("must be an e-mail address, or several with commas between them")
+			return nil, errors.New("must be one or more e-mail addresses, separated by commas")
 		}
 		list = append(list, address.String())
 	}
@@ -183,20 +183,21 @@ func (r *Room) channelKind() resource.Kind[Channel] {
 	}
 }
 
-// checkChannel keeps secrets from going where they were not meant for, and ends what waits for a channel that goes.
-func (r *Room) checkChannel(_ context.Context, tx *db.Tx, was, now *Channel) error {
+// checkChannel keeps secrets from going where they were not meant for, and ends what waits for a channel that goes or is switched off.
+func (r *Room) checkChannel(ctx context.Context, tx *db.Tx, was, now *Channel) error {
 	if now == nil {
-		tx.Queue(`UPDATE alert_deliveries SET state = 'error', error = 'The channel was deleted before it could be told.', ended_at = $2 WHERE channel_id = $1 AND state = 'waiting'`, was.ID, r.Clock.Now())
+		tx.Queue(`UPDATE alert_deliveries SET state = 'error', error = 'The channel was deleted before the alert was sent.', ended_at = $2 WHERE channel_id = $1 AND state = 'waiting'`, was.ID, r.Clock.Now())
 		return nil
 	}
-	if was == nil {
+	if was != nil && was.Active && !now.Active {
+		tx.Queue(`UPDATE alert_deliveries SET state = 'skipped', error = 'The channel was switched off before the alert was sent.', ended_at = $2 WHERE channel_id = $1 AND state = 'waiting'`, was.ID, r.Clock.Now())
+	}
+	if was == nil || resource.Restored(ctx) || destination(was) == destination(now) {
 		return nil
 	}
 	var c check.List
-	secret.Again(&c, destination(was), destination(now), map[string]secret.Masked{"settings.password": now.Settings.Password})
-	for _, value := range now.Settings.Headers {
-		secret.Again(&c, destination(was), destination(now), map[string]secret.Masked{"settings.headers": value})
-	}
+	secret.Again(&c, "settings.password", now.Settings.Password)
+	secret.Again(&c, "settings.headers", slices.Collect(maps.Values(now.Settings.Headers))...)
 	return c.Err()
 }
 

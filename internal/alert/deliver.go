@@ -24,7 +24,7 @@ const (
 	// rest is how long a worker waits when the database let it down.
 	rest = time.Second
 	// skipped is why a channel is not told that something is over.
-	skipped = "It was not told of the beginning."
+	skipped = "Its start was not sent."
 )
 
 // timing says how long everything takes.
@@ -61,6 +61,11 @@ func (r *Room) Deliver(ctx context.Context) {
 		case id := <-ended:
 			delete(busy, id)
 		case <-woken:
+			// More may come, and nothing is due sooner.
+			select {
+			case <-ctx.Done():
+			case <-r.Clock.After(r.timing.gather / 2):
+			}
 		case <-r.Clock.After(wait):
 		}
 		due, next, err := r.turn(ctx)
@@ -111,7 +116,8 @@ func (r *Room) turn(ctx context.Context) (due []Channel, next time.Duration, err
 		}
 	}
 	now := r.Clock.Now()
-	rows, err := r.DB.Query(ctx, `SELECT channel_id, min(next_at) FROM alert_deliveries WHERE state = 'waiting' GROUP BY 1`)
+	// The index has the first of each channel, however many wait behind it.
+	rows, err := r.DB.Query(ctx, `SELECT id, at FROM alert_channels, LATERAL (SELECT min(next_at) AS at FROM alert_deliveries WHERE channel_id = id AND state = 'waiting') w WHERE at IS NOT NULL`)
 	if err != nil {
 		return nil, lookEvery, err
 	}
@@ -123,7 +129,7 @@ func (r *Room) turn(ctx context.Context) (due []Channel, next time.Duration, err
 	if err != nil {
 		return nil, lookEvery, err
 	}
-	channels, err := r.channels.All(ctx, r.DB)
+	channels, err := r.channels.Where(ctx, r.DB, "active")
 	if err != nil {
 		return nil, lookEvery, err
 	}
@@ -206,7 +212,7 @@ func (r *Room) Forget(ctx context.Context, tx *db.Tx) error {
 		}
 		r.Alarms.Mute(tx, ids)
 	}
-	tx.Queue(`UPDATE alert_deliveries SET state = 'skipped', error = 'The gateway was restored from a backup before the channel could be told.', ended_at = $1 WHERE state = 'waiting'`, r.Clock.Now())
+	tx.Queue(`UPDATE alert_deliveries SET state = 'skipped', error = 'The gateway was restored from a backup before the alert was sent.', ended_at = $1 WHERE state = 'waiting'`, r.Clock.Now())
 	return nil
 }
 
@@ -300,7 +306,8 @@ func events(list []claimed) []uuid.UUID {
 
 // tell tells a channel of one event, and says whether the channel took it.
 func (r *Room) tell(ctx context.Context, c *Channel, x claimed) (told bool, err error) {
-	found, err := readEvents(ctx, r.DB, `WHERE id = $1`, x.Event)
+	// The channel may have been switched off since it was claimed.
+	found, err := readEvents(ctx, r.DB, `WHERE id = $1 AND EXISTS (SELECT FROM alert_deliveries d WHERE d.event_id = e.id AND d.channel_id = $2 AND d.state = 'waiting')`, x.Event, c.ID)
 	if err != nil || len(found) == 0 {
 		return true, err
 	}
@@ -365,9 +372,9 @@ func (r *Room) record(ctx context.Context, c *Channel, list []claimed, many bool
 				next[x.Attempts] = append(next[x.Attempts], x.Event)
 			}
 		}
-		tx.Queue(`UPDATE alert_deliveries SET state = 'error', attempts = attempts + 1, error = $3, digest = $4, ended_at = $5 WHERE channel_id = $1 AND event_id = ANY ($2)`, c.ID, over, result.Error(), many, now)
+		tx.Queue(`UPDATE alert_deliveries SET state = 'error', attempts = attempts + 1, error = $3, digest = $4, ended_at = $5 WHERE channel_id = $1 AND event_id = ANY ($2) AND state = 'waiting'`, c.ID, over, result.Error(), many, now)
 		for attempts, ids := range next {
-			tx.Queue(`UPDATE alert_deliveries SET attempts = attempts + 1, error = $3, digest = $4, next_at = $5 WHERE channel_id = $1 AND event_id = ANY ($2)`, c.ID, ids, result.Error(), many, now.Add(r.timing.pauses[attempts]))
+			tx.Queue(`UPDATE alert_deliveries SET attempts = attempts + 1, error = $3, digest = $4, next_at = $5 WHERE channel_id = $1 AND event_id = ANY ($2) AND state = 'waiting'`, c.ID, ids, result.Error(), many, now.Add(r.timing.pauses[attempts]))
 		}
 		return nil
 	})

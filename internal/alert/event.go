@@ -28,24 +28,24 @@ type Event struct {
 	ID        uuid.UUID      `json:"id" doc:"Id of the event; later events have greater ids."`
 	CreatedAt time.Time      `json:"created_at" doc:"When it happened."`
 	Kind      alarm.Kind     `json:"kind" doc:"What happened; see /alerts/kinds."`
-	Severity  alarm.Severity `json:"severity" enum:"info,warning,error,critical" doc:"How bad it is."`
+	Severity  alarm.Severity `json:"severity" enum:"info,warning,error,critical" doc:"Severity."`
 	Subject   string         `json:"subject" doc:"What it is about."`
 	Message   string         `json:"message" doc:"What happened, in words."`
-	Resolved  bool           `json:"resolved" doc:"Whether it says that something is over."`
-	Resolves  *uuid.UUID     `json:"resolves" doc:"The event that told of its beginning; null otherwise."`
-	Muted     bool           `json:"muted" doc:"Whether no channel was told, because its kind was muted."`
-	SentTo    []Delivery     `json:"sent_to" doc:"What became of it at each channel that it was for."`
+	Resolved  bool           `json:"resolved" doc:"Whether it reports that something is resolved."`
+	Resolves  *uuid.UUID     `json:"resolves" doc:"The event that reported its start; null otherwise."`
+	Muted     bool           `json:"muted" doc:"Whether it was sent to no channel because its kind was muted."`
+	SentTo    []Delivery     `json:"sent_to" doc:"Result at each channel."`
 }
 
 // Delivery is what became of an event at one channel.
 type Delivery struct {
 	ChannelID uuid.UUID  `json:"channel_id" doc:"Id of the channel; it may be deleted by now."`
-	Channel   string     `json:"channel" doc:"What people call it."`
-	Result    string     `json:"result" enum:"ok,error,waiting,skipped" doc:"Whether it was told. skipped: it was not told of the beginning, so it is not told of the end."`
+	Channel   string     `json:"channel" doc:"Its name."`
+	Result    string     `json:"result" enum:"ok,error,waiting,skipped" doc:"Whether it was sent. skipped: the channel was switched off, the gateway was restored from a backup, or the start was not sent and so the end is not either."`
 	Error     string     `json:"error" doc:"Why it was not; empty otherwise."`
 	Attempts  int        `json:"attempts" doc:"How often it was tried."`
 	Digest    bool       `json:"digest" doc:"Whether it was one of many in a message."`
-	EndedAt   *time.Time `json:"ended_at" doc:"When it was told or given up."`
+	EndedAt   *time.Time `json:"ended_at" doc:"When it was sent or given up."`
 }
 
 type eventFilter struct {

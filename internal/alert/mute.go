@@ -18,8 +18,8 @@ const longestMute = 366 * 24 * time.Hour
 type Mute struct {
 	resource.Meta
 	Kind   alarm.Kind `json:"kind" required:"true" maxLength:"100" doc:"Which kind; see /alerts/kinds."`
-	Until  time.Time  `json:"until" given:"true" doc:"Until when, at most a year ahead. What still lasts then is told with its next reminder."`
-	Reason string     `json:"reason" maxLength:"500" doc:"Why, for those who wonder about the silence."`
+	Until  time.Time  `json:"until" given:"true" doc:"Until when, at most a year ahead. An alert that is still open then is sent with its next reminder."`
+	Reason string     `json:"reason" maxLength:"500" doc:"Why, for other administrators."`
 }
 
 // Label is how people know it.
@@ -29,15 +29,16 @@ func (m *Mute) Label() string { return string(m.Kind) }
 func (m *Mute) Validate() error {
 	var c check.List
 	about, known := alarm.Known(m.Kind)
-	c.That(m.Kind == "" || known, "kind", "is none that there is: see /alerts/kinds")
+	c.That(m.Kind == "" || known, "kind", "is not a kind of alert. See /alerts/kinds")
 	c.That(!known || about.Mutable, "kind", "cannot be muted")
-	c.That(!m.Until.IsZero(), "until", "must be a time, such as 2026-01-31T08:00:00Z")
+	c.That(!m.Until.IsZero(), "until", "must be a time, for example 2026-01-31T08:00:00Z")
 	return c.Err()
 }
 
 func (r *Room) muteKind() resource.Kind[Mute] {
 	return resource.Kind[Mute]{
 		Name: "alert.mute", Title: "muted kind of alert", Path: "/alert-mutes", Table: "alert_mutes", Order: "kind",
+		Passing: func(m *Mute) bool { return !m.Until.After(r.Clock.Now()) },
 		Check: func(_ context.Context, _ *db.Tx, was, now *Mute) error {
 			if now == nil || was != nil && was.Until.Equal(now.Until) {
 				return nil

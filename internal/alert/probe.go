@@ -24,25 +24,25 @@ type Tested struct {
 // TestResult is what came of a test at one channel.
 type TestResult struct {
 	ChannelID  uuid.UUID `json:"channel_id" doc:"Which channel."`
-	Channel    string    `json:"channel" doc:"What people call it."`
-	OK         bool      `json:"ok" doc:"Whether it took the message."`
-	Error      string    `json:"error" doc:"Why it did not; empty when it did."`
+	Channel    string    `json:"channel" doc:"Its name."`
+	OK         bool      `json:"ok" doc:"Whether it accepted the message."`
+	Error      string    `json:"error" doc:"Why not; empty if it did."`
 	DurationMS int64     `json:"duration_ms" doc:"How long it took."`
 }
 
 func (r *Room) mountTest() {
-	d := doc("alert.test", "Send a test to every active channel, and say what came of it")
+	d := doc("alert.test", "Send a test to every channel that is on, and return the results")
 	d.Audit = "alert.test"
-	httpd.Handle(r.Router, http.MethodPost, "/alerts/test", httpd.Write, d, func(c *httpd.Call, _ struct{}) (Tested, error) {
+	httpd.Handle(r.Router, http.MethodPost, "/alerts/test", httpd.Write.Here(), d, func(c *httpd.Call, _ struct{}) (Tested, error) {
 		list, err := r.channels.Where(c, r.DB, "active")
 		if err != nil {
 			return Tested{}, err
 		}
 		return r.test(c, list, "every active channel")
 	})
-	one := doc("alert.channel.test", "Send a test to one channel, be it active or not")
+	one := doc("alert.channel.test", "Send a test to one channel, even if it is off")
 	one.Audit = "alert.test"
-	httpd.Handle(r.Router, http.MethodPost, "/alerts/{id}/test", httpd.Write, one, func(c *httpd.Call, in struct {
+	httpd.Handle(r.Router, http.MethodPost, "/alerts/{id}/test", httpd.Write.Here(), one, func(c *httpd.Call, in struct {
 		ID uuid.UUID `path:"id" doc:"Id of the channel."`
 	}) (Tested, error) {
 		channel, err := r.channels.Get(c, r.DB, in.ID)
@@ -56,7 +56,7 @@ func (r *Room) mountTest() {
 // test tells channels something, each once and all at the same time.
 func (r *Room) test(c *httpd.Call, list []Channel, subject string) (Tested, error) {
 	out := Tested{Results: make([]TestResult, len(list))}
-	m := message{Kind: alarm.Test, Severity: alarm.Info, Subject: "Test", Message: "This is a test. Alerts of the gateway arrive here.", FiredAt: r.Clock.Now()}
+	m := message{Kind: alarm.Test, Severity: alarm.Info, Subject: "Test", Message: "This is a test. The gateway sends its alerts here.", FiredAt: r.Clock.Now()}
 	slots := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
 	for i := range list {

@@ -53,7 +53,7 @@ func (r *Room) explain(ctx context.Context, err error) error {
 	case isSaid:
 		return said
 	case errors.Is(err, secret.ErrOtherKey):
-		return refusal("Its secret was stored by another gateway. Enter it again.")
+		return refusal("The secret was stored by another gateway. Enter it again.")
 	case ctx.Err() != nil:
 		return refusal(fmt.Sprintf("It did not answer within %s.", r.timing.within))
 	case isMailed && mailed.ErrorCode() != 0:
@@ -62,7 +62,7 @@ func (r *Room) explain(ctx context.Context, err error) error {
 	if why := outbound.Explain(err); why != "" {
 		return refusal(strings.ToUpper(why[:1]) + why[1:] + ".")
 	}
-	return refusal("It does not speak the protocol that was expected.")
+	return refusal("It does not speak the expected protocol.")
 }
 
 // post sends a message to a webhook. The answer's body is not read.
@@ -106,7 +106,7 @@ func (r *Room) post(ctx context.Context, c *Channel, m *message) error {
 	defer res.Body.Close()
 	switch {
 	case res.StatusCode >= 300 && res.StatusCode < 400:
-		return refusal(fmt.Sprintf("It answered %d, which leads elsewhere. Enter the address that it leads to.", res.StatusCode))
+		return refusal(fmt.Sprintf("It answered %d, a redirect. Enter the address that it redirects to.", res.StatusCode))
 	case res.StatusCode < 200 || res.StatusCode >= 300:
 		return refusal(fmt.Sprintf("It answered %d.", res.StatusCode))
 	}
@@ -185,11 +185,11 @@ func greeting(err error) error {
 	said, isSaid := errors.AsType[*textproto.Error](err)
 	switch {
 	case isSaid && said.Code >= 530 && said.Code < 540:
-		return refusal(fmt.Sprintf("The mail server did not take the user and password (%d).", said.Code))
+		return refusal(fmt.Sprintf("The mail server refused the user and password (%d).", said.Code))
 	case isSaid:
 		return refusal(fmt.Sprintf("The mail server answered %d.", said.Code))
 	case errors.Is(err, mail.ErrNoSupportedAuthDiscovered):
-		return refusal("The mail server offers no way to log in, or none that is safe without TLS.")
+		return refusal("The mail server offers no login method, or none that is safe without TLS.")
 	case strings.HasPrefix(err.Error(), "STARTTLS mode"):
 		return refusal("The mail server does not offer STARTTLS.")
 	}

@@ -22,7 +22,7 @@ type Sources struct {
 	License      func(ctx context.Context) (License, error)
 	Components   func(ctx context.Context) ([]Component, error)
 	Inspection   func(ctx context.Context) (Inspection, error)
-	Nodes        func(ctx context.Context) ([]Node, error)
+	Nodes        func(ctx context.Context) (Cluster, error)
 }
 
 // Load is how much of the machine is in use.
@@ -82,13 +82,37 @@ type Inspection struct {
 	Reason string
 	// Blocking and Detecting are how many domains it has in each mode.
 	Blocking, Detecting int
+	// Missed are the domains with requests of the last minute that were not inspected.
+	Missed []Missed
+}
+
+// Missed are requests of a domain that were not inspected.
+type Missed struct {
+	ID, Name            string
+	Passed, Refused     int
+	Reason              string // of the last one
+	FirstSeen, LastSeen time.Time
+}
+
+// Cluster is how the cluster does, as this node sees it.
+type Cluster struct {
+	// Split says that two nodes were the primary at the same time.
+	Split bool
+	// Nodes are the other ones.
+	Nodes []Node
 }
 
 // Node is another node of the cluster.
 type Node struct {
 	ID, Name string
 	Online   bool
-	Lag      time.Duration
+	// Standby says that it is to follow the primary, and Streaming that it does.
+	Standby, Streaming bool
+	Lag                time.Duration
+	// Drift are the tables in which it differs.
+	Drift []string
+	// Lost says that the primary has not kept the changes that it needs.
+	Lost bool
 }
 
 // clockSettles is how long the clock of a machine that has just started may take to follow a source.
@@ -100,6 +124,8 @@ type Watcher struct {
 	Sources
 	// since is when something was first seen to be wrong that counts only when it lasts.
 	since map[string]time.Time
+	// stopped is when a node was first seen not to follow the primary.
+	stopped map[string]time.Time
 	// uninspected is when the web application firewall was first seen not to answer.
 	uninspected time.Time
 }
@@ -134,8 +160,8 @@ func (w *Watcher) Machine(ctx context.Context) error {
 		message        string
 	}{
 		{alarm.Memory, percent(used(x.MemoryTotal, x.MemoryAvailable), x.MemoryTotal), s.MemoryWarning, s.MemoryError, "Memory", "%d %% of the memory is in use."},
-		{alarm.Disk, percent(used(x.DiskTotal, x.DiskFree), x.DiskTotal), s.DiskWarning, s.DiskError, "Disk", "%d %% of the disk is in use. When it is full, changes are not stored and backups fail."},
-		{alarm.Conntrack, percent(x.ConntrackCount, x.ConntrackMax), s.ConntrackWarning, s.ConntrackError, "Connection tracking", "%d %% of the table of connections is in use. When it is full, new connections are dropped."},
+		{alarm.Disk, percent(used(x.DiskTotal, x.DiskFree), x.DiskTotal), s.DiskWarning, s.DiskError, "Disk", "%d %% of the disk is in use. When it is full, changes cannot be saved and backups fail."},
+		{alarm.Conntrack, percent(x.ConntrackCount, x.ConntrackMax), s.ConntrackWarning, s.ConntrackError, "Connection tracking", "%d %% of the connection table is in use. When it is full, new connections are dropped."},
 	} {
 		var found []alarm.Alarm
 		if y.used >= y.warning {
@@ -181,13 +207,13 @@ func (w *Watcher) Certs(ctx context.Context) error {
 		}
 		switch days := int(left / day); {
 		case left <= 0:
-			a.Message = fmt.Sprintf("It ended on %s. Browsers refuse it.", c.NotAfter.UTC().Format("2 January 2006, 15:04 UTC"))
+			a.Message = fmt.Sprintf("It expired on %s. Browsers refuse it.", c.NotAfter.UTC().Format("2 January 2006, 15:04 UTC"))
 		case days == 1:
-			a.Message = "It ends in 1 day."
+			a.Message = "It expires in 1 day."
 		case days == 0:
-			a.Message = "It ends within a day."
+			a.Message = "It expires within a day."
 		default:
-			a.Message = fmt.Sprintf("It ends in %d days.", days)
+			a.Message = fmt.Sprintf("It expires in %d days.", days)
 		}
 		found = append(found, a)
 	}
@@ -243,7 +269,7 @@ func (w *Watcher) Tunnelled(ctx context.Context) error {
 		message := ""
 		switch {
 		case t.LastHandshake == nil && now.Sub(t.Since) > neverYet:
-			message = "There was no handshake yet."
+			message = "There has been no handshake yet."
 		case t.LastHandshake != nil && now.Sub(*t.LastHandshake) > limit:
 			message = fmt.Sprintf("The last handshake was at %s.", t.LastHandshake.UTC().Format("2006-01-02 15:04 UTC"))
 		default:
@@ -262,7 +288,7 @@ func (w *Watcher) Time(ctx context.Context) error {
 	}
 	var found []alarm.Alarm
 	if x.Stratum == 0 || x.Stratum >= 16 || strings.Trim(x.ReferenceID, "0") == "" {
-		found = append(found, alarm.Alarm{Kind: alarm.ClockUnsync, Subject: "Clock", Message: "The clock follows no time source. Look whether the sources can be reached."})
+		found = append(found, alarm.Alarm{Kind: alarm.ClockUnsync, Subject: "Clock", Message: "The clock is not synchronised. Check that the time sources can be reached."})
 	}
 	return w.Alarms.Settle(ctx, alarm.ClockUnsync, found)
 }
@@ -291,7 +317,7 @@ func (w *Watcher) Running(ctx context.Context) error {
 	if err != nil {
 		// Nothing is known about the components but that the API does not tell.
 		if w.lasts("gateway-api", now, limit) {
-			return w.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.DaemonDown, Key: "gateway-api", Severity: alarm.Critical, Subject: "gateway-api", Message: "The service of the console and the API does not answer. Traffic goes on as it was last configured."})
+			return w.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.DaemonDown, Key: "gateway-api", Severity: alarm.Critical, Subject: "gateway-api", Message: "The console and the API do not answer. Traffic continues with the last configuration."})
 		}
 		return err
 	}
@@ -301,7 +327,7 @@ func (w *Watcher) Running(ctx context.Context) error {
 		if c.Degraded {
 			wrong["degraded "+c.Name] = true
 			if w.lasts("degraded "+c.Name, now, limit) {
-				message := "What is stored does not run: the last good configuration does."
+				message := "The saved configuration is not running. The last known good configuration is."
 				if c.Error != "" {
 					message += "\n" + c.Error
 				}
@@ -311,7 +337,7 @@ func (w *Watcher) Running(ctx context.Context) error {
 		if c.Down {
 			wrong["down "+c.Name] = true
 			if w.lasts("down "+c.Name, now, limit) {
-				down = append(down, alarm.Alarm{Kind: alarm.DaemonDown, Key: c.Name, Subject: "Daemon of " + c.Name, Message: "It does not run although it should. The gateway tries to start it again."})
+				down = append(down, alarm.Alarm{Kind: alarm.DaemonDown, Key: c.Name, Subject: "Daemon of " + c.Name, Message: "It is not running although it should. The gateway tries to start it again."})
 			}
 		}
 	}
@@ -335,7 +361,8 @@ func (w *Watcher) lasts(what string, now time.Time, limit time.Duration) bool {
 	return now.Sub(first) >= limit
 }
 
-// restarts is how long the agent of the web application firewall may take to start again.
+// restarts is how long the agent of the web application firewall may take to start again. Requests that are not inspected for no longer
+// than that are in its records, and need no alarm.
 const restarts = 10 * time.Second
 
 // Inspected looks whether requests are inspected that should be.
@@ -356,11 +383,26 @@ func (w *Watcher) Inspected(ctx context.Context) error {
 		a := alarm.Alarm{Kind: alarm.InspectionDown, Severity: alarm.Warning, Subject: "Web application firewall", Message: x.Reason + fmt.Sprintf("\nRequests to %d domains pass without inspection.", x.Detecting)}
 		if x.Blocking > 0 {
 			a.Severity = alarm.Critical
-			a.Message = x.Reason + fmt.Sprintf("\n%d domains are in blocking mode: their requests are refused, unless the domain is served without inspection.", x.Blocking)
+			a.Message = x.Reason + fmt.Sprintf("\n%d domains are in blocking mode. Their requests are refused, unless the domain is set to let requests pass.", x.Blocking)
 		}
 		found = append(found, a)
 	}
-	return w.Alarms.Settle(ctx, alarm.InspectionDown, found)
+	if err := w.Alarms.Settle(ctx, alarm.InspectionDown, found); err != nil || !x.Up {
+		return err // while it is down, each domain has requests that are not inspected
+	}
+	var missed []alarm.Alarm
+	for _, m := range x.Missed {
+		if m.LastSeen.Sub(m.FirstSeen) < restarts {
+			continue
+		}
+		a := alarm.Alarm{Kind: alarm.Uninspected, Key: m.ID, Severity: alarm.Warning, Subject: "Domain " + m.Name, Message: fmt.Sprintf("Within a minute, %d requests passed without inspection. Why: %s.", m.Passed, m.Reason)}
+		if m.Refused > 0 {
+			a.Severity = alarm.Critical
+			a.Message = fmt.Sprintf("Within a minute, %d requests were refused because they could not be inspected. Why: %s.", m.Refused, m.Reason)
+		}
+		missed = append(missed, a)
+	}
+	return w.Alarms.Settle(ctx, alarm.Uninspected, missed)
 }
 
 // Logins looks for many logins that failed.
@@ -388,34 +430,57 @@ func (w *Watcher) Logins(ctx context.Context) error {
 	return w.Alarms.Settle(ctx, alarm.FailedLogins, found)
 }
 
-// Cluster looks at the other nodes.
-func (w *Watcher) Cluster(ctx context.Context) error {
+// Clustered looks at the other nodes.
+func (w *Watcher) Clustered(ctx context.Context) error {
 	s, err := w.settings.Load(ctx, w.DB)
 	if err != nil {
 		return err
 	}
-	list, err := w.Nodes(ctx)
+	x, err := w.Nodes(ctx)
 	if err != nil {
 		return err
 	}
-	limit := time.Duration(s.ReplicationLag) * time.Second
-	var offline, behind []alarm.Alarm
-	for _, n := range list {
+	now, limit := w.Room.Clock.Now(), time.Duration(s.ReplicationLag)*time.Second
+	found := map[alarm.Kind][]alarm.Alarm{alarm.NodeOffline: nil, alarm.ReplicationLag: nil, alarm.ReplicationDrift: nil, alarm.SlotLost: nil, alarm.SplitBrain: nil}
+	if x.Split {
+		found[alarm.SplitBrain] = []alarm.Alarm{{Kind: alarm.SplitBrain, Subject: "Cluster", Message: "Two nodes were the primary at the same time. Neither accepts changes. Promote the one with the changes that you want to keep; the other one keeps its own in a file."}}
+	}
+	still := map[string]time.Time{}
+	for _, n := range x.Nodes {
+		raise := func(kind alarm.Kind, severity alarm.Severity, message string) {
+			found[kind] = append(found[kind], alarm.Alarm{Kind: kind, Key: n.ID, Severity: severity, Subject: "Node " + n.Name, Message: message})
+		}
+		if n.Lost {
+			raise(alarm.SlotLost, "", "It was away for longer than the primary keeps changes for it. Repair its replication.")
+		}
 		if !n.Online {
-			offline = append(offline, alarm.Alarm{Kind: alarm.NodeOffline, Key: n.ID, Subject: "Node " + n.Name, Message: "It is not reached."})
+			raise(alarm.NodeOffline, "", "It cannot be reached.")
 			continue
 		}
-		if n.Lag >= limit {
-			a := alarm.Alarm{Kind: alarm.ReplicationLag, Key: n.ID, Severity: alarm.Warning, Subject: "Node " + n.Name, Message: fmt.Sprintf("Its database is more than %d seconds behind.", s.ReplicationLag)}
-			if n.Lag >= 10*limit {
-				a.Severity = alarm.Error
-				a.Message = fmt.Sprintf("Its database is more than %d seconds behind.", 10*s.ReplicationLag)
+		if len(n.Drift) > 0 {
+			raise(alarm.ReplicationDrift, "", "Its configuration differs from this node's, in "+strings.Join(n.Drift, ", ")+". Repair its replication.")
+		}
+		// A standby that does not follow falls behind from when it stopped.
+		if n.Standby && !n.Streaming {
+			since, known := w.stopped[n.ID]
+			if !known {
+				since = now
 			}
-			behind = append(behind, a)
+			still[n.ID] = since
+			n.Lag = max(n.Lag, now.Sub(since))
+		}
+		switch {
+		case n.Lag >= 10*limit:
+			raise(alarm.ReplicationLag, alarm.Error, fmt.Sprintf("Its database is more than %d seconds behind.", 10*s.ReplicationLag))
+		case n.Lag >= limit:
+			raise(alarm.ReplicationLag, alarm.Warning, fmt.Sprintf("Its database is more than %d seconds behind.", s.ReplicationLag))
 		}
 	}
-	if err := w.Alarms.Settle(ctx, alarm.NodeOffline, offline); err != nil {
-		return err
+	w.stopped = still
+	for kind, list := range found {
+		if err := w.Alarms.Settle(ctx, kind, list); err != nil {
+			return err
+		}
 	}
-	return w.Alarms.Settle(ctx, alarm.ReplicationLag, behind)
+	return nil
 }

@@ -26,7 +26,7 @@ type world struct {
 	license      License
 	components   []Component
 	inspection   Inspection
-	nodes        []Node
+	cluster      Cluster
 	err          error
 }
 
@@ -45,7 +45,7 @@ func newWorld(t *testing.T) *world {
 		License:      func(context.Context) (License, error) { return w.license, w.err },
 		Components:   func(context.Context) ([]Component, error) { return w.components, w.err },
 		Inspection:   func(context.Context) (Inspection, error) { return w.inspection, w.err },
-		Nodes:        func(context.Context) ([]Node, error) { return w.nodes, w.err },
+		Nodes:        func(context.Context) (Cluster, error) { return w.cluster, w.err },
 	})
 	return w
 }
@@ -234,6 +234,24 @@ func TestInspection(t *testing.T) {
 	w.want(t, w.Inspected) // it may be starting again
 }
 
+// Requests that are not inspected although the agent is up are told for each domain, unless that is over at once.
+func TestUninspected(t *testing.T) {
+	w := newWorld(t)
+	missed := func(id string, passed, refused int, lasted time.Duration) Missed {
+		return Missed{ID: id, Name: id, Passed: passed, Refused: refused, Reason: "the agent had no time for it", FirstSeen: w.clock.Now(), LastSeen: w.clock.Now().Add(lasted)}
+	}
+	w.inspection = Inspection{Up: true, Blocking: 1, Detecting: 1, Missed: []Missed{missed("shop", 0, 3, restarts), missed("blog", 5, 0, time.Minute), missed("wiki", 5, 5, restarts-time.Second)}}
+	w.want(t, w.Inspected, "waf.uninspected critical shop", "waf.uninspected warning blog")
+	list, err := w.house.Alarms.Open(t.Context())
+	if err != nil || !slices.ContainsFunc(list, func(a alarm.Condition) bool {
+		return a.Key == "shop" && strings.Contains(a.Message, "3 requests were refused") && strings.Contains(a.Message, "no time")
+	}) {
+		t.Errorf("%+v %v", list, err)
+	}
+	w.inspection.Missed = nil
+	w.want(t, w.Inspected)
+}
+
 func TestFailedLogins(t *testing.T) {
 	w := newWorld(t)
 	fail := func(n int, from string) {
@@ -256,10 +274,41 @@ func TestFailedLogins(t *testing.T) {
 }
 
 // The kinds of a cluster, with a fake one: there is none yet.
-func TestClusterByAFakeSource(t *testing.T) {
+func TestCluster(t *testing.T) {
 	w := newWorld(t)
-	w.nodes = []Node{{ID: "1", Name: "a", Online: true, Lag: 59 * time.Second}, {ID: "2", Name: "b", Online: true, Lag: time.Minute}, {ID: "3", Name: "c", Online: true, Lag: 10 * time.Minute}, {ID: "4", Name: "d"}}
-	w.want(t, w.Cluster, "node.offline critical 4", "replication.lag error 3", "replication.lag warning 2")
-	w.nodes = []Node{{ID: "4", Name: "d", Online: true}}
-	w.want(t, w.Cluster)
+	healthy := func(id string) Node { return Node{ID: id, Name: id, Online: true, Standby: true, Streaming: true} }
+	behind := func(id string, lag time.Duration) Node { n := healthy(id); n.Lag = lag; return n }
+	still, drift, lost := healthy("still"), healthy("drift"), healthy("lost")
+	still.Streaming, drift.Drift, lost.Lost = false, []string{"ntp_pools", "dns_zones"}, true
+	w.cluster = Cluster{Nodes: []Node{behind("1", 59*time.Second), behind("2", time.Minute), behind("3", 10*time.Minute), {ID: "away", Name: "away", Standby: true}, still, drift, lost}}
+	w.want(t, w.Clustered, "node.offline critical away", "replication.drift error drift", "replication.lag error 3", "replication.lag warning 2", "replication.slot_lost error lost")
+	// One that does not follow is behind as long as it has not.
+	w.clock.Move(time.Minute)
+	w.want(t, w.Clustered, "node.offline critical away", "replication.drift error drift", "replication.lag error 3", "replication.lag warning 2", "replication.lag warning still", "replication.slot_lost error lost")
+	w.cluster = Cluster{Nodes: []Node{healthy("still"), {ID: "away", Name: "away"}}}
+	w.want(t, w.Clustered, "node.offline critical away")
+	w.cluster = Cluster{Split: true}
+	w.want(t, w.Clustered, "cluster.split_brain critical")
+	w.cluster = Cluster{}
+	w.want(t, w.Clustered)
+
+	// Each was told once, and once that it is over.
+	told := map[string]int{}
+	rows, err := w.house.DB.Query(t.Context(), "SELECT kind || ' ' || key || CASE WHEN resolves IS NULL THEN '' ELSE ' is over' END FROM alarm_events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var what string
+		if err := rows.Scan(&what); err != nil {
+			t.Fatal(err)
+		}
+		told[what]++
+	}
+	for _, what := range []string{"node.offline away", "replication.drift drift", "replication.lag 2", "replication.lag still", "replication.slot_lost lost", "cluster.split_brain "} {
+		if told[what] != 1 || told[what+" is over"] != 1 {
+			t.Errorf("%s: told %d times, over %d times", what, told[what], told[what+" is over"])
+		}
+	}
 }

@@ -73,6 +73,10 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	house.Cluster.UpdateWithin(cfg.UpdateWithin)
+	if err := k.Engine.Recover(); err != nil {
+		return fmt.Errorf("changes that are to be confirmed: %w", err)
+	}
 	house.Firewall.Boot(ctx)
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), componentMetrics{k.Engine})
@@ -115,6 +119,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	for name, run := range map[string]func(context.Context){
 		"management":    house.Management.Run,
 		"engine":        k.Engine.Run,
+		"unconfirmed":   k.Resources.Guard,
 		"audit":         func(ctx context.Context) { k.Audit.Run(ctx, k.Log) },
 		"packet-filter": house.Firewall.Run,
 		"reverse-proxy": house.Proxy.Run,
@@ -125,10 +130,17 @@ func RunAPI(ctx context.Context, cfg Config) error {
 		"waf":           func(ctx context.Context) { house.WAF.Run(ctx, uninspected) },
 		"ids":           house.IDS.Run,
 		"backups":       house.Backup.Run,
+		"cluster":       house.Cluster.Run,
+		"rolling":       house.Cluster.Roll,
+		"outbox":        house.Cluster.Deliver,
+		"vrrp":          house.VRRP.Run,
 	} {
 		group.Go(func() error { rescue.Loop(ctx, k.Clock, k.Log, name, run); return nil })
 	}
 	group.Go(func() error { attach(ctx, k); return nil })
+	group.Go(func() error {
+		return house.ServeAgents(ctx, cfg.Agents, func() bool { return store.View().IPv6Enabled })
+	})
 	group.Go(func() error { serveMetrics(ctx, cfg.Metrics, metrics, k); return nil })
 	group.Go(func() error {
 		return watchdog(ctx, k.Log, func(ctx context.Context) error { return answers(ctx, controlSocket(k.Paths)) })
@@ -136,6 +148,12 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	k.Log.Info("gateway-api is ready", "version", Version, "listen", cfg.Listen)
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	return group.Wait()
+}
+
+// ServeAgents serves the other nodes of the cluster at an address, which is held while there is a cluster, until the context ends.
+func (h *House) ServeAgents(ctx context.Context, address string, ipv6 func() bool) error {
+	port := httpd.NewPort(h.Host, address)
+	return h.Cluster.Agents(ctx, port, func(ctx context.Context) error { return port.Hold(ctx, ipv6()) }, port.Release)
 }
 
 // attach waits for the database, brings its schema up to date, and lets the engine converge.
@@ -175,12 +193,26 @@ func attach(ctx context.Context, k *kit.Kit) {
 	}
 }
 
-// grant gives the roles of other programs their rights.
+// grant gives the roles of other programs their rights. Where the gateway's own role is a superuser, as in a lab, it also makes what the
+// package has one make.
 func grant(ctx context.Context, d *db.DB) error {
-	return d.Write(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(ctx, schema.Grants)
-		return err
+	var super bool
+	err := d.Write(ctx, func(tx *db.Tx) error {
+		if _, err := tx.Exec(ctx, schema.Grants); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user").Scan(&super)
 	})
+	if err != nil || !super {
+		return err
+	}
+	conn, err := d.Server().Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	_, err = conn.Exec(ctx, schema.Cluster)
+	return err
 }
 
 func serveMetrics(ctx context.Context, addr string, reg *prometheus.Registry, k *kit.Kit) {

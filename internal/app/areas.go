@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/google/uuid"
@@ -16,6 +18,8 @@ import (
 	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/backup/remote"
 	"edge.internal/gateway/internal/certificate"
+	"edge.internal/gateway/internal/clients"
+	"edge.internal/gateway/internal/cluster"
 	"edge.internal/gateway/internal/dhcp"
 	"edge.internal/gateway/internal/diag"
 	"edge.internal/gateway/internal/dns"
@@ -25,9 +29,11 @@ import (
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/scheduler"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/wire"
@@ -42,6 +48,7 @@ import (
 	"edge.internal/gateway/internal/system"
 	"edge.internal/gateway/internal/tunnel"
 	"edge.internal/gateway/internal/upgrade"
+	"edge.internal/gateway/internal/vrrp"
 	"edge.internal/gateway/internal/waf"
 )
 
@@ -69,7 +76,10 @@ type House struct {
 	Alert        *alert.Room
 	Remotes      *remote.Room
 	Diagnostics  *diag.Room
+	Clients      *clients.Room
 	LogView      *logs.Room
+	Cluster      *cluster.Room
+	VRRP         *vrrp.Room
 	// Management is the management port of the service itself.
 	Management *Management
 	// SelfSigned is the gateway's certificate until it has a better one.
@@ -83,15 +93,18 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 		return s.IPv6Enabled || !s.Completed // which the setup decides
 	}, k.Engine.Converge)}
 	var err error
-	if h.Setup, err = setup.New(k, setup.Deps{Store: store, Passwords: passwords}); err != nil {
+	if h.Setup, err = setup.New(k, setup.Deps{Store: store, Passwords: passwords, Join: h.join(store), Joining: func() string { return h.Cluster.Joining() }}); err != nil {
 		return nil, err
 	}
-	if h.Account, err = account.New(k, accountDeps(store, passwords)); err != nil {
+	if h.Account, err = account.New(k, h.accountDeps(store, passwords)); err != nil {
 		return nil, err
 	}
 	h.System = system.New(k, h.systemDeps(store))
-	// A single node binds its virtual addresses itself.
-	h.Network = network.New(k, network.Deps{VIPsElsewhere: func() bool { return false }})
+	h.Network = network.New(k, network.Deps{
+		VIPsElsewhere: func(ctx context.Context, q db.Querier) (bool, error) { return h.VRRP.Elsewhere(ctx, q) },
+		Away:          func(ctx context.Context) (bool, error) { return h.Cluster.Away(ctx) },
+		Services:      h.services(),
+	})
 	h.NTP = ntp.New(k)
 	h.DNS = dns.New(k)
 	h.ForwardProxy = fwdproxy.New(k)
@@ -104,7 +117,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 		Openings:   []policy.Source{h.NTP.Openings, h.DNS.Openings, h.ForwardProxy.Openings, h.DHCP.Openings, h.RADIUS.Openings, h.Tunnel.Openings},
 		Tunnels:    h.Tunnel.Tunnels,
 		Defaults:   h.Tunnel.Defaults,
-		Peers:      peers,
+		Peers:      h.peers,
 		Resolve:    resolve,
 		Way: func(ctx context.Context, source, destination netip.Addr, in string) (firewall.Way, error) {
 			if in == "" {
@@ -114,19 +127,30 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 				}
 			}
 			way, err := k.Host.RouteTo(ctx, destination, source, in)
-			return firewall.Way{Local: way.Local, Interface: way.Interface, Source: way.Source, Reason: way.Unreachable}, err
+			return seen(way), err
 		},
+		Network:   h.foresight,
 		Addresses: h.addresses,
 		Carrier:   h.Tunnel.Carrier,
 	})
 	h.SelfSigned = selfSigned(k, store)
 	h.SelfSigned.Better = func() *tls.Certificate { return h.Certificate.Own() }
+	h.SelfSigned.For = func(name string) *tls.Certificate {
+		if name != cluster.JoinName {
+			return nil
+		}
+		c, _ := h.Cluster.JoinCertificate()
+		return c
+	}
 	h.Proxy = proxy.New(k, h.proxyDeps(store))
 	h.WAF = waf.New(k, waf.Deps{DomainTable: proxy.DomainTable, Domains: h.Proxy.DomainNames})
 	h.Certificate = certificate.New(k, h.certificateDeps(store))
 	h.IDS = ids.New(k, h.idsDeps())
 	h.License = license.New(k, h.licenseDeps())
-	h.Upgrade = upgrade.New(k)
+	h.Upgrade = upgrade.New(k, upgrade.Deps{Clustered: func(ctx context.Context) (bool, error) {
+		peers, err := h.Cluster.Peers(ctx, k.DB)
+		return len(peers) > 0, err
+	}})
 	h.Remotes = remote.New(k, remote.Deps{
 		Adopt:   func(ctx context.Context, in io.Reader) (backup.Backup, error) { return h.Backup.Adopt(ctx, in) },
 		Replace: func(ctx context.Context, in io.Reader) (backup.Backup, error) { return h.Backup.Replace(ctx, in) },
@@ -134,11 +158,19 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Backup = backup.New(k, h.backupDeps(store))
 	h.Alert = alert.New(k, alertDeps(store))
 	h.Diagnostics = diag.New(k, h.diagDeps())
+	h.Clients = clients.New(k, h.clientDeps())
 	h.LogView = logs.New(k, logs.Deps{Domains: h.Proxy.DomainNames})
+
+	if h.Cluster, err = cluster.New(k, h.clusterDeps(store)); err != nil {
+		return nil, err
+	}
+	k.DB.Identify(h.Cluster.ClientTLS)
+
+	h.VRRP = vrrp.New(k, h.vrrpDeps())
 
 	k.Router.SetupDone = h.Setup.Completed
 	k.Router.Owner = h.Setup.Owner
-	k.Router.Sessions = h.Account
+	k.Router.Sessions, k.Router.Recall = h.Account, h.Account.Recall
 	h.Setup.Mount()
 	h.Account.Mount()
 	h.System.Mount()
@@ -161,8 +193,12 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	scheduler.Mount(k, jobs(k, store, alert.NewWatcher(h.Alert, alert.Sources{})))
 	h.Remotes.Mount()
 	h.Diagnostics.Mount()
+	h.Clients.Mount()
 	h.LogView.Mount()
+	h.Cluster.Mount()
+	h.VRRP.Mount()
 	k.Resources.MountChangeSets()
+	mountImport(k.Router, importables)
 	mountSpec(k)
 	return h, nil
 }
@@ -182,13 +218,70 @@ func alertDeps(store *setup.Store) alert.Deps {
 	return alert.Deps{FQDN: func() string { return store.View().FQDN.String() }}
 }
 
-// peers are the other nodes of the cluster: there are none.
-func peers(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil }
+// peers are the addresses of the other nodes of the cluster.
+func (h *House) peers(ctx context.Context, q db.Querier) ([]netip.Addr, error) {
+	return h.Cluster.PeerAddresses(ctx, q)
+}
+
+// clusterDeps lends the cluster who this gateway is, and the way to other versions of it.
+func (h *House) clusterDeps(store *setup.Store) cluster.Deps {
+	return cluster.Deps{
+		Node: func() cluster.Node {
+			return cluster.Node{ID: h.Host.Facts().MachineID, Name: store.View().FQDN.String()}
+		},
+		Database:       func(m cluster.Member) (string, error) { return h.Cluster.Conninfo(m) },
+		MembersChanged: func(ctx context.Context, members []cluster.Member) error { return h.Cluster.Admit(ctx, members) },
+		Virtual:        h.Network.IsVirtual,
+		Accounts:       accounts{h.Account},
+		Feeds:          []apply.ID{apply.PacketFilter, apply.Detection, apply.Network, apply.VRRP},
+		Update:         func(ctx context.Context, version string) error { return h.Upgrade.Begin(ctx, version) },
+		Drain:          h.drain,
+		Settings: func(ctx context.Context) (map[string]string, error) {
+			vip, err := h.VRRP.Shared(ctx, h.DB)
+			if err != nil {
+				return nil, err
+			}
+			vip["maintenance"] = strconv.FormatBool(store.View().Maintenance)
+			return vip, nil
+		},
+		Leave: func(ctx context.Context, tx *db.Tx) error {
+			if err := h.Network.LeaveVIPs(ctx, tx); err != nil {
+				return err
+			}
+			return h.VRRP.LeaveVIP(ctx, tx)
+		},
+		Left: func() error {
+			return store.Update(func(s *setup.State) error {
+				s.IsClusterNode, s.HasLeft, s.PrimaryFQDN = false, true, value.DomainName{}
+				return nil
+			})
+		},
+		Shown: func(ctx context.Context) { h.Engine.Refresh(ctx, apply.ReverseProxy, false) },
+		HoldsVIP: func(ctx context.Context) bool {
+			s, err := h.VRRP.Status(ctx, h.DB)
+			return err == nil && s.State == host.RouterMaster
+		},
+	}
+}
+
+// join has the cluster make this machine one of its nodes.
+func (h *House) join(store *setup.Store) func(context.Context, setup.Join) error {
+	return func(ctx context.Context, in setup.Join) error {
+		token, _ := in.JoinToken.Fresh()
+		return h.Cluster.Join(ctx, cluster.Wish{Primary: in.PrimaryFQDN.String(), Token: token, Fingerprint: in.CAFingerprint}, func(fqdn string) error {
+			name, err := value.Parse[value.DomainName](fqdn)
+			if err != nil {
+				return err
+			}
+			return store.Update(func(s *setup.State) error { s.FQDN = name; return nil })
+		})
+	}
+}
 
 // idsDeps lends intrusion detection who must not be banned, and what the packet filter drops.
 func (h *House) idsDeps() ids.Deps {
 	return ids.Deps{
-		Addresses: h.addresses, Peers: peers, Operators: h.Account.Operators,
+		Addresses: h.addresses, Peers: h.peers, Proxies: h.WAF.TrustedProxies, Operators: h.Account.Operators,
 		Drops: func(ctx context.Context, told func([]ids.Drop)) error {
 			return h.Firewall.Drops(ctx, func(events []firewall.LogEvent) {
 				drops := make([]ids.Drop, 0, len(events))
@@ -251,9 +344,34 @@ func resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
+// primary is the primary of the cluster, for the accounts.
+type primary struct{ *House }
+
+func (p primary) Away(ctx context.Context) (bool, error) { return p.Cluster.Away(ctx) }
+
+func (p primary) Check(ctx context.Context, client netip.Addr, email, password string) (bool, error) {
+	return p.Cluster.Check(ctx, client, email, password)
+}
+
+func (p primary) Spend(ctx context.Context, s account.Spent) error {
+	return p.Cluster.Spend(ctx, s.UserID, s.Kind, s.Value)
+}
+
+// accounts are the accounts, for the cluster.
+type accounts struct{ *account.Room }
+
+func (a accounts) Spend(ctx context.Context, user uuid.UUID, kind, value string) error {
+	return a.Room.Spend(ctx, account.Spent{UserID: user, Kind: kind, Value: value})
+}
+
 // accountDeps lends the accounts the admin whom the setup made.
-func accountDeps(store *setup.Store, passwords *password.Hasher) account.Deps {
+func (h *House) accountDeps(store *setup.Store, passwords *password.Hasher) account.Deps {
 	return account.Deps{
+		Primary: primary{h},
+		Names: func(ctx context.Context, host string) bool {
+			members, err := cluster.Members(ctx, h.DB)
+			return err == nil && slices.ContainsFunc(members, func(m cluster.Member) bool { return m.FQDN == host && !m.Expected() })
+		},
 		Passwords:  passwords,
 		FQDN:       func() string { return store.View().FQDN.String() },
 		StoreAdmin: func() account.StoreAdmin { return account.StoreAdmin(store.View().Admin) },
@@ -303,6 +421,35 @@ func (h *House) dhcpDeps() dhcp.Deps {
 	}}
 }
 
+// services lends the network what the other rooms do for one. They are built after it.
+func (h *House) services() network.Services {
+	return network.Services{
+		Zones:   func(ctx context.Context, q db.Querier) ([]value.Zone, error) { return h.Firewall.Zones(ctx, q) },
+		AddZone: func(d *resource.Bundle, zone value.Zone) { h.Firewall.AddZone(d, zone) },
+		Pass: func(ctx context.Context, q db.Querier, d *resource.Bundle, from, to value.Zone) error {
+			return h.Firewall.Pass(ctx, q, d, from, to)
+		},
+		Masquerade: func(ctx context.Context, q db.Querier, d *resource.Bundle, to value.Zone) error {
+			return h.Firewall.Masquerade(ctx, q, d, to)
+		},
+		Answer: func(ctx context.Context, q db.Querier, d *resource.Bundle, bound []netip.Prefix, forwards *[]string) error {
+			return h.DNS.Serve(ctx, q, d, bound, forwards)
+		},
+		Time: func(ctx context.Context, q db.Querier, d *resource.Bundle, bound []netip.Prefix, sources *[]value.Host) error {
+			return h.NTP.Serve(ctx, q, d, bound, sources)
+		},
+		Forwards: func(ctx context.Context, q db.Querier) ([]string, error) { return h.DNS.Forwards(ctx, q) },
+		Sources:  func(ctx context.Context, q db.Querier) ([]value.Host, error) { return h.NTP.Sources(ctx, q) },
+		HandOut: func(ctx context.Context, q db.Querier, d *resource.Bundle, networks []network.Served) error {
+			list := make([]dhcp.Network, len(networks))
+			for i, n := range networks {
+				list[i] = dhcp.Network{Interface: n.Interface, Gateway: n.Bound, RangeStart: n.RangeStart, RangeEnd: n.RangeEnd, DNS: n.DNS, NTP: n.NTP}
+			}
+			return h.DHCP.Serve(ctx, q, d, list)
+		},
+	}
+}
+
 // selfSigned is made for every name that the gateway is reached by before the setup has named it.
 func selfSigned(k *kit.Kit, store *setup.Store) *httpd.SelfSigned {
 	return &httpd.SelfSigned{Path: k.Paths.State("tls/self-signed.pem"), Names: func() []string {
@@ -328,6 +475,11 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 			list := make([]proxy.Certificate, len(pairs))
 			for i, p := range pairs {
 				list[i] = shown(p)
+			}
+			if c, pem := h.Cluster.JoinCertificate(); c != nil {
+				list = append(list, proxy.Certificate{
+					ID: uuid.NewSHA1(uuid.Nil, c.Leaf.Raw), Names: []value.SiteName{value.Must[value.SiteName](cluster.JoinName)}, PEM: pem, NotAfter: c.Leaf.NotAfter, Management: true,
+				})
 			}
 			return list, err
 		},
@@ -395,7 +547,8 @@ func (h *House) certificateDeps(store *setup.Store) certificate.Deps {
 			}
 			return wanted, err
 		},
-		Users: h.Proxy.CertificateUsers,
+		Users:  h.Proxy.CertificateUsers,
+		Spread: func(ctx context.Context) { h.Cluster.Spread(ctx) },
 		ACME: func() certificate.ACME {
 			s := store.View()
 			return certificate.ACME{Enabled: s.ACMEEnabled, Email: s.ACMEEmail, DirectoryURL: s.ACMEDirectoryURL}
@@ -417,7 +570,11 @@ func (h *House) licenseDeps() license.Deps {
 			return license.Usage{}, err
 		}
 		peers, err := h.Tunnel.CountPeers(ctx, q)
-		return license.Usage{Nodes: 1, Domains: domains, TunnelPeers: peers}, err
+		if err != nil {
+			return license.Usage{}, err
+		}
+		others, err := h.Cluster.Peers(ctx, q)
+		return license.Usage{Nodes: 1 + len(others), Domains: domains, TunnelPeers: peers}, err
 	}}
 	if LicensePublicKey == "" {
 		return d

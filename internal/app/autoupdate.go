@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"edge.internal/gateway/internal/cluster"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/setup"
@@ -44,11 +45,39 @@ func autoUpdate(ctx context.Context, k *kit.Kit, store *setup.Store) error {
 		k.Log.Warn("an upgrade that failed before is not tried again", "version", to, "state", last.State)
 		return nil
 	}
+	switch is, err := cluster.Load(ctx, k.DB); {
+	case err != nil:
+		return err
+	case is.Role == cluster.Primary:
+		nodes, err := cluster.Members(ctx, k.DB)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(nodes, func(m cluster.Member) bool { return !m.Expected() && m.ID != is.PrimaryID }) {
+			return rollAtNight(ctx, k, to)
+		}
+	case is.Role != cluster.Single:
+		return nil // the primary has it updated
+	}
 	body, err := json.Marshal(upgrade.Wish{Version: to})
 	if err != nil {
 		return err
 	}
 	_, err = askAPI[upgrade.Upgrade](ctx, k.Paths, http.MethodPost, "/system/upgrade", body)
+	return err
+}
+
+// rollAtNight updates all nodes, unless that has failed with this version before.
+func rollAtNight(ctx context.Context, k *kit.Kit, to string) error {
+	last, err := askAPI[cluster.RollingUpdate](ctx, k.Paths, http.MethodGet, "/cluster/rolling-update", nil)
+	if err != nil {
+		return err
+	}
+	if last.To == to && last.Phase == cluster.UpdateFailed {
+		k.Log.Warn("a rolling update that failed before is not tried again", "version", to, "node", last.Node)
+		return nil
+	}
+	_, err = askAPI[cluster.RollingUpdate](ctx, k.Paths, http.MethodPost, "/cluster/rolling-update", nil)
 	return err
 }
 

@@ -23,7 +23,7 @@ func (h *House) backupDeps(store *setup.Store) backup.Deps {
 	return backup.Deps{
 		Server: h.DB.Server(), Migrations: schema.Migrations,
 		Keep:  func() int { return store.View().Retention.BackupKeep },
-		Links: h.Network.Links, Uploads: h.Remotes,
+		Links: h.Network.Links, Uploads: h.Remotes, MayRestore: func(ctx context.Context) error { return h.Cluster.MayRestore(ctx) },
 		Try: func(ctx context.Context, database, state string, box *secret.Box) (map[string]string, error) {
 			d, err := h.DB.Beside(database)
 			if err != nil {

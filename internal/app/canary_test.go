@@ -75,11 +75,12 @@ var companions = map[string]map[string]any{
 	"tunnel.peer.update":       {"name": "canary again", "private_key": canaryKey(), "preshared_key": canaryKey()},
 	"tunnel.peer.below.create": {"name": "another canary", "private_key": canaryKey(), "preshared_key": canaryKey()},
 	// The secrets of these prove who the caller is, and are wrong.
-	"auth.login":           {"email": adminEmail},
-	"auth.change-password": {},
-	"auth.reset-password":  {},
-	"auth.totp.disable":    {},
-	"user.password":        {},
+	"auth.login":                {"email": adminEmail},
+	"auth.change-password":      {},
+	"auth.reset-password":       {},
+	"auth.totp.disable":         {},
+	"user.password":             {},
+	"cluster.certificate.issue": {"csr": "x"},
 	// The house is set up.
 	"setup.complete":      nil,
 	"setup.complete-node": nil,

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/clock"
@@ -45,8 +46,12 @@ type Config struct {
 	Root string
 	// Listen is the management port.
 	Listen string
+	// Agents is where other nodes of the cluster ask.
+	Agents string
 	// Metrics is where Prometheus asks.
 	Metrics string
+	// UpdateWithin is how long a standby may take in a rolling update; 0 for the usual time.
+	UpdateWithin time.Duration
 	// LogLevel is the least that is said: debug, info, warn or error.
 	LogLevel string
 }
@@ -56,8 +61,10 @@ type Config struct {
 func (c *Config) Flags(f *flag.FlagSet) {
 	c.HelperFlags(f)
 	c.databaseFlag(f)
-	f.StringVar(&c.Root, "root", "", "folder that stands before every path")
-	f.StringVar(&c.Listen, "listen", setting("GATEWAY_LISTEN", ":3443"), "management port; empty for the unix sockets alone (GATEWAY_LISTEN)")
+	f.StringVar(&c.Root, "root", "", "folder that is put before every path")
+	f.StringVar(&c.Listen, "listen", setting("GATEWAY_LISTEN", ":3443"), "management port; empty for the unix sockets only (GATEWAY_LISTEN)")
+	f.StringVar(&c.Agents, "agents", ":8443", "port for other nodes of the cluster")
+	f.DurationVar(&c.UpdateWithin, "update-within", 0, "how long a standby may take to run its new version in a rolling update; 0 for 10 minutes")
 	f.StringVar(&c.Metrics, "metrics", "127.0.0.1:9464", "where Prometheus asks; empty for nowhere")
 }
 
@@ -82,7 +89,7 @@ func (c *Config) RestoreFlags(f *flag.FlagSet) {
 }
 
 func (c *Config) unitsFlag(f *flag.FlagSet) {
-	f.StringVar(&c.Units, "units", "systemd", "who runs the daemons: systemd, lab, or none:REASON")
+	f.StringVar(&c.Units, "units", "systemd", "what runs the daemons: systemd, lab, or none:REASON")
 }
 
 // alone tells whether there is no helper: everything is done in this process.
@@ -93,7 +100,7 @@ func (c *Config) databaseFlag(f *flag.FlagSet) {
 }
 
 func (c *Config) levelFlag(f *flag.FlagSet) {
-	f.StringVar(&c.LogLevel, "log-level", setting("GATEWAY_LOG_LEVEL", "info"), "the least that is said: debug, info, warn or error (GATEWAY_LOG_LEVEL)")
+	f.StringVar(&c.LogLevel, "log-level", setting("GATEWAY_LOG_LEVEL", "info"), "lowest level to log: debug, info, warn or error (GATEWAY_LOG_LEVEL)")
 }
 
 // level is the least that is said.
@@ -189,6 +196,9 @@ func Main(run func(ctx context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx)
 	stop()
+	if code, said := errors.AsType[exitCode](err); said {
+		os.Exit(int(code))
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)

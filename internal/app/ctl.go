@@ -38,19 +38,19 @@ import (
 func Ctl() *cobra.Command {
 	var cfg Config
 	root := &cobra.Command{
-		Use: "gateway-ctl", Short: "Help on the box itself, for root", Version: Version,
+		Use: "gateway-ctl", Short: "Manage the gateway on the machine itself, as root", Version: Version,
 		SilenceUsage: true, SilenceErrors: true, CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&cfg.Root, "root", "", "folder that stands before every path")
+	f.StringVar(&cfg.Root, "root", "", "folder that is put before every path")
 	f.StringVar(&cfg.DB, "db", setting("GATEWAY_DB", defaultDB), "where PostgreSQL is (GATEWAY_DB)")
-	f.StringVar(&cfg.Units, "units", "systemd", "who runs the daemons: systemd, lab, or none:REASON")
+	f.StringVar(&cfg.Units, "units", "systemd", "what runs the daemons: systemd, lab, or none:REASON")
 	f.StringVar(&cfg.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
 
 	root.AddCommand(
 		resetPassword(&cfg),
 		&cobra.Command{
-			Use: "setup-token", Short: "Print the token that the setup asks for", Args: cobra.NoArgs,
+			Use: "setup-token", Short: "Print the setup token", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				token, err := setup.Token(kit.Paths{Root: cfg.Root})
 				if err != nil {
@@ -61,7 +61,7 @@ func Ctl() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "render-config", Short: "Render and apply everything from the stored state", Args: cobra.NoArgs,
+			Use: "render-config", Short: "Render and apply the saved configuration of all components", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				out, err := renderConfig(cmd.Context(), cfg)
 				if err != nil {
@@ -80,7 +80,7 @@ func Ctl() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "tunnel-import [interface...]", Short: "Take over tunnels from /etc/wireguard: those that are named, or all that the gateway does not have yet",
+			Use: "tunnel-import [interface...]", Short: "Import tunnels from /etc/wireguard: the named ones, or all that are not imported yet",
 			RunE: func(cmd *cobra.Command, names []string) error { return importTunnels(cmd, cfg, names) },
 		},
 		idsUnban(&cfg),
@@ -90,6 +90,18 @@ func Ctl() *cobra.Command {
 		backupsCommand(&cfg),
 		restoreCommand(&cfg),
 		offsiteCommand(),
+		changesCommand(&cfg),
+		confirmCommand(&cfg),
+		revertCommand(&cfg),
+		exportCommand(&cfg),
+		documentCommand(&cfg, "plan", "Show what applying a document would change"),
+		documentCommand(&cfg, "apply", "Make the configuration what a document says"),
+		importCommand(),
+		clusterJoin(&cfg),
+		clusterInit(&cfg),
+		clusterStandby(&cfg),
+		promote(&cfg),
+		rollingUpdate(&cfg),
 	)
 	root.SetOut(os.Stdout)
 	return root
@@ -139,7 +151,7 @@ func memberships() (groups []uint32, err error) {
 func resetPassword(cfg *Config) *cobra.Command {
 	var keeps bool
 	cmd := &cobra.Command{
-		Use: "reset-password", Short: "Print a token that sets a new password for the admin, valid for 30 minutes", Args: cobra.NoArgs,
+		Use: "reset-password", Short: "Print a token to set a new password for the administrator, valid for 30 minutes", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := becomeGateway(cfg.Root); err != nil {
 				return err
@@ -149,11 +161,11 @@ func resetPassword(cfg *Config) *cobra.Command {
 				return err
 			}
 			cmd.Println(token)
-			cmd.PrintErrln("Enter it at /reset-password within 30 minutes. It can be used once.")
+			cmd.PrintErrln("Enter it at /reset-password within 30 minutes. It works once.")
 			if keeps {
-				cmd.PrintErrln("The reset ends the admin's sessions. API tokens and passkeys are kept.")
+				cmd.PrintErrln("The reset ends the administrator's sessions. API tokens and passkeys are kept.")
 			} else {
-				cmd.PrintErrln("The reset ends the admin's sessions, API tokens and passkeys. The authenticator app is kept.")
+				cmd.PrintErrln("The reset ends the administrator's sessions and deletes API tokens and passkeys. The authenticator app is kept.")
 			}
 			return nil
 		},
@@ -185,15 +197,15 @@ func importTunnels(cmd *cobra.Command, cfg Config, names []string) error {
 		return err
 	}
 	if len(list) == 0 {
-		cmd.Println("There is nothing to take over.")
+		cmd.Println("Nothing to import.")
 	}
 	failed := 0
 	for _, x := range list {
 		if x.Imported {
-			cmd.Printf("%s taken over with %d peers\n", x.Name, x.Peers)
+			cmd.Printf("%s imported with %d peers\n", x.Name, x.Peers)
 		} else {
 			failed++
-			cmd.Printf("%s not taken over: %s\n", x.Name, x.Error)
+			cmd.Printf("%s not imported: %s\n", x.Name, x.Error)
 		}
 		for _, note := range x.Notes {
 			cmd.Println("  " + note)
@@ -245,17 +257,14 @@ func sendAPI[T any](ctx context.Context, paths kit.Paths, within time.Duration, 
 	if err != nil {
 		return out, err
 	}
-	answer := struct {
-		Data  *T              `json:"data"`
-		Error *httpd.Envelope `json:"error"`
-	}{Data: &out}
-	if err := json.Unmarshal(said, &answer); err != nil {
+	out, refused, err := httpd.Open[T](said)
+	if err != nil {
 		return out, fmt.Errorf("gateway-api answered %s: %w", res.Status, err)
 	}
-	if answer.Error != nil {
-		message := answer.Error.Message
-		for _, field := range slices.Sorted(maps.Keys(answer.Error.Fields)) {
-			message += "; " + field + " " + answer.Error.Fields[field]
+	if refused != nil {
+		message := refused.Message
+		for _, field := range slices.Sorted(maps.Keys(refused.Fields)) {
+			message += " " + field + ": " + refused.Fields[field]
 		}
 		return out, errors.New(message)
 	}
@@ -301,4 +310,21 @@ func renderHere(ctx context.Context, cfg Config) (system.Rendered, error) {
 	}
 	out.OK = len(out.Errors) == 0
 	return out, k.Audit.Record(actor.With(ctx, actor.System("gateway-ctl")), "system.render-configs", "gateway-ctl", out)
+}
+
+const callWithin = 10 * time.Minute
+
+// callAPI makes a request to gateway-api, which alone can do it, for a command. It has the time that the longest one may take: a node that joins
+// copies all of the cluster's rows.
+func callAPI[T any](cmd *cobra.Command, cfg *Config, method, path string, in any) (out T, err error) {
+	var body []byte
+	if in != nil {
+		if body, err = json.Marshal(in); err != nil {
+			return out, err
+		}
+	}
+	if out, err = askAPIWithin[T](cmd.Context(), kit.Paths{Root: cfg.Root}, callWithin, method, path, body); isDown(err) {
+		err = errDown
+	}
+	return out, err
 }

@@ -80,7 +80,7 @@ func workOn(cmd *cobra.Command, cfg *Config, file, path string) (backup.Backup, 
 func backupCommand(cfg *Config) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "backup", Short: "Back the gateway up", Args: cobra.NoArgs,
+		Use: "backup", Short: "Back up the gateway", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			made, err := workOn(cmd, cfg, file, "/backups")
 			if err != nil {
@@ -101,7 +101,7 @@ func backupCommand(cfg *Config) *cobra.Command {
 // backupsCommand lists backups, and what can be done to one.
 func backupsCommand(cfg *Config) *cobra.Command {
 	list := &cobra.Command{
-		Use: "backups", Short: "List the backups; add, verify and delete are for one of them", Args: cobra.NoArgs,
+		Use: "backups", Short: "List the backups, or add, verify and delete one", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := askAPI[[]backup.Backup](cmd.Context(), kit.Paths{Root: cfg.Root}, http.MethodGet, "/backups", nil)
 			if isDown(err) {
@@ -116,7 +116,7 @@ func backupsCommand(cfg *Config) *cobra.Command {
 	}
 	var file string
 	verify := &cobra.Command{
-		Use: "verify ID", Short: "Prove that a backup can be restored, by loading it into a database that is dropped again", Args: cobra.ExactArgs(1),
+		Use: "verify ID", Short: "Test that a backup can be restored, in a temporary database", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			tried, err := workOn(cmd, cfg, file, "/backups/"+args[0]+"/verify")
 			if err != nil {
@@ -131,7 +131,7 @@ func backupsCommand(cfg *Config) *cobra.Command {
 	}
 	passphraseFlag(verify, &file)
 	list.AddCommand(verify, &cobra.Command{
-		Use: "add FILE", Short: "Bring an archive here, of this gateway or of another one", Args: cobra.ExactArgs(1),
+		Use: "add FILE", Short: "Add an archive of this or another gateway", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			added, err := addBackup(cmd.Context(), *cfg, args[0], "")
 			if err == nil {
@@ -224,7 +224,7 @@ func addBackup(ctx context.Context, cfg Config, path, passphrase string) (b back
 func restoreCommand(cfg *Config) *cobra.Command {
 	var whole bool
 	show := &cobra.Command{
-		Use: "restore", Short: "Show the running restore or the last one; begin starts one", Args: cobra.NoArgs,
+		Use: "restore", Short: "Show the running or last restore, or begin one", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			last, err := backups.New(home.Home{Root: cfg.Root}, nil, "", nil).LastRestore()
 			if errors.Is(err, fs.ErrNotExist) {
@@ -243,7 +243,7 @@ func restoreCommand(cfg *Config) *cobra.Command {
 	var links map[string]string
 	var target offsite
 	begin := &cobra.Command{
-		Use: "begin ID|FILE", Short: "Replace the gateway's data by those of a backup, or of an archive that lies elsewhere; with --from of one at an off-site target, the newest unless its name is given", Args: cobra.MaximumNArgs(1),
+		Use: "begin ID|FILE", Short: "Replace the gateway's data with a backup or an archive file. With --from, use an archive at an off-site target, by default the newest", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			passphrase, err := readPassphrase(cmd, file)
 			if err != nil {
@@ -271,7 +271,7 @@ func restoreCommand(cfg *Config) *cobra.Command {
 			if err := beginRestore(cmd.Context(), *cfg, id, passphrase, links); err != nil {
 				return err
 			}
-			cmd.Println("The restore has begun. gateway-ctl restore shows how it goes.")
+			cmd.Println("The restore has started. Run gateway-ctl restore to see its progress.")
 			return nil
 		},
 	}

@@ -71,7 +71,7 @@ func unbanHere(ctx context.Context, cfg Config, address value.Addr) error {
 	}
 	_, err = m.Run(ctx, host.DetectionUnban, host.Input{Args: []string{address.String()}})
 	if _, refused := errors.AsType[*host.ExitError](err); refused {
-		return fmt.Errorf("%w\nIf CrowdSec does not run, stop its bouncer, and no packet is dropped any more: systemctl stop %s", err, host.Bouncer)
+		return fmt.Errorf("%w\nIf CrowdSec does not run, stop its bouncer, and packets are no longer dropped: systemctl stop %s", err, host.Bouncer)
 	}
 	return err
 }

@@ -29,12 +29,12 @@ func licenseCommand(cfg *Config) *cobra.Command {
 		return nil
 	}
 	show := &cobra.Command{
-		Use: "license", Short: "Show the license; set and clear change it", Args: cobra.NoArgs,
+		Use: "license", Short: "Show the license, or set or clear it", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return ask(cmd, http.MethodGet, "/license", nil) },
 	}
 	show.AddCommand(
 		&cobra.Command{
-			Use: "set FILE|-", Short: "Install the license in a file, or from the standard input", Args: cobra.ExactArgs(1),
+			Use: "set FILE|-", Short: "Install a license from a file or from standard input", Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				text, err := document.Read(args[0], cmd.InOrStdin())
 				if err != nil {

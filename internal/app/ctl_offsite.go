@@ -24,12 +24,12 @@ type offsite struct {
 // flags adds what a target may need. Secrets come from files: neither the list of processes nor the history of a shell must have them.
 func (o *offsite) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.login.AccessKey, "access-key", os.Getenv("AWS_ACCESS_KEY_ID"), "id of the access key of S3 (AWS_ACCESS_KEY_ID)")
+	f.StringVar(&o.login.AccessKey, "access-key", os.Getenv("AWS_ACCESS_KEY_ID"), "id of the S3 access key (AWS_ACCESS_KEY_ID)")
 	f.StringVar(&o.login.Region, "region", os.Getenv("AWS_REGION"), "region of the bucket (AWS_REGION)")
-	f.StringVar(&o.secretFile, "secret-file", "", "file whose first line is the secret key of S3 or the password of SFTP; - for the standard input (AWS_SECRET_ACCESS_KEY for S3)")
+	f.StringVar(&o.secretFile, "secret-file", "", "file whose first line is the S3 secret key or the SFTP password; - for standard input (AWS_SECRET_ACCESS_KEY for S3)")
 	f.StringVar(&o.identityFile, "identity", "", "file with the private key for SFTP")
 	f.StringVar(&o.login.HostKey, "host-key", "", "fingerprint of the SFTP server's key, SHA256:…")
-	f.StringVar(&o.caFile, "ca", "", "file with the certificate of the authority that vouches for the S3 service, in PEM")
+	f.StringVar(&o.caFile, "ca", "", "file with the PEM certificate of the S3 service's own certificate authority")
 	f.BoolVar(&o.login.Plain, "no-tls", false, "reach the S3 service without TLS")
 }
 
@@ -83,7 +83,7 @@ func offsiteCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "offsite", Short: "List and fetch archives at an off-site target: s3://endpoint/bucket/folder or sftp://user@host:port/folder"}
 	var listing, fetching offsite
 	list := &cobra.Command{
-		Use: "list URL", Short: "List the archives there", Args: cobra.ExactArgs(1),
+		Use: "list URL", Short: "List the archives at an off-site target", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			place, err := listing.at(cmd, args[0])
 			if err != nil {
@@ -94,7 +94,7 @@ func offsiteCommand() *cobra.Command {
 				return err
 			}
 			if len(all) == 0 {
-				cmd.Println("There are no archives of a gateway.")
+				cmd.Println("There are no archives.")
 				return nil
 			}
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
@@ -107,7 +107,7 @@ func offsiteCommand() *cobra.Command {
 	}
 	listing.flags(list)
 	fetch := &cobra.Command{
-		Use: "fetch URL ARCHIVE FILE", Short: "Copy an archive from there into a file. The archive is a name of the list, or latest", Args: cobra.ExactArgs(3),
+		Use: "fetch URL ARCHIVE FILE", Short: "Copy an archive to a file. ARCHIVE is a name from the list, or latest", Args: cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			place, err := fetching.at(cmd, args[0])
 			if err != nil {

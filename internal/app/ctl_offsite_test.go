@@ -59,7 +59,7 @@ func TestCtlOffsite(t *testing.T) {
 	if said, err := run("", "backups", "add", to); err != nil {
 		t.Errorf("%s %v", said, err)
 	}
-	if said, err := run(server.SecretKey, append([]string{"restore", "begin", "--from", address}, append(login, "-")...)...); err != nil || !strings.Contains(said, "The restore has begun") {
+	if said, err := run(server.SecretKey, append([]string{"restore", "begin", "--from", address}, append(login, "-")...)...); err != nil || !strings.Contains(said, "The restore has started") {
 		t.Errorf("%s %v", said, err)
 	}
 	if said, err := ctl(t, root, "wrong", append([]string{"offsite", "list", address}, append(login, "-")...)...); err == nil || err.Error() != "the secret key is wrong" {

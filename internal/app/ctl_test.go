@@ -108,10 +108,10 @@ func TestCtlUpgrade(t *testing.T) {
 	}
 	run := h.root(t)
 	h.Machine.SetPackages(host.PackageVersions{Packages: []host.PackageVersion{{Name: host.GatewayPackage, Installed: "1.0.0", Available: "1.1.0", Newer: []string{"1.1.0"}}}}, nil)
-	if _, err := run("", "upgrade", "begin", "0.9.0"); err == nil || !strings.Contains(err.Error(), "version must be newer than the installed version 1.0.0") {
+	if _, err := run("", "upgrade", "begin", "0.9.0"); err == nil || !strings.Contains(err.Error(), "version: This field must be newer than the installed version 1.0.0") {
 		t.Error(err)
 	}
-	if said, err := run("", "upgrade", "begin"); err != nil || !strings.HasPrefix(said, "The upgrade to version 1.1.0 has begun.") || h.Audited(t, "system.upgrade") != 1 {
+	if said, err := run("", "upgrade", "begin"); err != nil || !strings.HasPrefix(said, "The upgrade to version 1.1.0 has started.") || h.Audited(t, "system.upgrade") != 1 {
 		t.Errorf("%q %v", said, err)
 	}
 	if _, err := run("", "upgrade", "begin"); err == nil || !strings.Contains(err.Error(), "already running") {

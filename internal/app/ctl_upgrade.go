@@ -27,7 +27,7 @@ import (
 func upgradeCommand(cfg *Config) *cobra.Command {
 	var whole bool
 	show := &cobra.Command{
-		Use: "upgrade", Short: "Show the running upgrade or the last one; begin starts one", Args: cobra.NoArgs,
+		Use: "upgrade", Short: "Show the running or last upgrade, or begin one", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			last, err := packages.New(home.Home{Root: cfg.Root}, nil).LastUpgrade()
 			if errors.Is(err, fs.ErrNotExist) {
@@ -43,7 +43,7 @@ func upgradeCommand(cfg *Config) *cobra.Command {
 	}
 	show.Flags().BoolVar(&whole, "output", false, "with what the programs of each step said")
 	show.AddCommand(&cobra.Command{
-		Use: "begin [VERSION]", Short: "Upgrade the gateway to the version that apt offers, or to another that is newer than the installed one", Args: cobra.MaximumNArgs(1),
+		Use: "begin [VERSION]", Short: "Upgrade the gateway to the version that apt offers, or to another newer version", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			version := ""
 			if len(args) == 1 {
@@ -53,7 +53,7 @@ func upgradeCommand(cfg *Config) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cmd.Printf("The upgrade to version %s has begun. gateway-ctl upgrade shows how it goes.\n", version)
+			cmd.Printf("The upgrade to version %s has started. Run gateway-ctl upgrade to see its progress.\n", version)
 			return nil
 		},
 	})

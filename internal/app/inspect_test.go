@@ -474,7 +474,7 @@ func TestWAFChangesWhileTheProxyRuns(t *testing.T) {
 		mu.Lock()
 		said := strings.Join(told, "\n")
 		mu.Unlock()
-		if got := a.Header.Get("Gateway-Apply"); got != "reverse-proxy=live" || b.Machine.ProxyReloads()-before != x.reloads || !strings.HasPrefix(said, x.told) || x.told == "" && said != "" {
+		if got := a.Header.Get("Gateway-Apply"); got != "ids=live, reverse-proxy=live" || b.Machine.ProxyReloads()-before != x.reloads || !strings.HasPrefix(said, x.told) || x.told == "" && said != "" {
 			t.Errorf("%s: %s after %d reloads and %q", x.name, got, b.Machine.ProxyReloads()-before, said)
 		}
 	}

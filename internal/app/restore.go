@@ -85,6 +85,9 @@ func RunRestore(ctx context.Context, cfg Config) error {
 				return err
 			}
 			defer d.Close()
+			if err := h.Cluster.Restored(ctx, live); err != nil {
+				return err
+			}
 			return h.arrive(ctx, links)
 		},
 		Try: func(ctx context.Context, database, state, keyFile string) (map[string]string, error) {
@@ -108,6 +111,9 @@ func (h *House) arrive(ctx context.Context, links map[string]string) error {
 			return err
 		}
 		if err := h.DHCP.RenameLinks(ctx, tx, links); err != nil {
+			return err
+		}
+		if err := h.VRRP.RenameLinks(ctx, tx, links); err != nil {
 			return err
 		}
 		return h.Alert.Forget(ctx, tx)

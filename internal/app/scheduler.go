@@ -35,28 +35,30 @@ func jobs(k *kit.Kit, store *setup.Store, w *alert.Watcher) []scheduler.Job {
 			}
 			err := at(ctx)
 			if isDown(err) {
-				return fault.Wrap(fault.Unavailable, err, "gateway-api does not answer.")
+				return fault.Wrap(fault.Unavailable, err, "The program gateway-api does not answer.")
 			}
 			return err
 		}
 	}
 	return []scheduler.Job{
-		{Name: "audit.prune", Title: "Delete audit entries that are older than they are kept", Every: time.Hour, Do: func(ctx context.Context) error { return pruneAudit(ctx, k, store) }},
-		{Name: "sessions.prune", Title: "Delete sessions that are over", Every: time.Hour, Do: func(ctx context.Context) error { return account.Prune(ctx, k.DB, k.Clock) }},
-		{Name: "waf.prune", Title: "Delete WAF alerts that are older than they are kept", Every: time.Hour, Do: func(ctx context.Context) error { return pruneFound(ctx, k) }},
-		{Name: "alerts.prune", Title: "Delete alert events that are older than they are kept", Every: time.Hour, Do: func(ctx context.Context) error { return pruneEvents(ctx, w.Room) }},
-		{Name: "certificates.renew", Title: "Renew the certificates that are due", Every: time.Hour, Jitter: 10 * time.Minute, Do: asking(func(ctx context.Context) error { return renewCertificates(ctx, k) })},
-		{Name: "backup", Title: "Back the gateway up, and prove that it can be restored", Every: 24 * time.Hour, FromBoot: true, Within: 2 * time.Hour, Do: func(ctx context.Context) error { return scheduledBackup(ctx, k) }},
-		{Name: "auto-update", Title: "Install the available version, if that is wanted", Night: true, Within: 30 * time.Minute, Do: func(ctx context.Context) error { return autoUpdate(ctx, k, store) }},
-		{Name: "watch.certificates", Title: "Look for certificates that end soon", Every: time.Hour, Do: asking(w.Certs)},
-		{Name: "watch.license", Title: "Look at the license", Every: time.Hour, Do: asking(w.Licensed)},
-		{Name: "watch.machine", Title: "Look at memory, disk and connection tracking", Every: time.Minute, Within: time.Minute, Do: asking(w.Machine)},
-		{Name: "watch.components", Title: "Look whether what is stored runs", Every: 30 * time.Second, Within: time.Minute, Do: asking(w.Running)},
-		{Name: "watch.backends", Title: "Look for backends that are down", Every: time.Minute, Within: time.Minute, Do: asking(w.Proxied)},
-		{Name: "watch.waf", Title: "Look whether requests are inspected", Every: 30 * time.Second, Within: time.Minute, Later: true, Do: asking(w.Inspected)},
-		{Name: "watch.logins", Title: "Look for many failed logins", Every: time.Minute, Within: time.Minute, Do: asking(w.Logins)},
-		{Name: "watch.tunnels", Title: "Look for tunnels without contact", Every: 5 * time.Minute, Within: time.Minute, Later: true, Do: asking(w.Tunnelled)},
-		{Name: "watch.clock", Title: "Look whether the clock follows a source", Every: 10 * time.Minute, Within: time.Minute, Later: true, Do: asking(w.Time)},
+		{Name: "audit.prune", Title: "Delete old audit entries", Where: scheduler.Primary, Every: time.Hour, Do: func(ctx context.Context) error { return pruneAudit(ctx, k, store) }},
+		{Name: "history.prune", Title: "Delete old change sets", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return pruneHistory(ctx, k, store) }},
+		{Name: "sessions.prune", Title: "Delete expired sessions", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return account.Prune(ctx, k.DB, k.Clock) }},
+		{Name: "waf.prune", Title: "Delete old WAF alerts", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return pruneFound(ctx, k) }},
+		{Name: "alerts.prune", Title: "Delete old alerts", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return pruneEvents(ctx, w.Room) }},
+		{Name: "certificates.renew", Title: "Renew certificates", Where: scheduler.Primary, Every: time.Hour, Jitter: 10 * time.Minute, Do: asking(func(ctx context.Context) error { return renewCertificates(ctx, k) })},
+		{Name: "backup", Title: "Back up the gateway and test that it can be restored", Where: scheduler.EveryNode, Every: 24 * time.Hour, FromBoot: true, Within: 2 * time.Hour, Do: func(ctx context.Context) error { return scheduledBackup(ctx, k) }},
+		{Name: "auto-update", Title: "Upgrade the gateway, if automatic updates are on", Where: scheduler.EveryNode, Night: true, Within: 30 * time.Minute, Do: func(ctx context.Context) error { return autoUpdate(ctx, k, store) }},
+		{Name: "watch.certificates", Title: "Check for certificates that expire soon", Where: scheduler.Primary, Every: time.Hour, Do: asking(w.Certs)},
+		{Name: "watch.license", Title: "Check the license", Where: scheduler.Primary, Every: time.Hour, Do: asking(w.Licensed)},
+		{Name: "watch.machine", Title: "Check memory, disk and connection tracking", Where: scheduler.EveryNode, Every: time.Minute, Within: time.Minute, Do: asking(w.Machine)},
+		{Name: "watch.components", Title: "Check that the saved configuration is running", Where: scheduler.EveryNode, Every: 30 * time.Second, Within: time.Minute, Do: asking(w.Running)},
+		{Name: "watch.backends", Title: "Check for backends that are down", Where: scheduler.EveryNode, Every: time.Minute, Within: time.Minute, Do: asking(w.Proxied)},
+		{Name: "watch.waf", Title: "Check that requests are inspected", Where: scheduler.EveryNode, Every: 30 * time.Second, Within: time.Minute, Later: true, Do: asking(w.Inspected)},
+		{Name: "watch.cluster", Title: "Check the other nodes of the cluster", Where: scheduler.EveryNode, Every: 30 * time.Second, Within: time.Minute, Do: asking(w.Clustered)},
+		{Name: "watch.logins", Title: "Check for failed logins", Where: scheduler.EveryNode, Every: time.Minute, Within: time.Minute, Do: asking(w.Logins)},
+		{Name: "watch.tunnels", Title: "Check for tunnels that are down", Where: scheduler.EveryNode, Every: 5 * time.Minute, Within: time.Minute, Later: true, Do: asking(w.Tunnelled)},
+		{Name: "watch.clock", Title: "Check that the clock is synchronised", Where: scheduler.EveryNode, Every: 10 * time.Minute, Within: time.Minute, Later: true, Do: asking(w.Time)},
 	}
 }
 
@@ -156,6 +158,16 @@ func pruneFound(ctx context.Context, k *kit.Kit) error {
 	n, err := waf.Prune(ctx, k.DB, k.Clock)
 	if n > 0 {
 		k.Log.Info("WAF alerts pruned", "alerts", n)
+	}
+	return err
+}
+
+// pruneHistory deletes change sets that are older, or more, than the operator wants to keep.
+func pruneHistory(ctx context.Context, k *kit.Kit, store *setup.Store) error {
+	keep := store.View().Retention
+	n, err := k.Changes.Prune(ctx, k.Clock.Now().AddDate(0, 0, -keep.HistoryDays), keep.HistorySets)
+	if n > 0 {
+		k.Log.Info("change sets pruned", "sets", n)
 	}
 	return err
 }

@@ -36,9 +36,9 @@ const defaultWAFDB = "postgres:///gateway?host=/run/postgresql&user=" + host.WAF
 // Flags binds the configuration to the program's flags.
 func (c *WAFConfig) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.DB, "db", setting("GATEWAY_WAF_DB", defaultWAFDB), "where PostgreSQL is (GATEWAY_WAF_DB)")
-	f.StringVar(&c.Root, "root", "", "folder that stands before every path")
+	f.StringVar(&c.Root, "root", "", "folder that is put before every path")
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:9000", "where HAProxy asks; empty for nowhere")
-	f.StringVar(&c.Peers, "peers", "haproxy,root", "users whose connections are taken, by name or number")
+	f.StringVar(&c.Peers, "peers", "haproxy,root", "users whose connections are accepted, by name or number")
 	c.levelFlag(f)
 }
 
@@ -81,6 +81,9 @@ func RunWAF(ctx context.Context, cfg WAFConfig) error {
 			return err
 		}
 		defer func() { _ = set.Close() }()
+		if err := set.Slow(); err != nil {
+			log.Warn("every rule is asked about every request, which takes longer", "err", err)
+		}
 		d, err := db.Open(cfg.DB)
 		if err != nil {
 			return err

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"edge.internal/gateway/internal/alert"
 	"edge.internal/gateway/internal/certificate"
+	"edge.internal/gateway/internal/cluster"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/license"
@@ -20,7 +23,7 @@ import (
 	"edge.internal/gateway/internal/waf"
 )
 
-// sources lend the watcher what gateway-api knows. There is no cluster to ask.
+// sources lend the watcher what gateway-api knows.
 func sources(k *kit.Kit) alert.Sources {
 	return alert.Sources{
 		Load:         func(ctx context.Context) (alert.Load, error) { return load(ctx, k) },
@@ -34,6 +37,7 @@ func sources(k *kit.Kit) alert.Sources {
 		},
 		Components: func(ctx context.Context) ([]alert.Component, error) { return components(ctx, k) },
 		Inspection: func(ctx context.Context) (alert.Inspection, error) { return inspection(ctx, k) },
+		Nodes:      func(ctx context.Context) (alert.Cluster, error) { return nodes(ctx, k) },
 	}
 }
 
@@ -142,13 +146,33 @@ func components(ctx context.Context, k *kit.Kit) ([]alert.Component, error) {
 	return list, err
 }
 
+// nodes are the other ones that have joined.
+func nodes(ctx context.Context, k *kit.Kit) (alert.Cluster, error) {
+	s, err := get[cluster.ClusterStatus](ctx, k, "/cluster/status")
+	out := alert.Cluster{Split: s.Health == "split-brain"}
+	for _, n := range s.Peers {
+		if n.Status == cluster.Pending || n.Status == cluster.Joining {
+			continue
+		}
+		x := alert.Node{ID: n.ID, Name: n.FQDN, Online: n.Status == cluster.Online, Standby: n.Role == cluster.Standby, Streaming: n.Streaming || n.Error != "", Drift: n.Drift, Lost: n.SlotLost}
+		if n.Lag != nil {
+			x.Lag = time.Duration(*n.Lag * float64(time.Second))
+		}
+		out.Nodes = append(out.Nodes, x)
+	}
+	return out, err
+}
+
 func inspection(ctx context.Context, k *kit.Kit) (alert.Inspection, error) {
 	rows, err := get[[]waf.Config](ctx, k, "/waf/configs")
 	if err != nil {
 		return alert.Inspection{}, err
 	}
 	agent, err := get[waf.Agent](ctx, k, "/waf/status")
-	x := alert.Inspection{Up: agent.State != "down", Reason: strings.TrimSpace(agent.Reason)}
+	if err != nil {
+		return alert.Inspection{}, err
+	}
+	x := alert.Inspection{Up: agent.State == "up", Reason: strings.TrimSpace(agent.Reason)}
 	for i := range rows {
 		switch c := &rows[i]; {
 		case !c.Enabled:
@@ -158,5 +182,33 @@ func inspection(ctx context.Context, k *kit.Kit) (alert.Inspection, error) {
 			x.Detecting++
 		}
 	}
+	records, err := get[[]waf.Alert](ctx, k, "/waf/alerts?"+url.Values{
+		"action": {"unavailable"}, "limit": {"1000"}, "since": {k.Clock.Now().Add(-time.Minute).UTC().Format(time.RFC3339)},
+	}.Encode())
+	x.Missed = missed(records)
 	return x, err
+}
+
+// missed adds up records of requests that were not inspected, which come newest first, by domain.
+func missed(records []waf.Alert) (list []alert.Missed) {
+	for _, a := range records {
+		if a.DomainID == nil {
+			continue
+		}
+		said := map[string]string{}
+		for _, d := range a.Data {
+			said[d.Variable] = d.Value
+		}
+		requests, _ := strconv.Atoi(said["requests"])
+		refused, _ := strconv.Atoi(said["refused"])
+		i := slices.IndexFunc(list, func(m alert.Missed) bool { return m.ID == a.DomainID.String() })
+		if i < 0 {
+			i = len(list)
+			list = append(list, alert.Missed{ID: a.DomainID.String(), Name: a.Domain, Reason: said["reason"], LastSeen: a.CreatedAt})
+		}
+		list[i].Passed += requests - refused
+		list[i].Refused += refused
+		list[i].FirstSeen = a.CreatedAt
+	}
+	return list
 }

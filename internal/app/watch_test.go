@@ -4,16 +4,24 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/alert"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/backups"
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/kittest"
@@ -118,5 +126,61 @@ func TestSchedulerFindsOutAndTells(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%+v", open)
 		}
+	}
+}
+
+// The agent of the web application firewall is up when it says so, and not while it is starting. Requests that were not inspected are added
+// up for each domain.
+func TestInspectionIsAskedFor(t *testing.T) {
+	d := dbtest.New(t)
+	b := kittest.NewOn(t, d)
+	serve(t, b)
+	b.Router.Sessions = kittest.Roles{}
+	if x, err := inspection(t.Context(), b.Kit); err != nil || x.Up || x.Reason == "" || len(x.Missed) != 0 {
+		t.Errorf("without an agent: %+v, %v", x, err)
+	}
+	path := filepath.Join(b.Paths.Root, host.WAFSocket)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	socket, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var started atomic.Bool
+	agent := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !started.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write([]byte("{}"))
+	})}
+	go func() { _ = agent.Serve(socket) }()
+	t.Cleanup(func() { _ = agent.Close() })
+	if x, err := inspection(t.Context(), b.Kit); err != nil || x.Up || x.Reason == "" {
+		t.Errorf("it is starting: %+v, %v", x, err)
+	}
+	started.Store(true)
+
+	shop, blog, now := uuid.New(), uuid.New(), b.Clock.Now().UTC().Truncate(time.Second)
+	for i, r := range []struct {
+		domain            uuid.UUID
+		ago               time.Duration
+		requests, refused int
+		reason            string
+	}{
+		{shop, 2 * time.Minute, 100, 100, "too old"}, {shop, 40 * time.Second, 3, 3, "the agent is not running"}, {blog, 30 * time.Second, 5, 0, "slow"}, {shop, 10 * time.Second, 4, 2, "the agent had no time for it"},
+	} {
+		dbtest.Exec(t, d, `INSERT INTO waf_alerts (id, created_at, request_id, domain_id, domain, rule_id, severity, action, message, method, uri, client_ip, data)
+			VALUES ($1, $2, '', $3, 'a.example.net', 0, 'critical', 'unavailable', '', 'GET', '/', '192.0.2.1', $4)`,
+			fmt.Sprintf("00000000-0000-7000-8000-%012d", i), now.Add(-r.ago), r.domain,
+			fmt.Sprintf(`[{"variable":"requests","value":"%d"},{"variable":"refused","value":"%d"},{"variable":"reason","value":%q}]`, r.requests, r.refused, r.reason))
+	}
+	x, err := inspection(t.Context(), b.Kit)
+	want := []alert.Missed{
+		{ID: shop.String(), Name: "a.example.net", Passed: 2, Refused: 5, Reason: "the agent had no time for it", FirstSeen: now.Add(-40 * time.Second), LastSeen: now.Add(-10 * time.Second)},
+		{ID: blog.String(), Name: "a.example.net", Passed: 5, Reason: "slow", FirstSeen: now.Add(-30 * time.Second), LastSeen: now.Add(-30 * time.Second)},
+	}
+	if err != nil || !x.Up || !reflect.DeepEqual(x.Missed, want) {
+		t.Errorf("%+v, %v\nand not %+v", x, err, want)
 	}
 }

@@ -39,6 +39,8 @@ type Deps struct {
 	// Try builds the gateway on another database and another state folder, brings the database up to date, renders every component, and asks
 	// its daemon. It answers the components that would not take it, and why.
 	Try func(ctx context.Context, database, state string, box *secret.Box) (map[string]string, error)
+	// MayRestore says why this node must not be restored; nil where nothing can be in the way.
+	MayRestore func(ctx context.Context) error
 	// Uploads takes finished archives to the off-site targets; nil where there are none.
 	Uploads Uploads
 }
@@ -82,23 +84,23 @@ func (r *Room) Mount() {
 		d.Audit = id
 		return d
 	}
-	httpd.Handle(r.Router, http.MethodGet, "/backups", httpd.Read.Offline(), doc("backup.list", "All backups, the newest first"),
+	httpd.Handle(r.Router, http.MethodGet, "/backups", httpd.Read.Offline(), doc("backup.list", "List all backups, newest first"),
 		func(c *httpd.Call, _ struct{}) ([]Backup, error) { return r.list(c.Actor) })
 	httpd.Handle(r.Router, http.MethodGet, "/backups/{id}", httpd.Read.Offline(), doc("backup.get", "One backup"),
 		func(c *httpd.Call, in byID) (Backup, error) {
 			b, err := r.find(in.ID)
 			return shown(b, c.Actor), err
 		})
-	httpd.Stream(r.Router, "/backups/live", httpd.Read.Offline(), doc("backup.live", "Each backup that changes, while it does"), r.follow)
-	made := audited("backup.create", "Back the gateway up. It is answered when the backup is done or has failed")
+	httpd.Stream(r.Router, "/backups/live", httpd.Read.Offline(), doc("backup.live", "Changes of backups, live"), r.follow)
+	made := audited("backup.create", "Back up the gateway. The answer comes when the backup is done or has failed")
 	made.Creates = true
-	httpd.Handle(r.Router, http.MethodPost, "/backups", httpd.Write, made, r.create)
-	httpd.Handle(r.Router, http.MethodPost, "/backups/scheduled", httpd.Write, audited("backup.create-scheduled", "Do what is done every day: back the gateway up, take it to the off-site targets, and prove that it can be restored"), r.scheduled)
-	httpd.Handle(r.Router, http.MethodDelete, "/backups/{id}", httpd.Write.Offline(), audited("backup.delete", "Delete a backup with its archive"), r.delete)
-	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/verify", httpd.Write, audited("backup.verify", "Prove that a backup can be restored: load it into a database that is dropped again, bring that up to date, and ask every daemon about it"), r.verify)
-	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/restore-plan", httpd.AdminRead.Offline(), doc("backup.restore-plan", "What a restore of a backup would do, and what stands in its way. It changes nothing"), r.plan)
-	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/restore", httpd.Write.Offline(), audited("backup.restore", "Replace the gateway's data by those of a backup. It is answered when that has begun. What does not work is taken back"), r.restore)
-	httpd.Handle(r.Router, http.MethodGet, "/backups/restore", httpd.Read.Offline(), doc("backup.restore.get", "The running restore of the gateway, or the last one"),
+	httpd.Handle(r.Router, http.MethodPost, "/backups", httpd.Write.Here(), made, r.create)
+	httpd.Handle(r.Router, http.MethodPost, "/backups/scheduled", httpd.Write.Here(), audited("backup.create-scheduled", "Run the daily backup: back up the gateway, upload the archive to the off-site targets, and test that it can be restored"), r.scheduled)
+	httpd.Handle(r.Router, http.MethodDelete, "/backups/{id}", httpd.Write.Offline().Here(), audited("backup.delete", "Delete a backup with its archive"), r.delete)
+	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/verify", httpd.Write.Here(), audited("backup.verify", "Test that a backup can be restored: load it into a temporary database, migrate that, and check its configuration with every daemon"), r.verify)
+	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/restore-plan", httpd.AdminRead.Offline().Here(), doc("backup.restore-plan", "What a restore of a backup would do, and what prevents it. Nothing is changed"), r.plan)
+	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/restore", httpd.Write.Offline().Here(), audited("backup.restore", "Replace the gateway's data with a backup. The answer comes when the restore has started. If it fails, the previous data is restored"), r.restore)
+	httpd.Handle(r.Router, http.MethodGet, "/backups/restore", httpd.Read.Offline(), doc("backup.restore.get", "The running or last restore of the gateway"),
 		func(c *httpd.Call, _ struct{}) (Restore, error) { return r.last(c.Actor) })
 	r.mountTransfer()
 	r.mountOwner()
@@ -126,15 +128,15 @@ const noteEvery = time.Second
 // begin takes the turn: one thing is done at a time.
 func (r *Room) begin(what string) (end func(), err error) {
 	if last, err := r.Host.LastRestore(); err == nil && last.State == host.JobRunning {
-		return nil, fault.New(fault.Conflict, "A restore is running. Wait until it has ended.")
+		return nil, fault.New(fault.Conflict, "A restore is running. Wait until it is finished.")
 	}
 	if last, err := r.Host.LastUpgrade(); err == nil && last.State == host.JobRunning {
-		return nil, fault.New(fault.Conflict, "An upgrade is running. Wait until it has ended.")
+		return nil, fault.New(fault.Conflict, "An upgrade is running. Wait until it is finished.")
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.busy != "" {
-		return nil, fault.New(fault.Conflict, "%s is running. Wait until it has ended.", r.busy)
+		return nil, fault.New(fault.Conflict, "%s is running. Wait until it is finished.", r.busy)
 	}
 	r.busy = what
 	lavish := frugal()

@@ -566,7 +566,7 @@ func TestRestorePlan(t *testing.T) {
 	p = foreign(func(m *archive.Manifest) {
 		m.KeyID, m.Host, m.Interfaces = "0000000000000000", "elsewhere", []string{"ens3"}
 	})
-	if p.Key != "other" || len(p.Warnings) != 3 || !strings.Contains(strings.Join(p.Warnings, " "), "entered again") || p.Interfaces[0].Here {
+	if p.Key != "other" || len(p.Warnings) != 3 || !strings.Contains(strings.Join(p.Warnings, " "), "tokens again") || p.Interfaces[0].Here {
 		t.Errorf("%+v", p)
 	}
 	if p = foreign(func(m *archive.Manifest) { m.Schema = 9000 }); len(p.Blockers) != 1 || !strings.Contains(p.Blockers[0], "newer version") {
@@ -627,7 +627,11 @@ func TestRestore(t *testing.T) {
 	if a := b.Get(t, "/backups/restore").Want(t, 200); !strings.Contains(string(a.Data), `"state":"none"`) {
 		t.Errorf("%s", a.Data)
 	}
-	for field, wanted := range map[string]map[string]string{"interfaces.wan0": {"wan0": "none9"}, "interfaces.eth7": {"eth7": "lo"}} {
+	b.Machine.SetLinks(host.Link{Name: "wan0"}, host.Link{Name: "lan9"})
+	for field, wanted := range map[string]map[string]string{
+		"interfaces.wan0": {"wan0": "none9"}, "interfaces.eth7": {"eth7": "lo"},
+		"interfaces.lan0": {"lan0": "wan0"}, // which the backup has, too
+	} {
 		b.Do(t, "admin", http.MethodPost, path, map[string]any{"interfaces": wanted}).WantField(t, field)
 	}
 	b.Machine.RefuseRestore(host.ErrNotInstalled)
@@ -643,7 +647,7 @@ func TestRestore(t *testing.T) {
 	b.Do(t, "admin", http.MethodPost, path, nil).Want(t, 409)
 	at := time.Date(2026, 6, 1, 2, 0, 0, 0, time.UTC)
 	for state, want := range map[host.JobState]string{
-		host.JobDone: "was restored from the backup of gateway", host.JobRefused: "Nothing was changed", host.JobTakenBack: "is there again", host.JobStuck: "so did the way back",
+		host.JobDone: "was restored from the backup of gateway", host.JobRefused: "Nothing was changed", host.JobTakenBack: "previous data was restored", host.JobStuck: "so did the return",
 	} {
 		b.Machine.SetRestore(host.Restore{ID: "1", Backup: made.ID.String(), State: state, Reason: "canary", Host: "gateway", MadeAt: at, BeganAt: at, EndedAt: at, Warnings: []string{"canary"}, Steps: []host.JobStep{{Name: "swap", State: host.StepFailed, BeganAt: at, Output: "canary", Error: "canary"}}})
 		for role, words := range map[string]int{"admin": 4, "viewer": 0} {

@@ -45,8 +45,8 @@ type Backup struct {
 	SHA256        string         `json:"sha256" doc:"Hash of the archive."`
 	DatabaseBytes int64          `json:"database_bytes" doc:"Bytes of the dump of the database, before they are compressed."`
 	FilesBytes    int64          `json:"files_bytes" doc:"Bytes of the state files."`
-	Kind          string         `json:"kind" enum:",manual,scheduled" doc:"Who had it made. Empty for an archive that was uploaded and cannot be read without its passphrase."`
-	Status        string         `json:"status" enum:"running,success,failed" doc:"How far it has come."`
+	Kind          string         `json:"kind" enum:",manual,scheduled" doc:"User or program that created it. Empty for an uploaded archive that cannot be read without its passphrase."`
+	Status        string         `json:"status" enum:"running,success,failed" doc:"Progress."`
 	Phase         string         `json:"phase" enum:",dump,pack,upload" doc:"What is being done while it runs."`
 	Written       int64          `json:"written" doc:"Bytes that the phase has written so far."`
 	Error         string         `json:"error" doc:"Why it failed, for administrators; empty when it did not."`
@@ -54,12 +54,12 @@ type Backup struct {
 	Version       string         `json:"version" doc:"Version of the gateway that was backed up."`
 	SchemaVersion int64          `json:"schema_version" doc:"Version of the schema of its database."`
 	KeyID         string         `json:"key_id" doc:"Names the master key that its secrets are sealed with."`
-	Encrypted     bool           `json:"encrypted" doc:"Whether it takes a passphrase. It carries the master key then."`
-	Uploaded      bool           `json:"uploaded" doc:"Whether it was brought here from elsewhere. Such a backup is not removed to make room for newer ones."`
+	Encrypted     bool           `json:"encrypted" doc:"Whether it is encrypted. It then contains the master key."`
+	Uploaded      bool           `json:"uploaded" doc:"Whether it was uploaded. An uploaded backup is not deleted to make room for newer ones."`
 	StartedAt     time.Time      `json:"started_at" doc:"When the gateway was backed up."`
 	FinishedAt    *time.Time     `json:"finished_at" doc:"When that ended."`
-	RemoteUploads []UploadResult `json:"remote_uploads" doc:"How the upload to each off-site target goes, or ended."`
-	Proof         *Proof         `json:"proof" doc:"The last trial to restore it; null when there was none."`
+	RemoteUploads []UploadResult `json:"remote_uploads" doc:"Upload to each off-site target."`
+	Proof         *Proof         `json:"proof" doc:"The last trial restore; null if there was none."`
 }
 
 // Proof is a trial to restore a backup.
@@ -69,7 +69,7 @@ type Proof struct {
 	FinishedAt *time.Time `json:"finished_at" doc:"When it ended."`
 	DurationMS int64      `json:"duration_ms" doc:"How long it took."`
 	Error      string     `json:"error" doc:"Why it failed, for administrators; empty when it did not."`
-	Rows       int64      `json:"rows" doc:"Rows that were loaded and compared with what was backed up."`
+	Rows       int64      `json:"rows" doc:"Rows that were loaded and compared with the backup."`
 	Tables     int        `json:"tables" doc:"Tables that they are in."`
 	// Changed are the tables that hold something else by now.
 	Changed []string `json:"changed" doc:"Tables whose rows have changed since the backup."`
@@ -183,7 +183,7 @@ func (r *Room) list(reader actor.Actor) ([]Backup, error) {
 	return list, err
 }
 
-var errNone = fault.New(fault.NotFound, "there is no backup with this id")
+var errNone = fault.New(fault.NotFound, "This backup does not exist.")
 
 // find finds one backup.
 func (r *Room) find(id uuid.UUID) (Backup, error) {
@@ -229,7 +229,7 @@ func hidden(text string) string {
 	if text == "" {
 		return ""
 	}
-	return "Administrators see why."
+	return "Administrators can see the reason."
 }
 
 // Deleted is what was deleted.

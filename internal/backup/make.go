@@ -48,8 +48,8 @@ type Archive struct {
 type UploadResult struct {
 	RemoteID   uuid.UUID  `json:"remote_id" doc:"Id of the off-site target."`
 	Target     string     `json:"target" doc:"Where that is."`
-	Status     string     `json:"status" enum:"running,success,failed" doc:"How far the upload has come."`
-	Sent       int64      `json:"sent" doc:"Bytes of the archive that are on their way or there. It begins again when the upload is tried again."`
+	Status     string     `json:"status" enum:"running,success,failed" doc:"Progress of the upload."`
+	Sent       int64      `json:"sent" doc:"Bytes of the archive sent so far. It starts again from 0 when the upload is retried."`
 	Error      string     `json:"error" doc:"Why it failed, for administrators; empty when it did not."`
 	FinishedAt *time.Time `json:"finished_at" doc:"When it ended; null while it runs."`
 	DurationMS int64      `json:"duration_ms" doc:"How long it took."`
@@ -57,7 +57,7 @@ type UploadResult struct {
 
 // Wish is how a backup is wanted.
 type Wish struct {
-	Passphrase secret.Text `json:"passphrase,omitzero" doc:"Encrypts this backup: at least 12 characters. Without it the passphrase of the settings does, if there is one."`
+	Passphrase secret.Text `json:"passphrase,omitzero" doc:"Encrypts this backup: at least 12 characters. If empty, the passphrase in the settings is used, if set."`
 }
 
 // Validate complains about a passphrase that is too short.

@@ -19,22 +19,22 @@ var Tries = throttle.Limits{Pair: 20, Source: 20, Within: 10 * time.Minute}
 
 // Chosen is the backup that a machine is to become a gateway from.
 type Chosen struct {
-	BackupID   uuid.UUID   `json:"backup_id" required:"true" doc:"Id of the backup, as the upload or the fetch has answered it."`
+	BackupID   uuid.UUID   `json:"backup_id" required:"true" doc:"Id of the backup, as returned by the upload or the copy."`
 	Passphrase secret.Text `json:"passphrase,omitzero" doc:"Opens an encrypted backup."`
 }
 
 // ChosenWish is how it is to become one.
 type ChosenWish struct {
 	Chosen
-	Interfaces map[string]string `json:"interfaces" doc:"Which interface of this machine takes the place of one of the backup."`
+	Interfaces map[string]string `json:"interfaces" doc:"Interface of this machine for each interface in the backup."`
 }
 
 // mountOwner adds the routes by which a machine becomes a gateway from a backup, instead of being set up.
 func (r *Room) mountOwner() {
 	doc := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "setup", Summary: summary} }
 	r.Router.Add(httpd.Route{
-		Doc:    httpd.Doc{ID: "setup.restore.upload", Tag: "setup", Summary: "Bring an archive to a machine that is not set up yet, to restore it there. It takes the place of one that was brought before", Audit: "setup.restore.upload", Creates: true},
-		Method: http.MethodPost, Path: "/setup/restore/upload", Policy: httpd.Owner, In: reflect.TypeFor[struct{}](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[Backup]()}, Status: http.StatusCreated, Takes: mimeType,
+		Doc:    httpd.Doc{ID: "setup.restore.upload", Tag: "setup", Summary: "Upload an archive to a machine that is not set up yet, to restore it there. It replaces an earlier one", Audit: "setup.restore.upload", Creates: true},
+		Method: http.MethodPost, Path: "/setup/restore/upload", Policy: httpd.Owner.Here(), In: reflect.TypeFor[struct{}](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[Backup]()}, Status: http.StatusCreated, Takes: mimeType,
 	}, func(c *httpd.Call) error {
 		attempt, err := r.tries.Begin("", throttle.Address(c.Client()))
 		if err != nil {
@@ -47,18 +47,18 @@ func (r *Room) mountOwner() {
 		attempt.Succeeded()
 		return c.Reply(b)
 	})
-	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/plan", httpd.Owner, doc("setup.restore.plan", "What the restore of a backup on a machine that is not set up yet would do, and what stands in its way. It changes nothing"),
+	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/plan", httpd.Owner.Here(), doc("setup.restore.plan", "What the restore of a backup on a machine that is not set up yet would do, and what prevents it. Nothing is changed"),
 		func(c *httpd.Call, in struct{ Body Chosen }) (Plan, error) {
 			_, p, _, err := r.look(c, in.Body.BackupID, &Key{in.Body.Passphrase})
 			return p, err
 		})
-	begin := doc("setup.restore.begin", "Make a machine that is not set up yet the gateway of a backup. It is answered when that has begun")
+	begin := doc("setup.restore.begin", "Restore a backup on a machine that is not set up yet. The answer comes when the restore has started")
 	begin.Audit = "backup.restore"
-	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/begin", httpd.Owner, begin,
+	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/begin", httpd.Owner.Here(), begin,
 		func(c *httpd.Call, in struct{ Body ChosenWish }) (Restore, error) {
 			return r.beginRestore(c, in.Body.BackupID, RestoreWish{Passphrase: in.Body.Passphrase, Interfaces: in.Body.Interfaces})
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/setup/restore", httpd.Owner, doc("setup.restore.get", "The running restore of a machine that is not set up yet, or the last one. When it has succeeded, the setup is complete, and this is closed"),
+	httpd.Handle(r.Router, http.MethodGet, "/setup/restore", httpd.Owner, doc("setup.restore.get", "The running or last restore of a machine that is not set up yet. After a successful restore the setup is complete, and this route is closed"),
 		func(c *httpd.Call, _ struct{}) (Restore, error) { return r.last(c.Actor) })
 }
 

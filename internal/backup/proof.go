@@ -26,7 +26,7 @@ import (
 
 // Key opens an encrypted backup.
 type Key struct {
-	Passphrase secret.Text `json:"passphrase,omitzero" doc:"Opens an encrypted backup. Without it the passphrase of the settings is tried."`
+	Passphrase secret.Text `json:"passphrase,omitzero" doc:"Opens an encrypted backup. By default the passphrase in the settings is tried."`
 }
 
 // passphrase is the one that was given, or that of the settings.

@@ -30,15 +30,15 @@ type Plan struct {
 	Version       string    `json:"version" doc:"Version of the gateway that was backed up."`
 	ThisVersion   string    `json:"this_version" doc:"Version of this gateway."`
 	SchemaVersion int64     `json:"schema_version" doc:"Version of the schema of its database."`
-	ThisSchema    int64     `json:"this_schema" doc:"Version of the schema that this gateway has. An older database is brought up to it."`
-	Key           string    `json:"key" enum:"same,carried,other" doc:"The master key that its secrets are sealed with. same: the one of this machine. carried: another one, which the backup carries. other: one that is not known here, so that every secret has to be entered again."`
+	ThisSchema    int64     `json:"this_schema" doc:"Schema version of this gateway. An older database is migrated to it."`
+	Key           string    `json:"key" enum:"same,carried,other" doc:"The master key that encrypts its secrets. same: the one of this machine. carried: another one, included in the backup. other: an unknown one, so every secret must be entered again."`
 	Rows          int64     `json:"rows" doc:"Rows of its database."`
 	// Interfaces are those that the configuration speaks of.
 	Interfaces []PlannedInterface `json:"interfaces" doc:"Interfaces that its configuration speaks of."`
 	Links      []string           `json:"links" doc:"Interfaces that this machine has."`
 	Files      []string           `json:"files" doc:"State files that it has."`
-	Missing    []string           `json:"missing" doc:"State files that it does not have, and that go if this machine has them."`
-	Warnings   []string           `json:"warnings" doc:"What is to be known before it is restored."`
+	Missing    []string           `json:"missing" doc:"State files that are not in the backup and are removed from this machine."`
+	Warnings   []string           `json:"warnings" doc:"What to know before you restore it."`
 	Blockers   []string           `json:"blockers" doc:"Why it cannot be restored; empty when it can."`
 }
 
@@ -94,22 +94,27 @@ func (r *Room) planned(ctx context.Context, b Backup, passphrase string) (Plan, 
 	if err := recovery.CheckSchema(m, r.deps.Migrations); err != nil && len(p.Blockers) == 0 {
 		p.Blockers = append(p.Blockers, sentence(err))
 	}
+	if r.deps.MayRestore != nil {
+		if err := r.deps.MayRestore(ctx); err != nil {
+			p.Blockers = append(p.Blockers, sentence(err))
+		}
+	}
 	r.planFiles(&p, m)
 	p.Key = "same"
 	if m.KeyID != r.Secrets.KeyID() {
 		p.Key = "other"
 		if m.Has(archive.MasterKey) {
 			p.Key = "carried"
-			p.Warnings = append(p.Warnings, "The backup comes with another master key, which replaces the one of this machine.")
+			p.Warnings = append(p.Warnings, "The backup contains another master key, which replaces the one of this machine.")
 		} else {
-			p.Warnings = append(p.Warnings, "The secrets of the backup are sealed with a master key that this machine does not have. Keys of certificates and tunnels, passwords and tokens have to be entered again; until then what needs them does not run.")
+			p.Warnings = append(p.Warnings, "The secrets in the backup are encrypted with a master key that this machine does not have. Enter the keys of certificates and tunnels, passwords and tokens again. Until then, whatever needs them does not work.")
 		}
 	}
 	if m.Host != p.ThisHost {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("The backup is of another machine, %s.", m.Host))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("The backup is from another machine, %s.", m.Host))
 	}
 	if m.Schema < p.ThisSchema {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("The backup is of an older version, %s. Its database is brought up to date.", m.Version))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("The backup is from an older version, %s. Its database is migrated.", m.Version))
 	}
 	return p, r.planLinks(ctx, &p, m)
 }
@@ -150,15 +155,15 @@ func (r *Room) planLinks(ctx context.Context, p *Plan, m archive.Manifest) error
 		}
 	}
 	if len(absent) > 0 {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("This machine has no interface %s. Say which one takes its place, or what is configured for it does not run.", strings.Join(absent, ", ")))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("This machine has no interface %s. Choose an interface to replace it, or its configuration does not run.", strings.Join(absent, ", ")))
 	}
 	return nil
 }
 
 // RestoreWish is how a backup is to be restored.
 type RestoreWish struct {
-	Passphrase secret.Text       `json:"passphrase,omitzero" doc:"Opens an encrypted backup. Without it the passphrase of the settings is tried."`
-	Interfaces map[string]string `json:"interfaces" doc:"Which interface of this machine takes the place of one of the backup."`
+	Passphrase secret.Text       `json:"passphrase,omitzero" doc:"Opens an encrypted backup. By default the passphrase in the settings is tried."`
+	Interfaces map[string]string `json:"interfaces" doc:"Interface of this machine for each interface in the backup."`
 }
 
 func (r *Room) restore(c *httpd.Call, in struct {
@@ -210,13 +215,17 @@ func checkInterfaces(p Plan, wanted map[string]string) error {
 			}
 		}
 		if other, ok := taken[name]; ok {
-			return fault.Field("interfaces."+i.Name, "is %s, which takes the place of %s already", name, other)
+			at, by := i.Name, other
+			if _, ok := wanted[at]; !ok { // the complaint is about what was asked for
+				at, by = by, at
+			}
+			return fault.Field("interfaces."+at, "must be another interface: %s already replaces %s of the backup", name, by)
 		}
 		taken[name] = i.Name
 	}
 	for name := range wanted {
 		if !slices.ContainsFunc(p.Interfaces, func(i PlannedInterface) bool { return i.Name == name }) {
-			return fault.Field("interfaces."+name, "is no interface of the backup")
+			return fault.Field("interfaces."+name, "is not an interface in the backup")
 		}
 	}
 	return nil
@@ -226,11 +235,11 @@ func checkInterfaces(p Plan, wanted map[string]string) error {
 func unable(err error) error {
 	switch {
 	case errors.Is(err, host.ErrRestoreRuns):
-		return fault.Wrap(fault.Conflict, err, "A restore is already running. Wait until it has ended.")
+		return fault.Wrap(fault.Conflict, err, "A restore is already running. Wait until it is finished.")
 	case errors.Is(err, host.ErrUpgradeRuns):
-		return fault.Wrap(fault.Conflict, err, "An upgrade is running. Wait until it has ended.")
+		return fault.Wrap(fault.Conflict, err, "An upgrade is running. Wait until it is finished.")
 	case errors.Is(err, host.ErrNotInstalled):
-		return fault.Wrap(fault.NotSupported, err, "This gateway was not installed from a package, so it has no job that restores it.")
+		return fault.Wrap(fault.NotSupported, err, "This gateway was not installed from a package, so it cannot restore itself.")
 	}
 	return err
 }
@@ -239,24 +248,24 @@ func unable(err error) error {
 type Restore struct {
 	ID       string     `json:"id" doc:"Id of the restore; empty when there was none."`
 	BackupID string     `json:"backup_id" doc:"Id of the backup."`
-	State    string     `json:"state" enum:"none,running,done,refused,taken_back,stuck" doc:"How far it has come. refused: nothing was changed. taken_back: the data from before are there again. stuck: taking it back failed, too."`
+	State    string     `json:"state" enum:"none,running,done,refused,taken_back,stuck" doc:"Progress. refused: nothing was changed. taken_back: the previous data was restored. stuck: restoring the previous data failed as well."`
 	Summary  string     `json:"summary" doc:"The state in a sentence."`
-	Reason   string     `json:"reason" doc:"Why it did not succeed, for administrators; empty when it did."`
+	Reason   string     `json:"reason" doc:"Why it failed, for administrators; empty on success."`
 	BeganAt  *time.Time `json:"began_at" doc:"When it was asked for."`
 	EndedAt  *time.Time `json:"ended_at" doc:"When it ended."`
 	Host     string     `json:"host" doc:"Name of the machine that was backed up; empty until it is known."`
 	MadeAt   *time.Time `json:"made_at" doc:"When the backup was made."`
-	Warnings []string   `json:"warnings" doc:"What is to be done by hand after it."`
-	Steps    []Step     `json:"steps" doc:"What was done, in order. A step that was interrupted is there again when it was done again."`
+	Warnings []string   `json:"warnings" doc:"What to do yourself afterwards."`
+	Steps    []Step     `json:"steps" doc:"Steps in order. A step that was interrupted and repeated is listed again."`
 }
 
 // Step is one step of a restore.
 type Step struct {
-	Name    string     `json:"name" enum:"verify,load,check,swap,confirm,return,recover" doc:"What is done. swap replaces the data while the gateway's programs stand still; confirm waits until they serve; return and recover take it back."`
-	State   string     `json:"state" enum:"running,done,failed,interrupted" doc:"How far it has come."`
+	Name    string     `json:"name" enum:"verify,load,check,swap,confirm,return,recover" doc:"Step. swap replaces the data while the gateway's programs are stopped; confirm waits until they work; return and recover roll back."`
+	State   string     `json:"state" enum:"running,done,failed,interrupted" doc:"Progress."`
 	BeganAt time.Time  `json:"began_at" doc:"When it began."`
 	EndedAt *time.Time `json:"ended_at" doc:"When it ended."`
-	Output  string     `json:"output" doc:"The end of what its programs said, for administrators."`
+	Output  string     `json:"output" doc:"The end of its output, for administrators."`
 	Error   string     `json:"error" doc:"Why it failed, for administrators."`
 }
 
@@ -296,11 +305,11 @@ func summary(l host.Restore) string {
 	case host.JobDone:
 		return "The gateway was restored from " + what + "."
 	case host.JobRefused:
-		return "The restore from " + what + " did not begin. Nothing was changed."
+		return "The restore from " + what + " did not start. Nothing was changed."
 	case host.JobTakenBack:
-		return "The gateway did not work with " + what + ". What was there before is there again."
+		return "The gateway did not work with " + what + ". The previous data was restored."
 	}
-	return "The restore from " + what + " failed, and so did the way back. Look at the log of the restore."
+	return "The restore from " + what + " failed, and so did the return to the previous data. See the log of the restore."
 }
 
 func moment(t time.Time) *time.Time {

@@ -14,7 +14,7 @@ import (
 // Settings say how backups are made.
 type Settings struct {
 	resource.Meta
-	Passphrase           secret.Text `json:"passphrase,omitzero" doc:"Encrypts every backup from now on: at least 12 characters. An encrypted backup carries the master key, so that it can be restored on another machine with all secrets. Empty takes it away."`
+	Passphrase           secret.Text `json:"passphrase,omitzero" doc:"Encrypts every backup from now on: at least 12 characters. An encrypted backup contains the master key, so it can be restored on another machine with all secrets. Send an empty text to remove it."`
 	PassphraseConfigured bool        `json:"passphrase_configured" readOnly:"true" db:"-" doc:"Whether backups are encrypted."`
 	Prove                bool        `json:"prove" doc:"Prove after every scheduled backup that it can be restored."`
 }
@@ -39,7 +39,7 @@ const settingsTable = "backup_settings"
 
 func (r *Room) newSettings() resource.Singleton[Settings] {
 	return resource.Singleton[Settings]{
-		Name: "backup.settings", Title: "backup settings", Path: "/backup-settings", Table: settingsTable,
+		Name: "backup.settings", Title: "backup settings", Path: "/backup-settings", Table: settingsTable, Local: true,
 		View: func(s *Settings) { s.PassphraseConfigured = s.Passphrase.Set() },
 	}
 }
@@ -52,7 +52,7 @@ func (r *Room) configured(ctx context.Context, q db.Querier) (s Settings, passph
 	}
 	passphrase, err = row.Passphrase.Open(r.Secrets, settingsTable, "passphrase", row.ID.String())
 	if errors.Is(err, secret.ErrOtherKey) {
-		return *row, "", fault.New(fault.Conflict, "The passphrase for backups was sealed under another master key: enter it again in the settings of backups.")
+		return *row, "", fault.New(fault.Conflict, "The passphrase for backups was stored with another master key. Enter it again in the backup settings.")
 	}
 	return *row, passphrase, err
 }

@@ -21,7 +21,7 @@ const mimeType = "application/octet-stream"
 
 func (r *Room) mountTransfer() {
 	r.Router.Add(httpd.Route{
-		Doc:    httpd.Doc{ID: "backup.download", Tag: "backup", Summary: "The archive of a backup. It holds secrets. A download that was cut off can go on where it was"},
+		Doc:    httpd.Doc{ID: "backup.download", Tag: "backup", Summary: "Download the archive of a backup. It contains secrets. An interrupted download can be resumed"},
 		Method: http.MethodGet, Path: "/backups/{id}/download", Policy: httpd.AdminRead.Offline(), In: reflect.TypeFor[byID](), MIME: mimeType,
 	}, func(c *httpd.Call) error {
 		id, err := httpd.PathID(c.Request, "id")
@@ -31,8 +31,8 @@ func (r *Room) mountTransfer() {
 		return r.download(c, id)
 	})
 	r.Router.Add(httpd.Route{
-		Doc:    httpd.Doc{ID: "backup.upload", Tag: "backup", Summary: "Bring an archive here, of this gateway or of another one, to restore it. One that is damaged is refused", Audit: "backup.upload", Creates: true},
-		Method: http.MethodPost, Path: "/backups/upload", Policy: httpd.Write.Offline(), In: reflect.TypeFor[struct{}](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[Backup]()}, Status: http.StatusCreated, Takes: mimeType,
+		Doc:    httpd.Doc{ID: "backup.upload", Tag: "backup", Summary: "Upload an archive of this or another gateway, to restore it. A damaged archive is refused", Audit: "backup.upload", Creates: true},
+		Method: http.MethodPost, Path: "/backups/upload", Policy: httpd.Write.Offline().Here(), In: reflect.TypeFor[struct{}](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[Backup]()}, Status: http.StatusCreated, Takes: mimeType,
 	}, func(c *httpd.Call) error {
 		b, err := r.upload(c)
 		if err != nil {
@@ -187,5 +187,5 @@ func arrival(err error) error {
 	if errors.Is(err, errNoSpace) || errors.Is(err, unix.ENOSPC) {
 		return errNoSpace
 	}
-	return fault.Wrap(fault.Invalid, err, "The archive has not arrived completely.")
+	return fault.Wrap(fault.Invalid, err, "The archive was not received completely.")
 }

@@ -159,7 +159,7 @@ func (r *Room) login(ctx context.Context, directory string) (*lego.Client, error
 		return nil, err
 	}
 	if err := r.saveAccount(a); err != nil {
-		return nil, failed(failedAccount, "the account cannot be kept: %v", err)
+		return nil, failed(failedAccount, "the account cannot be stored: %v", err)
 	}
 	return client, nil
 }
@@ -237,7 +237,7 @@ func (r *Room) safely(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.Log.Error("what the certificate authority sent was not expected", "err", p, "stack", string(debug.Stack()))
-			err = failed(failedOther, "the certificate authority sent something that makes no sense; the gateway's log has more")
+			err = failed(failedOther, "the certificate authority sent an invalid answer; see the gateway's log")
 		}
 	}()
 	return f()

@@ -35,6 +35,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 func leafOf(t *testing.T, text string) *x509.Certificate {
@@ -93,7 +94,7 @@ func TestOrderByHTTP(t *testing.T) {
 	if p := w.pairs(t)[c.ID]; !p.Trusted || p.Fingerprint != issued.Fingerprint || !strings.HasSuffix(string(p.PEM), "-----END PRIVATE KEY-----\n") {
 		t.Errorf("the proxy gets %v %s", p.Trusted, p.Fingerprint)
 	}
-	eventually(t, "the gateway has its own certificate", func() bool { return w.room.Own() != nil })
+	waittest.Until(t, "the gateway has its own certificate", func() bool { return w.room.Own() != nil })
 	if err := w.room.Own().Leaf.VerifyHostname(fqdn); err != nil {
 		t.Error(err)
 	}
@@ -140,7 +141,7 @@ func TestWildcardDomainWaitsForAProvider(t *testing.T) {
 	w := newWorld(t, nil)
 	w.want(certificate.Wanted{DomainID: w.domain(t, "*.example.net"), Names: []string{"*.example.net"}})
 	w.run(t)
-	eventually(t, "there is a row", func() bool { return len(w.all(t)) == 1 })
+	waittest.Until(t, "there is a row", func() bool { return len(w.all(t)) == 1 })
 	c := w.until(t, w.all(t)[0].ID, func(c row) bool { return c.LastError != "" })
 	if c.Challenge != "dns-01" || c.Status != "error" || c.ErrorKind != "dns" || !strings.Contains(c.LastError, "add one under DNS providers") {
 		t.Errorf("%+v", c)
@@ -179,7 +180,7 @@ func TestWantedIsFollowed(t *testing.T) {
 		}
 		return row{}
 	}
-	eventually(t, "both are issued", func() bool { return of(shop).LastRenewedAt != nil && of(www).LastRenewedAt != nil })
+	waittest.Until(t, "both are issued", func() bool { return of(shop).LastRenewedAt != nil && of(www).LastRenewedAt != nil })
 	before := of(www)
 
 	// It is not for operators to change; what else they choose they may.
@@ -195,12 +196,12 @@ func TestWantedIsFollowed(t *testing.T) {
 
 	// One that is deleted is ordered anew.
 	w.Do(t, "admin", "DELETE", "/certificates/"+before.ID, nil).Want(t, 200)
-	eventually(t, "another one is ordered", func() bool { c := of(www); return c.ID != "" && c.ID != before.ID && c.LastRenewedAt != nil })
+	waittest.Until(t, "another one is ordered", func() bool { c := of(www); return c.ID != "" && c.ID != before.ID && c.LastRenewedAt != nil })
 
 	// An operator brings one for both names: the automatic one is not needed any more.
 	ca, key := newAuthority(t, "operator's", nil), ecKey(t)
 	uploaded := w.create(t, map[string]any{"source": "uploaded", "certificate_pem": pemOf(ca.issue(t, key.Public(), nil, "*.example.net", "example.net")), "private_key_pem": pemKey(t, key)})
-	eventually(t, "the automatic ones go", func() bool { return len(w.all(t)) == 1 })
+	waittest.Until(t, "the automatic ones go", func() bool { return len(w.all(t)) == 1 })
 
 	// Told to show it, a domain keeps it from being deleted.
 	w.mu.Lock()
@@ -214,7 +215,7 @@ func TestWantedIsFollowed(t *testing.T) {
 	clear(w.users)
 	w.mu.Unlock()
 	w.Do(t, "admin", "DELETE", "/certificates/"+uploaded.ID, nil).Want(t, 200)
-	eventually(t, "they are ordered again", func() bool { return of(www).LastRenewedAt != nil && of(shop).LastRenewedAt != nil })
+	waittest.Until(t, "they are ordered again", func() bool { return of(www).LastRenewedAt != nil && of(shop).LastRenewedAt != nil })
 
 	// Nobody wants them any more; one is in use all the same.
 	kept := of(shop)
@@ -222,7 +223,7 @@ func TestWantedIsFollowed(t *testing.T) {
 	w.users[uuid.MustParse(kept.ID)] = []resource.User{{Kind: "proxy.domain", ID: shop, Name: "shop.example.net"}}
 	w.mu.Unlock()
 	w.want()
-	eventually(t, "the other one goes", func() bool { list := w.all(t); return len(list) == 1 && list[0].ID == kept.ID })
+	waittest.Until(t, "the other one goes", func() bool { list := w.all(t); return len(list) == 1 && list[0].ID == kept.ID })
 }
 
 // Every cause has its name, and nothing that is shown is lost.
@@ -244,10 +245,10 @@ func TestFailuresAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		name, challenge, kind, says string
 	}{
-		{"nowhere.example.net", "http-01", "dns", "has no address in the DNS"},
+		{"nowhere.example.net", "http-01", "dns", "has no address in DNS"},
 		{"closed.example.net", "http-01", "connection", "could not reach the gateway on port 80"},
-		{"strange.example.net", "http-01", "connection", "reached another server than this gateway"},
-		{"forbidden.example.net", "http-01", "caa", "let nobody issue"},
+		{"strange.example.net", "http-01", "connection", "reached a different server"},
+		{"forbidden.example.net", "http-01", "caa", "allow no certificate authority"},
 		{"*.example.net", "dns-01", "dns", "no DNS provider serves the zone"},
 		{"*.delegated.example", "dns-01", "dns", "the DNS provider wrong key did not set the record"},
 	} {
@@ -740,14 +741,14 @@ func TestOrdersWaitForTheProxy(t *testing.T) {
 		answers.Go(func() { h.Do(t, "admin", "POST", "/certificates", body) })
 	}
 	create(`{"names":["www.example.net"]}`)
-	eventually(t, "the first is stored", func() bool { return of("www.example.net").ID != "" })
+	waittest.Until(t, "the first is stored", func() bool { return of("www.example.net").ID != "" })
 	create(`{"names":["*.example.net"],"challenge":"dns-01"}`)
-	eventually(t, "what needs no proxy is ordered", func() bool { return of("*.example.net").Attempts == 1 })
+	waittest.Until(t, "what needs no proxy is ordered", func() bool { return of("*.example.net").Attempts == 1 })
 	if c := of("www.example.net"); c.Attempts != 0 || c.Status != "pending" {
 		t.Errorf("it was ordered before the proxy knew it: %+v", c)
 	}
 	close(gate)
-	eventually(t, "the other one is ordered", func() bool { return of("www.example.net").Attempts == 1 })
+	waittest.Until(t, "the other one is ordered", func() bool { return of("www.example.net").Attempts == 1 })
 	answers.Wait()
 }
 
@@ -796,7 +797,7 @@ func TestPreflight(t *testing.T) {
 		return certificate.Finding{}
 	}
 	good := check([]string{"www.example.net", "allowed.example.net"}, "http-01")
-	if !good.OK || len(good.Findings) != 9 || find(good, "", "acme").Detail != "ACME is on." || !strings.Contains(find(good, "www.example.net", "connection").Detail, "Port 80 is answered by this gateway.") || !strings.Contains(find(good, "", "account").Detail, "terms") {
+	if !good.OK || len(good.Findings) != 9 || find(good, "", "acme").Detail != "ACME is on." || !strings.Contains(find(good, "www.example.net", "connection").Detail, "This gateway answers on port 80.") || !strings.Contains(find(good, "", "account").Detail, "terms") {
 		t.Errorf("%+v", good)
 	}
 	for _, c := range []struct {
@@ -805,12 +806,12 @@ func TestPreflight(t *testing.T) {
 		says                   string
 	}{
 		{"nowhere.example.net", "http-01", "dns", false, "no A or AAAA record"},
-		{"elsewhere.example.net", "http-01", "dns", true, "which this gateway does not have itself"},
-		{"elsewhere.example.net", "http-01", "connection", true, "Could not check from inside"},
+		{"elsewhere.example.net", "http-01", "dns", true, "which is not an address of this gateway"},
+		{"elsewhere.example.net", "http-01", "connection", true, "Could not be checked from inside"},
 		{"both.example.net", "http-01", "dns", false, "and elsewhere"},
-		{"forbidden.example.net", "http-01", "caa", false, "add one for pebble.example"},
+		{"forbidden.example.net", "http-01", "caa", false, "Add one for pebble.example"},
 		{"allowed.example.net", "dns-01", "provider", true, "sets and removes records"},
-		{"*.allowed.example.net", "dns-01", "caa", false, "let nobody issue"},
+		{"*.allowed.example.net", "dns-01", "caa", false, "allow no certificate authority"},
 		{"www.example.org", "dns-01", "", false, "No DNS provider serves"},
 	} {
 		f := check([]string{c.name}, c.challenge)
@@ -845,7 +846,7 @@ func TestPreflight(t *testing.T) {
 	for _, challenge := range []string{"http-01", "dns-01"} {
 		f := check([]string{"www.example.net", "shop.example.net", "allowed.example.net"}, challenge)
 		bad := slices.DeleteFunc(slices.Clone(f.Findings), func(x certificate.Finding) bool { return x.OK })
-		if f.OK || len(bad) != 1 || bad[0].Detail != "No name server answers ("+strangeAddr+":53): connection refused. Nothing else that needs the DNS was checked." {
+		if f.OK || len(bad) != 1 || bad[0].Detail != "No name server answers ("+strangeAddr+":53): connection refused. The other DNS checks were skipped." {
 			t.Errorf("%s: %+v", challenge, f)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // open are the alarms of a kind that last.
@@ -29,7 +30,7 @@ func TestAL07EachFailedDomainIsAnAlarm(t *testing.T) {
 	w.run(t)
 	one := w.create(t, map[string]any{"names": []string{"one.nowhere.example"}})
 	w.create(t, map[string]any{"names": []string{"two.nowhere.example"}})
-	eventually(t, "two alarms", func() bool { return len(w.open(t, alarm.CertRenewFailed)) == 2 })
+	waittest.Until(t, "two alarms", func() bool { return len(w.open(t, alarm.CertRenewFailed)) == 2 })
 	for _, c := range w.open(t, alarm.CertRenewFailed) {
 		if !strings.Contains(c.Subject, ".nowhere.example") || c.Message == "" || c.Severity != alarm.Error {
 			t.Errorf("%+v", c)
@@ -41,7 +42,7 @@ func TestAL07EachFailedDomainIsAnAlarm(t *testing.T) {
 	}
 	w.Do(t, "admin", "DELETE", "/certificates/"+one.ID, nil).Want(t, 200)
 	w.room.Wake()
-	eventually(t, "one alarm is over", func() bool {
+	waittest.Until(t, "one alarm is over", func() bool {
 		list := w.open(t, alarm.CertRenewFailed)
 		return len(list) == 1 && strings.Contains(list[0].Subject, "two.nowhere.example")
 	})
@@ -54,7 +55,7 @@ func TestAL07EachFailedDomainIsAnAlarm(t *testing.T) {
 		w.room.Wake()
 	}
 	rename(`ALTER TABLE certificate_certificates RENAME TO certificate_elsewhere`)
-	eventually(t, "an alarm of the round", func() bool { return len(w.open(t, alarm.CertRunFailed)) == 1 })
+	waittest.Until(t, "an alarm of the round", func() bool { return len(w.open(t, alarm.CertRunFailed)) == 1 })
 	rename(`ALTER TABLE certificate_elsewhere RENAME TO certificate_certificates`)
-	eventually(t, "the round is well again", func() bool { return len(w.open(t, alarm.CertRunFailed)) == 0 })
+	waittest.Until(t, "the round is well again", func() bool { return len(w.open(t, alarm.CertRunFailed)) == 0 })
 }

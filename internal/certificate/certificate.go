@@ -63,27 +63,27 @@ func texts(names []value.SiteName) []string {
 // order carries a certificate that the gateway signed itself.
 type Certificate struct {
 	resource.Meta
-	DomainID          *uuid.UUID       `json:"domain_id" doc:"Domain that it was made for; none for the gateway's own and for those that serve several."`
-	Names             []value.SiteName `json:"names" doc:"Names that it is for, at most 100. Those of an uploaded one are read from it."`
-	Source            string           `json:"source" enum:"acme,uploaded,self-signed" doc:"Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signs it. It cannot be changed."`
-	Challenge         string           `json:"challenge" enum:"http-01,dns-01" doc:"How the certificate authority is shown that the names are ours: by a file that the proxy serves on port 80, or by a DNS record, which wildcards need."`
-	DNSProviderID     *uuid.UUID       `json:"dns_provider_id" doc:"Who sets the DNS record. None takes the provider whose zones fit the name best."`
-	KeyType           string           `json:"key_type" enum:"ecdsa-p256,rsa-2048" doc:"Kind of the key that is made for it. An uploaded one has its own."`
-	Automatic         bool             `json:"automatic" readOnly:"true" doc:"Made because a domain, or the gateway itself, needs it. It follows the names of the domain, and goes when nobody needs it; one that is deleted before is ordered anew."`
-	CertificatePEM    string           `json:"certificate_pem" maxLength:"200000" doc:"The certificate in PEM, followed by the one that signed it, and so on. It is brought with an uploaded one, and read of the others."`
-	PrivateKeyPEM     secret.Text      `json:"private_key_pem,omitzero" doc:"The key of an uploaded certificate in PEM, without a passphrase. Left out of a change, the stored one stays, and must be the one of the certificate."`
+	DomainID          *uuid.UUID       `json:"domain_id" doc:"Domain that it was ordered for; null for the gateway's own and for those ordered for several names."`
+	Names             []value.SiteName `json:"names" doc:"Names in the certificate, at most 100. For an uploaded certificate they are read from it."`
+	Source            string           `json:"source" enum:"acme,uploaded,self-signed" doc:"Whether it is issued by ACME, was uploaded, or is self-signed. It cannot be changed."`
+	Challenge         string           `json:"challenge" enum:"http-01,dns-01" doc:"Domain validation: by a file that the proxy serves on port 80, or by a DNS record, which wildcards require."`
+	DNSProviderID     *uuid.UUID       `json:"dns_provider_id" doc:"DNS provider that sets the record. If null, the one whose zones fit the name best."`
+	KeyType           string           `json:"key_type" enum:"ecdsa-p256,rsa-2048" doc:"Type of key to generate. An uploaded certificate has its own."`
+	Automatic         bool             `json:"automatic" readOnly:"true" doc:"Ordered automatically for a domain or for the gateway itself. It follows the names of the domain and is removed when it is no longer needed. If you delete it earlier, a new one is ordered."`
+	CertificatePEM    string           `json:"certificate_pem" maxLength:"200000" doc:"The certificate in PEM, followed by the one that signed it, and so on. Sent when you upload a certificate; read-only for others."`
+	PrivateKeyPEM     secret.Text      `json:"private_key_pem,omitzero" doc:"The key of an uploaded certificate in PEM, without a passphrase. If left out of a change, the stored key is kept; it must match the certificate."`
 	NotBefore         *time.Time       `json:"not_before" readOnly:"true" doc:"Since when it is valid."`
 	ExpiresAt         *time.Time       `json:"expires_at" readOnly:"true" doc:"Until when it is valid."`
 	Issuer            string           `json:"issuer" readOnly:"true" doc:"Who issued it."`
-	DirectoryURL      string           `json:"directory_url" readOnly:"true" doc:"ACME directory of the certificate authority that issued it; empty for one that came another way."`
+	DirectoryURL      string           `json:"directory_url" readOnly:"true" doc:"ACME directory of the certificate authority that issued it; empty if it was not issued by ACME."`
 	FingerprintSHA256 string           `json:"fingerprint_sha256" readOnly:"true" doc:"SHA-256 of the certificate, in hex."`
-	Status            string           `json:"status" readOnly:"true" enum:"pending,valid,expiring,expired,error" doc:"Where it stands: pending and error have not been issued yet, and show one that the gateway signed; expiring has less than 14 days left. One that could not be renewed is valid as long as it is, and last_error says why."`
+	Status            string           `json:"status" readOnly:"true" enum:"pending,valid,expiring,expired,error" doc:"Status. pending and error: not issued yet, a self-signed certificate is used. expiring: less than 14 days left. A certificate that could not be renewed stays valid until it expires; last_error has the reason."`
 	LastRenewedAt     *time.Time       `json:"last_renewed_at" readOnly:"true" doc:"When the proxy was last seen to show a new one, by a TLS handshake."`
 	LastError         string           `json:"last_error" readOnly:"true" doc:"Why the last order failed, and what to do; empty when it did not."`
-	ErrorKind         string           `json:"error_kind" readOnly:"true" enum:",dns,connection,caa,rate_limit,account,refused,not_live,other" doc:"What the last order failed of: dns is the DNS or its provider, connection the way from the certificate authority to port 80, caa a CAA record that forbids it, rate_limit too many orders, account the account at the certificate authority or the way there, refused a name that it does not issue for, not_live a certificate that is issued and that the proxy does not show."`
-	Attempts          int              `json:"attempts" readOnly:"true" doc:"Orders that failed since the last that did not."`
+	ErrorKind         string           `json:"error_kind" readOnly:"true" enum:",dns,connection,caa,rate_limit,account,refused,not_live,other" doc:"Why the last order failed. dns: DNS or its provider. connection: the certificate authority cannot reach port 80. caa: a CAA record forbids it. rate_limit: too many orders. account: the ACME account, or reaching the certificate authority. refused: the authority does not issue for the name. not_live: issued, but the proxy does not serve it."`
+	Attempts          int              `json:"attempts" readOnly:"true" doc:"Failed orders since the last successful one."`
 	NextAttemptAt     *time.Time       `json:"next_attempt_at" readOnly:"true" doc:"When it is ordered again after a failure."`
-	RenewAt           *time.Time       `json:"renew_at" readOnly:"true" doc:"When it is due. The certificate authority may have named the time (ARI); otherwise a third of its lifetime is left then."`
+	RenewAt           *time.Time       `json:"renew_at" readOnly:"true" doc:"When renewal is due. The certificate authority may set the time (ARI); otherwise it is when a third of the lifetime is left."`
 
 	spare crypto.Signer // an RSA key that was made before the transaction
 }
@@ -100,16 +100,16 @@ func (c *Certificate) Validate() error {
 		l.That(c.PrivateKeyPEM.Set(), keyColumn, "is required")
 	} else {
 		l.That(len(c.Names) > 0, "names", "must have at least one name")
-		l.That(!freshKey, keyColumn, "belongs to an uploaded certificate: the gateway makes the key of this one")
+		l.That(!freshKey, keyColumn, "applies to uploaded certificates only. The gateway generates the key of this one")
 	}
 	l.That(len(c.Names) <= maxNames, "names", "must have at most %d names", maxNames)
 	for i, n := range c.Names {
-		l.That(!slices.Contains(c.Names[:i], n), "names", "has %s twice", n)
+		l.That(!slices.Contains(c.Names[:i], n), "names", "contains %s twice", n)
 	}
 	if c.Source == sourceACME && c.Challenge == challengeHTTP {
-		l.That(!slices.ContainsFunc(c.Names, wildcard), "challenge", "must be dns-01: no other shows that all names of a wildcard are ours")
+		l.That(!slices.ContainsFunc(c.Names, wildcard), "challenge", "must be dns-01, which is required for wildcards")
 	}
-	l.That(c.DNSProviderID == nil || c.Source == sourceACME && c.Challenge == challengeDNS, "dns_provider_id", "has a meaning for dns-01 alone")
+	l.That(c.DNSProviderID == nil || c.Source == sourceACME && c.Challenge == challengeDNS, "dns_provider_id", "applies to dns-01 only")
 	return l.Err()
 }
 
@@ -172,7 +172,16 @@ func (r *Room) certificateKind() resource.Kind[Certificate] {
 			return Certificate{Source: sourceACME, Challenge: challengeHTTP, KeyType: keyECDSA, Status: statusPending}
 		},
 		Prepare: prepareCertificate, Check: r.checkCertificate,
+		Made: (*Certificate).made, Passing: func(c *Certificate) bool { return c.Automatic },
 	}
+}
+
+// made are the fields that the gateway has made, unless the certificate was uploaded.
+func (c *Certificate) made() []string {
+	if c.Source == sourceUploaded {
+		return nil
+	}
+	return []string{"certificate_pem", keyColumn}
 }
 
 // prepareCertificate makes the key of a certificate that the gateway will sign, if that takes its time.
@@ -223,13 +232,13 @@ func (r *Room) checkCertificate(ctx context.Context, tx *db.Tx, was, now *Certif
 // checkChange guards what is not for the operator to change.
 func (r *Room) checkChange(was, now *Certificate, byWorker bool) error {
 	var l check.List
-	l.That(was.Source == now.Source, "source", "cannot be changed: make another certificate, and delete this one")
+	l.That(was.Source == now.Source, "source", "cannot be changed. Create another certificate and delete this one")
 	if now.Source != sourceUploaded {
-		l.That(was.CertificatePEM == now.CertificatePEM, "certificate_pem", "is made by the gateway: only an uploaded certificate can be replaced")
+		l.That(was.CertificatePEM == now.CertificatePEM, "certificate_pem", "is generated by the gateway. Only an uploaded certificate can be replaced")
 	}
 	if was.Automatic && !byWorker {
-		l.That(slices.Equal(was.Names, now.Names), "names", "follow the domain: change the domain, or make another certificate")
-		l.That(same(was.DomainID, now.DomainID), "domain_id", "cannot be changed: it was made for the domain")
+		l.That(slices.Equal(was.Names, now.Names), "names", "must match the domain. Change the domain, or create another certificate")
+		l.That(same(was.DomainID, now.DomainID), "domain_id", "cannot be changed, because the certificate belongs to a domain")
 	}
 	return l.Err()
 }
@@ -253,7 +262,7 @@ func (r *Room) takeUpload(was, now *Certificate) error {
 	}
 	plain, err := now.PrivateKeyPEM.Open(r.Secrets, table, keyColumn, now.ID.String())
 	if err != nil {
-		l.Add(keyColumn, "must be entered again: the stored one cannot be opened with this gateway's master key")
+		l.Add(keyColumn, "must be entered again. The stored one cannot be decrypted with this gateway's master key")
 		return l.Err()
 	}
 	key, err := parseKey(plain)
@@ -261,9 +270,9 @@ func (r *Room) takeUpload(was, now *Certificate) error {
 	case err != nil:
 		l.Add(keyColumn, "%v", err)
 	case certs != nil && !matches(certs.leaf(), key) && freshKey:
-		l.Add(keyColumn, "is not the key of the certificate")
+		l.Add(keyColumn, "does not match the certificate")
 	case certs != nil && !matches(certs.leaf(), key):
-		l.Add(keyColumn, "is required: the stored key is not the one of this certificate")
+		l.Add(keyColumn, "is required, because the stored key does not match this certificate")
 	}
 	if err := l.Err(); err != nil {
 		return err
@@ -282,7 +291,7 @@ func (r *Room) signAnew(was, now *Certificate) error {
 		return nil
 	}
 	if was == nil && now.CertificatePEM != "" {
-		return fault.Field("certificate_pem", "is made by the gateway: leave it out, or let the source be uploaded")
+		return fault.Field("certificate_pem", "is generated by the gateway. Leave it out, or set the source to uploaded")
 	}
 	return r.sign(now, now.KeyType)
 }
@@ -313,7 +322,7 @@ func (r *Room) sign(c *Certificate, keyType string) error {
 func (r *Room) orderAnew(was, now *Certificate) error {
 	switch {
 	case was == nil && now.CertificatePEM != "":
-		return fault.Field("certificate_pem", "is issued by the certificate authority: leave it out, or let the source be uploaded")
+		return fault.Field("certificate_pem", "is issued by the certificate authority. Leave it out, or set the source to uploaded")
 	case was != nil && was.sameOrder(now):
 		return nil
 	}

@@ -21,6 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // What an operator brings is checked, and every complaint is at its field and says what to do.
@@ -60,19 +61,19 @@ func TestUploadIsChecked(t *testing.T) {
 		{"no key", good, "", "private_key_pem", "is required"},
 		{"no PEM", "hello", keyPEM, "certificate_pem", "has no certificate"},
 		{"cut off", good[:len(good)-60], keyPEM, "certificate_pem", "damaged"},
-		{"no DER", block("CERTIFICATE", []byte("hello")), keyPEM, "certificate_pem", "certificate 1 cannot be read"},
-		{"key among the certificates", good + keyPEM, keyPEM, "certificate_pem", "belongs into private_key_pem"},
-		{"request", block("CERTIFICATE REQUEST", []byte("x")), keyPEM, "certificate_pem", "holds a CERTIFICATE REQUEST"},
+		{"no DER", block("CERTIFICATE", []byte("hello")), keyPEM, "certificate_pem", "Certificate 1 cannot be read"},
+		{"key among the certificates", good + keyPEM, keyPEM, "certificate_pem", "into private_key_pem"},
+		{"request", block("CERTIFICATE REQUEST", []byte("x")), keyPEM, "certificate_pem", "contains a CERTIFICATE REQUEST"},
 		{"control characters", good + "\x00", keyPEM, "certificate_pem", "control characters"},
-		{"too many", strings.Repeat(pemOf(leaf), 11), keyPEM, "certificate_pem", "more than 10"},
-		{"authority first", pemOf(middle.cert, leaf), keyPEM, "certificate_pem", "begins with the certificate of an authority (middle)"},
-		{"root before its child", pemOf(leaf, root.cert, middle.cert), keyPEM, "certificate_pem", "certificate 2 (root) did not sign certificate 1 (a site)"},
-		{"strange chain", pemOf(leaf, other.cert), keyPEM, "certificate_pem", "certificate 2 (other) did not sign"},
+		{"too many", strings.Repeat(pemOf(leaf), 11), keyPEM, "certificate_pem", "at most 10"},
+		{"authority first", pemOf(middle.cert, leaf), keyPEM, "certificate_pem", "starts with the certificate of an authority (middle)"},
+		{"root before its child", pemOf(leaf, root.cert, middle.cert), keyPEM, "certificate_pem", "number 2 (root) did not sign number 1 (a site)"},
+		{"strange chain", pemOf(leaf, other.cert), keyPEM, "certificate_pem", "number 2 (other) did not sign"},
 		{"twice the same", pemOf(leaf, leaf), keyPEM, "certificate_pem", "did not sign"},
-		{"expired", issue(key, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, "www.example.net"), keyPEM, "certificate_pem", "has expired on"},
-		{"not yet", issue(key, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }, "www.example.net"), keyPEM, "certificate_pem", "is not valid before"},
-		{"for clients", issue(key, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }, "www.example.net"), keyPEM, "certificate_pem", "not meant for servers"},
-		{"no names", issue(key, nil), keyPEM, "certificate_pem", "no domain name among its subject alternative names"},
+		{"expired", issue(key, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, "www.example.net"), keyPEM, "certificate_pem", "expired on"},
+		{"not yet", issue(key, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }, "www.example.net"), keyPEM, "certificate_pem", "is not valid yet"},
+		{"for clients", issue(key, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }, "www.example.net"), keyPEM, "certificate_pem", "not a server certificate"},
+		{"no names", issue(key, nil), keyPEM, "certificate_pem", "no domain name in its subject alternative names"},
 		{"only an address", issue(key, nil, "192.0.2.1"), keyPEM, "certificate_pem", "no domain name"},
 		{"hostile name", issue(key, nil, "www.example.net\nbind :1"), keyPEM, "certificate_pem", ""},
 		{"weak", issue(weak, nil, "www.example.net"), pemKey(t, weak), "certificate_pem", "1024 bits"},
@@ -80,11 +81,11 @@ func TestUploadIsChecked(t *testing.T) {
 		{"Ed25519", issue(edKey, nil, "www.example.net"), pemKey(t, edKey), "certificate_pem", "P-256 or P-384"},
 		{"no key in it", good, "hello", "private_key_pem", "has no key"},
 		{"damaged key", good, block("PRIVATE KEY", []byte("hello")), "private_key_pem", "cannot be read"},
-		{"certificate for a key", good, pemOf(leaf), "private_key_pem", "something else than a private key"},
+		{"certificate for a key", good, pemOf(leaf), "private_key_pem", "a private key and nothing else"},
 		{"two keys", good, keyPEM + keyPEM, "private_key_pem", "more than one"},
 		{"passphrase", good, block("ENCRYPTED PRIVATE KEY", []byte("x")), "private_key_pem", "passphrase"},
 		{"old passphrase", good, string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-128-CBC,00"}, Bytes: der})), "private_key_pem", "passphrase"},
-		{"another key", good, pemKey(t, ecKey(t)), "private_key_pem", "is not the key of the certificate"},
+		{"another key", good, pemKey(t, ecKey(t)), "private_key_pem", "does not match the certificate"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := h.Do(t, "admin", "POST", "/certificates", map[string]any{"source": "uploaded", "certificate_pem": c.cert, "private_key_pem": c.key}).WantField(t, c.field)
@@ -136,7 +137,7 @@ func TestUploadIsReplaced(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	a := h.Do(t, "admin", "PUT", path, map[string]any{"certificate_pem": of(other, "c.example.net")}).WantField(t, "private_key_pem")
-	if !strings.Contains(a.Error.Fields["private_key_pem"], "stored key is not the one of this certificate") {
+	if !strings.Contains(a.Error.Fields["private_key_pem"], "stored key does not match this certificate") {
 		t.Errorf("%s", a.Body)
 	}
 	h.Do(t, "admin", "PUT", path, map[string]any{"private_key_pem": pemKey(t, other)}).WantField(t, "private_key_pem")
@@ -290,7 +291,7 @@ func TestStatusByTheClock(t *testing.T) {
 	}{{5 * 24 * time.Hour, "valid"}, {expires.Sub(now) - 14*24*time.Hour + time.Second, "expiring"}, {expires.Sub(now) - time.Second, "expiring"}, {expires.Sub(now), "expired"}} {
 		h.clock.Move(now.Add(step.at).Sub(h.clock.Now()))
 		h.room.Wake()
-		eventually(t, step.want, status(up.ID, step.want))
+		waittest.Until(t, step.want, status(up.ID, step.want))
 	}
 	var sum certificate.Summary
 	h.Get(t, "/certificates/summary").Want(t, 200).Into(t, &sum)
@@ -301,7 +302,7 @@ func TestStatusByTheClock(t *testing.T) {
 		t.Error("the passing of time is in the audit log")
 	}
 	h.clock.Move(600 * 24 * time.Hour)
-	eventually(t, "they are signed anew", func() bool {
+	waittest.Until(t, "they are signed anew", func() bool {
 		return h.get(t, self.ID).Fingerprint != self.Fingerprint && h.get(t, pending.ID).Fingerprint != pending.Fingerprint
 	})
 	if c := h.get(t, pending.ID); c.Status != "pending" || !c.ExpiresAt.After(h.clock.Now().Add(800*24*time.Hour)) {

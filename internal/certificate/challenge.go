@@ -2,46 +2,95 @@ package certificate
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-acme/lego/v5/challenge/http01"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/db"
 )
 
-// responder answers the certificate authority's questions about the files that it asked for. It forgets them when the order
-// has ended.
+const (
+	// answerWithin is how long the database may take to know an answer.
+	answerWithin = 2 * time.Second
+	// leftover is how old an answer is that no order waits for any more.
+	leftover = "1 hour"
+)
+
+// responder answers the certificate authority's questions about the files that it asked for. It forgets them when the order has ended. Of several nodes any
+// one may be asked, so that the answers are rows that all of them have.
 type responder struct {
+	db *db.DB
+	// spread waits until the other nodes have what this one has stored.
+	spread func(ctx context.Context)
 	mu     sync.Mutex
 	tokens map[string]string
 }
 
 // Present has a token answered.
-func (a *responder) Present(_ context.Context, _, token, keyAuth string) error {
+func (a *responder) Present(ctx context.Context, _, token, keyAuth string) error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	if a.tokens == nil {
 		a.tokens = map[string]string{}
 	}
 	a.tokens[token] = keyAuth
-	return nil
+	a.mu.Unlock()
+	err := a.db.Write(ctx, func(tx *db.Tx) error {
+		tx.Queue("DELETE FROM certificate_challenges WHERE created_at < now() - interval '" + leftover + "'")
+		tx.Queue("INSERT INTO certificate_challenges (token, created_at, key_authorization) VALUES ($1, now(), $2) ON CONFLICT (token) DO UPDATE SET key_authorization = $2", token, keyAuth)
+		return nil
+	})
+	if err == nil && a.spread != nil {
+		a.spread(ctx)
+	}
+	return err
 }
 
 // CleanUp forgets a token.
-func (a *responder) CleanUp(_ context.Context, _, token, _ string) error {
+func (a *responder) CleanUp(ctx context.Context, _, token, _ string) error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	delete(a.tokens, token)
-	return nil
+	a.mu.Unlock()
+	return a.db.Write(context.WithoutCancel(ctx), func(tx *db.Tx) error {
+		tx.Queue("DELETE FROM certificate_challenges WHERE token = $1", token)
+		return nil
+	})
+}
+
+// answer is what a token is answered with; it is empty for one that is not known.
+func (a *responder) answer(ctx context.Context, token string) (answer string, err error) {
+	a.mu.Lock()
+	answer = a.tokens[token]
+	a.mu.Unlock()
+	if answer != "" {
+		return answer, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	err = a.db.QueryRow(ctx, "SELECT key_authorization FROM certificate_challenges WHERE token = $1", token).Scan(&answer)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	return answer, err
 }
 
 func (a *responder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	token, _ := strings.CutPrefix(req.URL.Path, http01.PathPrefix)
-	a.mu.Lock()
-	answer, known := a.tokens[token]
-	a.mu.Unlock()
-	if !known || req.Method != http.MethodGet && req.Method != http.MethodHead {
+	token, asks := strings.CutPrefix(req.URL.Path, http01.PathPrefix)
+	if !asks || len(token) > 256 || strings.ContainsRune(token, 0) || req.Method != http.MethodGet && req.Method != http.MethodHead {
+		http.NotFound(w, req)
+		return
+	}
+	answer, err := a.answer(req.Context(), token)
+	switch {
+	case err != nil:
+		http.Error(w, "The gateway cannot answer now.", http.StatusServiceUnavailable)
+		return
+	case answer == "":
 		http.NotFound(w, req)
 		return
 	}

@@ -33,7 +33,7 @@ func systemResolvers() []string {
 }
 
 // errNoName says that the DNS has answered, and that there is no such name, or nothing of the kind.
-var errNoName = errors.New("the DNS has no such name")
+var errNoName = errors.New("the name does not exist in DNS")
 
 // ask asks name servers until one answers.
 func ask(ctx context.Context, servers []string, name string, kind uint16) ([]dns.RR, error) {
@@ -162,7 +162,7 @@ func (r *Room) solver(ctx context.Context, row *Certificate) (*solver, error) {
 			return nil, failed(failedDNS, "the DNS provider of this certificate does not serve the zone of %s: add the zone to it, or choose another", record)
 		}
 		if p == nil {
-			return nil, failed(failedDNS, "no DNS provider serves the zone of %s, where a record must show that %s is ours: add one under DNS providers", record, n)
+			return nil, failed(failedDNS, "no DNS provider serves the zone of %s, where a record must prove control of %s: add one under DNS providers", record, n)
 		}
 		if s.chosen[name], err = r.setter(p); err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ import (
 func (r *Room) setter(p *DNSProvider) (*setter, error) {
 	plain, err := p.Secret.Open(r.Secrets, providerTable, "secret", p.ID.String())
 	if err != nil {
-		return nil, failed(failedDNS, "the secret of the DNS provider %s cannot be opened with this gateway's master key: enter it again", p.Label())
+		return nil, failed(failedDNS, "the secret of the DNS provider %s cannot be decrypted with this gateway's master key: enter it again", p.Label())
 	}
 	s := &setter{name: p.Label()}
 	if p.Kind == kindRFC2136 {

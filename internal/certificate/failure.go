@@ -65,7 +65,7 @@ func explain(err error, challenge string) *failure {
 		return f
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return failed(failedOther, "the order was not done within %s: the certificate authority, or the name servers, take too long", orderWithin)
+		return failed(failedOther, "the order did not finish within %s: the certificate authority or the name servers take too long", orderWithin)
 	}
 	return failed(failedOther, "the certificate authority did not answer as expected: %s", withoutBody(err))
 }
@@ -73,7 +73,7 @@ func explain(err error, challenge string) *failure {
 // explainNetwork explains why nobody answered.
 func explainNetwork(err error) *failure {
 	if refused, ok := errors.AsType[*outbound.Refused](err); ok {
-		return failed(failedAccount, "the certificate authority is not asked: %v", refused)
+		return failed(failedAccount, "the certificate authority was not asked: %v", refused)
 	}
 	if asked, ok := errors.AsType[*url.Error](err); ok {
 		return failed(failedAccount, "the certificate authority cannot be reached: %s", cause(asked.Err))
@@ -123,15 +123,15 @@ func explainProblem(p *acme.ProblemDetails, challenge string) *failure {
 	}
 	switch kind {
 	case acme.RateLimitedErrorType:
-		return failed(failedRateLimit, "the certificate authority takes no more orders for now: %s", detail)
+		return failed(failedRateLimit, "the certificate authority accepts no more orders for now: %s", detail)
 	case acme.CaaErrorType:
-		return failed(failedCAA, "a CAA record of the domain does not let this certificate authority issue; add one that does, or remove it: %s", detail)
+		return failed(failedCAA, "a CAA record of the domain does not allow this certificate authority. Add one that does, or remove the record: %s", detail)
 	case acme.DNSErrorType:
-		return failed(failedDNS, "the certificate authority could not look the name up in the DNS: %s", detail)
+		return failed(failedDNS, "the certificate authority could not resolve the name: %s", detail)
 	case acme.ConnectionErrorType:
-		return failed(failedConnection, "the certificate authority could not reach the gateway on port 80; the name must lead here, and no firewall stand between: %s", detail)
+		return failed(failedConnection, "the certificate authority could not reach the gateway on port 80. The name must point here, and no firewall may block port 80: %s", detail)
 	case acme.RejectedIdentifierErrorType, acme.UnsupportedIdentifierErrorType, acme.BadCSRErrorType, acme.MalformedErrorType, acme.InvalidProfileErrorType:
-		return failed(failedRefused, "the certificate authority does not issue this: %s", detail)
+		return failed(failedRefused, "the certificate authority refused to issue this: %s", detail)
 	case acme.AccountDoesNotExistErrorType, acme.ExternalAccountRequiredErrorType, acme.InvalidContactErrorType, acme.UnsupportedContactErrorType,
 		acme.UserActionRequiredErrorType, acme.BadPublicKeyErrorType, acme.BadSignatureAlgorithmErrorType:
 		return failed(failedAccount, "the certificate authority does not accept the account: %s", detail)
@@ -140,9 +140,9 @@ func explainProblem(p *acme.ProblemDetails, challenge string) *failure {
 		case p.Method != "":
 			return failed(failedAccount, "the certificate authority does not accept the account: %s", detail)
 		case challenge == challengeDNS:
-			return failed(failedDNS, "the certificate authority found another DNS record than the one that was set: %s", detail)
+			return failed(failedDNS, "the certificate authority found a different DNS record than the one that was set: %s", detail)
 		}
-		return failed(failedConnection, "the certificate authority reached another server than this gateway, or something between them changed the answer: %s", detail)
+		return failed(failedConnection, "the certificate authority reached a different server, or something in between changed the answer: %s", detail)
 	}
 	return failed(failedOther, "the certificate authority says: %s", detail)
 }

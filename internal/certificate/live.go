@@ -52,7 +52,7 @@ func (r *Room) notShown(ctx context.Context, row *Certificate, within time.Durat
 		case !r.Clock.Now().Before(until) && err != nil:
 			return printable(fmt.Sprintf("the certificate is issued and stored, but the proxy does not answer for %s: %v", name, err))
 		case !r.Clock.Now().Before(until):
-			return fmt.Sprintf("the certificate is issued and stored, but the proxy shows another one for %s (%s)", name, shown)
+			return fmt.Sprintf("the certificate is issued and stored, but the proxy serves another one for %s (%s)", name, shown)
 		}
 		select {
 		case <-ctx.Done():

@@ -81,18 +81,18 @@ func parseChain(text string) (chain, error) {
 		block, after := pem.Decode(rest)
 		if block == nil {
 			if bytes.Contains(rest, []byte("-----BEGIN")) {
-				return nil, errors.New("has a PEM block that is damaged: copy all of it, from -----BEGIN to the end of the END line")
+				return nil, errors.New("has a damaged PEM block. Copy all of it, from the BEGIN line to the END line")
 			}
 			break
 		}
 		rest = after
 		switch {
 		case strings.Contains(block.Type, "PRIVATE KEY"):
-			return nil, errors.New("holds a private key, which everybody who may read certificates would see: it belongs into private_key_pem")
+			return nil, errors.New("must not contain a private key. Put the key into private_key_pem")
 		case block.Type != "CERTIFICATE":
-			return nil, fmt.Errorf("holds a %s: only certificates belong here", printable(block.Type))
+			return nil, fmt.Errorf("must contain only certificates, but it contains a %s", printable(block.Type))
 		case len(list) == maxChain:
-			return nil, fmt.Errorf("has more than %d certificates: bring the one of the site and those that vouch for it", maxChain)
+			return nil, fmt.Errorf("must have at most %d certificates: the one of the site and its intermediates", maxChain)
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
@@ -101,7 +101,7 @@ func parseChain(text string) (chain, error) {
 		list = append(list, cert)
 	}
 	if len(list) == 0 {
-		return nil, errors.New("has no certificate: it must be PEM, which begins with -----BEGIN CERTIFICATE-----")
+		return nil, errors.New("has no certificate. It must be PEM, which starts with -----BEGIN CERTIFICATE-----")
 	}
 	return list, nil
 }
@@ -124,27 +124,27 @@ func printable(s string) string {
 func (c chain) check(now time.Time) error {
 	leaf := c.leaf()
 	if leaf.IsCA && len(c) > 1 {
-		return fmt.Errorf("begins with the certificate of an authority (%s): the one of the site comes first, then the one that signed it, and so on", who(leaf))
+		return fmt.Errorf("must start with the certificate of the site, followed by the one that signed it, and so on. It starts with the certificate of an authority (%s)", who(leaf))
 	}
 	for i, cert := range c {
 		switch {
 		case now.After(cert.NotAfter):
-			return fmt.Errorf("certificate %d (%s) has expired on %s: bring one that is valid", i+1, who(cert), cert.NotAfter.UTC().Format(time.DateOnly))
+			return fmt.Errorf("has an expired certificate: number %d (%s) expired on %s. Upload a valid one", i+1, who(cert), cert.NotAfter.UTC().Format(time.DateOnly))
 		case now.Before(cert.NotBefore):
-			return fmt.Errorf("certificate %d (%s) is not valid before %s", i+1, who(cert), cert.NotBefore.UTC().Format(time.RFC3339))
+			return fmt.Errorf("has a certificate that is not valid yet: number %d (%s) is valid from %s", i+1, who(cert), cert.NotBefore.UTC().Format(time.RFC3339))
 		}
 		if i == 0 {
 			continue
 		}
 		if err := c[i-1].CheckSignatureFrom(cert); err != nil {
-			return fmt.Errorf("certificate %d (%s) did not sign certificate %d (%s): each must be followed by the one that signed it, and by no other", i+1, who(cert), i, who(c[i-1]))
+			return fmt.Errorf("is not in order: each certificate must be followed by the one that signed it, but number %d (%s) did not sign number %d (%s)", i+1, who(cert), i, who(c[i-1]))
 		}
 	}
 	if len(leaf.ExtKeyUsage) > 0 && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny) {
-		return errors.New("is not meant for servers: its extended key usage has no server authentication")
+		return errors.New("is not a server certificate. Its extended key usage lacks server authentication")
 	}
 	if len(c.names()) == 0 {
-		return errors.New("has no domain name among its subject alternative names, and clients look nowhere else: have it issued with one")
+		return errors.New("has no domain name in its subject alternative names, which clients require")
 	}
 	return strongEnough(leaf.PublicKey)
 }
@@ -160,10 +160,10 @@ func strongEnough(public crypto.PublicKey) error {
 	switch k := public.(type) {
 	case *rsa.PublicKey:
 		if k.N.BitLen() < 2048 {
-			return fmt.Errorf("has an RSA key of %d bits: 2048 are the least that clients take", k.N.BitLen())
+			return fmt.Errorf("has an RSA key of %d bits. Clients require at least 2048", k.N.BitLen())
 		}
 		if k.N.BitLen() > 8192 {
-			return fmt.Errorf("has an RSA key of %d bits, which would take too long at every connection: have at most 8192", k.N.BitLen())
+			return fmt.Errorf("has an RSA key of %d bits. At most 8192 are allowed, because larger keys are too slow", k.N.BitLen())
 		}
 		return nil
 	case *ecdsa.PublicKey:
@@ -171,7 +171,7 @@ func strongEnough(public crypto.PublicKey) error {
 			return nil
 		}
 	}
-	return errors.New("has a kind of key that browsers do not take: use RSA with at least 2048 bits, or ECDSA with P-256 or P-384")
+	return errors.New("has a key type that browsers do not support. Use RSA with at least 2048 bits, or ECDSA with P-256 or P-384")
 }
 
 // parseKey reads a private key. The errors say nothing of what is in it.
@@ -187,10 +187,10 @@ func parseKey(text string) (crypto.Signer, error) {
 			continue
 		}
 		if strings.Contains(block.Type, "ENCRYPTED") || block.Headers["DEK-Info"] != "" {
-			return nil, errors.New("is protected by a passphrase: bring it without (openssl pkey takes it off)")
+			return nil, errors.New("is encrypted with a passphrase. Remove it first, for example with openssl pkey")
 		}
 		if key != nil {
-			return nil, errors.New("has more than one PEM block: bring the key alone")
+			return nil, errors.New("must contain only the key, but it has more than one PEM block")
 		}
 		var parsed any
 		var err error
@@ -202,16 +202,16 @@ func parseKey(text string) (crypto.Signer, error) {
 		case "EC PRIVATE KEY":
 			parsed, err = x509.ParseECPrivateKey(block.Bytes)
 		default:
-			return nil, errors.New("holds something else than a private key: bring the key alone")
+			return nil, errors.New("must contain a private key and nothing else")
 		}
 		signer, ok := parsed.(crypto.Signer)
 		if err != nil || !ok {
-			return nil, errors.New("cannot be read: it must be an RSA or ECDSA key")
+			return nil, errors.New("cannot be read. It must be an RSA or ECDSA key")
 		}
 		key = signer
 	}
 	if key == nil {
-		return nil, errors.New("has no key: it must be PEM, which begins with -----BEGIN PRIVATE KEY-----")
+		return nil, errors.New("has no key. It must be PEM, which starts with -----BEGIN PRIVATE KEY-----")
 	}
 	return key, nil
 }

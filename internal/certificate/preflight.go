@@ -30,8 +30,8 @@ const preflightWithin = 45 * time.Second
 // Preflight asks whether an order would succeed.
 type Preflight struct {
 	Names         []value.SiteName `json:"names" required:"true" doc:"Names that the certificate is for."`
-	Challenge     string           `json:"challenge" required:"true" enum:"http-01,dns-01" doc:"How to show that they are ours."`
-	DNSProviderID *uuid.UUID       `json:"dns_provider_id" doc:"Who sets the DNS record. None takes the provider whose zones fit the name best."`
+	Challenge     string           `json:"challenge" required:"true" enum:"http-01,dns-01" doc:"Domain validation."`
+	DNSProviderID *uuid.UUID       `json:"dns_provider_id" doc:"DNS provider that sets the record. If null, the one whose zones fit the name best."`
 }
 
 // Validate complains as the certificate would.
@@ -43,9 +43,9 @@ func (p *Preflight) order() *Certificate {
 
 // Finding is what a preflight found about a name.
 type Finding struct {
-	Name   string `json:"name" doc:"The name; empty for what concerns all."`
+	Name   string `json:"name" doc:"The name; empty if it concerns all."`
 	Check  string `json:"check" enum:"acme,directory,account,dns,caa,connection,provider" doc:"What was looked at. acme is whether certificates are ordered at all."`
-	OK     bool   `json:"ok" doc:"Whether it is as it must be, as far as the gateway can see."`
+	OK     bool   `json:"ok" doc:"Whether the check passed, as far as the gateway can tell."`
 	Detail string `json:"detail" doc:"What was found, and what to do about it."`
 }
 
@@ -61,8 +61,8 @@ func (f *Findings) add(name, check string, ok bool, format string, args ...any) 
 }
 
 func (r *Room) mountPreflight() {
-	httpd.Handle(r.Router, http.MethodPost, "/certificates/preflight", httpd.Write,
-		audited("certificate.preflight", "Find out whether an order would succeed, without ordering: DNS, CAA, port 80, the certificate authority, and the DNS provider by a record that is set and removed"),
+	httpd.Handle(r.Router, http.MethodPost, "/certificates/preflight", httpd.Write.OnPrimary(),
+		audited("certificate.preflight", "Check whether an order would succeed, without ordering: DNS, CAA, port 80, the certificate authority, and the DNS provider with a record that is set and removed"),
 		func(c *httpd.Call, in struct{ Body Preflight }) (Findings, error) {
 			ctx, cancel := context.WithTimeout(c, preflightWithin)
 			defer cancel()
@@ -83,7 +83,7 @@ func (r *Room) preflight(ctx context.Context, order *Certificate) Findings {
 	// Name servers that do not answer are the cause of all that follows, and are told once.
 	silent := r.silence(ctx, order.Names[0].String())
 	if silent != nil {
-		found.add("", "dns", false, "%v. Nothing else that needs the DNS was checked", silent)
+		found.add("", "dns", false, "%v. The other DNS checks were skipped", silent)
 	}
 	identities := r.preflightAuthority(ctx, &found, order, silent != nil)
 	if silent != nil {
@@ -105,7 +105,7 @@ func (r *Room) preflight(ctx context.Context, order *Certificate) Findings {
 // it. While the name servers are silent, that it cannot be found says nothing new.
 func (r *Room) preflightAuthority(ctx context.Context, found *Findings, order *Certificate, silent bool) (identities []string) {
 	if !r.deps.ACME().Enabled {
-		found.add("", "acme", false, "ACME is off, and nothing is ordered. Switch it on in the settings of the certificates")
+		found.add("", "acme", false, "ACME is off, so nothing is ordered. Turn it on under Certificates, ACME")
 		return nil
 	}
 	found.add("", "acme", true, "ACME is on")
@@ -139,9 +139,9 @@ func (r *Room) silence(ctx context.Context, name string) *silent {
 
 func accountDetail(client *lego.Client) string {
 	if terms := client.GetServerMetadata().TermsOfService; terms != "" {
-		return "there is an account with accepted terms of service (" + terms + ")"
+		return "an account exists, with accepted terms of service (" + terms + ")"
 	}
-	return "there is an account"
+	return "an account exists"
 }
 
 // cheapPreflight looks at what costs nothing before the first order: certificate authorities count the orders that fail. That
@@ -150,7 +150,7 @@ func (r *Room) cheapPreflight(ctx context.Context, order *Certificate, identitie
 	for _, n := range order.Names {
 		if order.Challenge == challengeHTTP {
 			if _, err := r.addresses(ctx, n.String()); errors.Is(err, errNoName) {
-				return failed(failedDNS, "%s has no address in the DNS: add an A or AAAA record that leads to this gateway. Nothing was ordered", n)
+				return failed(failedDNS, "%s has no address in DNS: add an A or AAAA record that points to this gateway. Nothing was ordered", n)
 			}
 		}
 		if ok, why, err := r.permitted(ctx, n, identities); err == nil && !ok {
@@ -181,9 +181,9 @@ func (r *Room) preflightHTTP(ctx context.Context, found *Findings, name string) 
 	case len(others) == 0:
 		found.add(name, "dns", true, "points to this gateway (%s)", join(ours))
 	case len(ours) == 0:
-		found.add(name, "dns", true, "points to %s, which this gateway does not have itself: right if a router before it forwards port 80 to it", join(others))
+		found.add(name, "dns", true, "points to %s, which is not an address of this gateway. That is correct if a router in front of it forwards port 80", join(others))
 	default:
-		found.add(name, "dns", false, "points to this gateway (%s) and elsewhere (%s): the certificate authority may ask either; remove what is not the gateway", join(ours), join(others))
+		found.add(name, "dns", false, "points to this gateway (%s) and elsewhere (%s). The certificate authority may use either, so remove the other addresses", join(ours), join(others))
 	}
 	r.preflightConnection(ctx, found, name, list, len(ours) > 0)
 }
@@ -234,15 +234,15 @@ func (r *Room) preflightConnection(ctx context.Context, found *Findings, name st
 		case err == nil && got == answer:
 			continue
 		case err == nil:
-			found.add(name, "connection", false, "port 80 of %s is answered by another server than this gateway", ip)
+			found.add(name, "connection", false, "another server answers on port 80 of %s", ip)
 		case ours:
 			found.add(name, "connection", false, "port 80 of %s does not answer: %s", ip, cause(err))
 		default:
-			found.add(name, "connection", true, "could not check from inside: %s is not an address of this gateway, and does not answer from here (%v). Routers often do not lead their own network to their outer address; see from outside whether port 80 answers", ip, cause(err))
+			found.add(name, "connection", true, "could not be checked from inside: %s is not an address of this gateway and does not answer from here (%v). Many routers do not allow this from their own network. Check from outside whether port 80 answers", ip, cause(err))
 		}
 		return
 	}
-	found.add(name, "connection", true, "port 80 is answered by this gateway")
+	found.add(name, "connection", true, "this gateway answers on port 80")
 }
 
 // fetch asks one address for a token. It goes to the machine itself as a rule, so the door for strangers' addresses is of no use;
@@ -273,7 +273,7 @@ func fetch(ctx context.Context, name string, ip netip.Addr, token string) (strin
 func (r *Room) preflightCAA(ctx context.Context, found *Findings, n value.SiteName, identities []string) {
 	permit, why, err := r.permitted(ctx, n, identities)
 	if err != nil {
-		found.add(n.String(), "caa", false, "the CAA records cannot be read, and the certificate authority will not issue without: %v", err)
+		found.add(n.String(), "caa", false, "the CAA records cannot be read, so the certificate authority will not issue a certificate: %v", err)
 		return
 	}
 	found.add(n.String(), "caa", permit, "%s", why)
@@ -289,17 +289,17 @@ func (r *Room) permitted(ctx context.Context, n value.SiteName, identities []str
 	some := slices.DeleteFunc(slices.Clone(allowed), func(a string) bool { return a == "" })
 	switch {
 	case len(records) == 0:
-		return true, "there is no CAA record: every certificate authority may issue", nil
+		return true, "there is no CAA record, so every certificate authority may issue", nil
 	case allowed == nil:
 		return true, fmt.Sprintf("the CAA records of %s do not say who may issue", at), nil
 	case len(some) == 0:
-		return false, fmt.Sprintf("the CAA records of %s let nobody issue: add one for the certificate authority", at), nil
+		return false, fmt.Sprintf("the CAA records of %s allow no certificate authority. Add one for yours", at), nil
 	case len(identities) == 0:
-		return true, fmt.Sprintf("the CAA records of %s let %s issue; the certificate authority does not say whether that is its name", at, strings.Join(some, ", ")), nil
+		return true, fmt.Sprintf("the CAA records of %s allow %s, and the certificate authority does not state its own name", at, strings.Join(some, ", ")), nil
 	case slices.ContainsFunc(some, func(a string) bool { return slices.Contains(identities, a) }):
-		return true, fmt.Sprintf("the CAA records of %s let this certificate authority issue", at), nil
+		return true, fmt.Sprintf("the CAA records of %s allow this certificate authority", at), nil
 	}
-	return false, fmt.Sprintf("the CAA records of %s let only %s issue: add one for %s", at, strings.Join(some, ", "), identities[0]), nil
+	return false, fmt.Sprintf("the CAA records of %s allow only %s. Add one for %s", at, strings.Join(some, ", "), identities[0]), nil
 }
 
 // caa finds the records that hold for a name: its own, or those of the closest name above that has some.

@@ -30,11 +30,11 @@ const (
 type DNSProvider struct {
 	resource.Meta
 	Name             value.Line         `json:"name" required:"true" maxLength:"120" doc:"Name of the provider."`
-	Kind             string             `json:"kind" required:"true" enum:"rfc2136,cloudflare,desec,digitalocean,hetzner,httpreq" doc:"Which service, or which protocol: rfc2136 is dynamic update with TSIG, which most name servers of your own take; httpreq is a web service of your own, which gets POST /present and POST /cleanup with fqdn and value."`
-	Zones            []value.DomainName `json:"zones" doc:"Zones that it serves. None stands for all."`
+	Kind             string             `json:"kind" required:"true" enum:"rfc2136,cloudflare,desec,digitalocean,hetzner,httpreq" doc:"Provider or protocol. rfc2136: dynamic update with TSIG, which most name servers support. httpreq: your own web service, which gets POST /present and POST /cleanup with fqdn and value."`
+	Zones            []value.DomainName `json:"zones" doc:"Zones that it serves; if empty, all."`
 	Server           string             `json:"server" maxLength:"300" doc:"For rfc2136: the primary name server, by name or address, with a port if it is not 53."`
 	Endpoint         value.URL          `json:"endpoint" doc:"For httpreq: where the web service is."`
-	Username         string             `json:"username" maxLength:"255" doc:"For rfc2136 the name of the TSIG key, for httpreq the user, if it wants one."`
+	Username         string             `json:"username" maxLength:"255" doc:"For rfc2136: name of the TSIG key. For httpreq: the user, if the service requires one."`
 	Algorithm        string             `json:"algorithm" enum:"hmac-sha256,hmac-sha384,hmac-sha512" doc:"For rfc2136: the algorithm of the TSIG key."`
 	Secret           secret.Text        `json:"secret,omitzero" doc:"The TSIG key in base64, the API token, or the password."`
 	SecretConfigured bool               `json:"secret_configured" readOnly:"true" db:"-" doc:"Whether there is a secret."`
@@ -49,7 +49,7 @@ func (p *DNSProvider) Validate() error {
 	rfc2136, httpreq := p.Kind == kindRFC2136, p.Kind == kindHTTPReq
 	for i, z := range p.Zones {
 		for _, other := range p.Zones[:i] {
-			c.That(z != other, "zones", "has %s twice", z)
+			c.That(z != other, "zones", "contains %s twice", z)
 		}
 	}
 	if rfc2136 {
@@ -58,16 +58,16 @@ func (p *DNSProvider) Validate() error {
 			c.Add("server", "%v", err)
 		}
 		_, err := value.Parse[value.Host](p.Username)
-		c.That(err == nil, "username", "must be the name of the TSIG key, such as gateway or gateway.example.net")
+		c.That(err == nil, "username", "must be the name of the TSIG key, for example gateway or gateway.example.net")
 		if plain, fresh := p.Secret.Fresh(); fresh {
 			_, err := base64.StdEncoding.DecodeString(plain)
-			c.That(err == nil, "secret", "must be the TSIG key in base64, as the name server's configuration has it")
+			c.That(err == nil, "secret", "must be the TSIG key in base64, as in the configuration of the name server")
 		}
 	}
-	c.That(rfc2136 || p.Server == "", "server", "has a meaning for rfc2136 alone")
+	c.That(rfc2136 || p.Server == "", "server", "applies to rfc2136 only")
 	c.That(!httpreq || !p.Endpoint.IsZero(), "endpoint", "is required for httpreq")
-	c.That(httpreq || p.Endpoint.IsZero(), "endpoint", "has a meaning for httpreq alone")
-	c.That(rfc2136 || httpreq || p.Username == "", "username", "has a meaning for rfc2136 and httpreq alone")
+	c.That(httpreq || p.Endpoint.IsZero(), "endpoint", "applies to httpreq only")
+	c.That(rfc2136 || httpreq || p.Username == "", "username", "applies to rfc2136 and httpreq only")
 	c.That(httpreq && p.Username == "" || p.Secret.Set(), "secret", "is required")
 	return c.Err()
 }
@@ -109,9 +109,9 @@ func (r *Room) checkProvider(ctx context.Context, tx *db.Tx, was, now *DNSProvid
 		}
 		return resource.InUse("the DNS provider", list)
 	}
-	if was != nil && (was.Kind != now.Kind || was.Server != now.Server || was.Endpoint != now.Endpoint) {
+	if was != nil && !resource.Restored(ctx) && (was.Kind != now.Kind || was.Server != now.Server || was.Endpoint != now.Endpoint) {
 		if _, fresh := now.Secret.Fresh(); now.Secret.Set() && !fresh {
-			return fault.Field("secret", "must be entered again when the service changes: the stored one was meant for another")
+			return fault.Field("secret", "must be entered again when the service changes")
 		}
 	}
 	tx.Queue("UPDATE certificate_certificates SET next_attempt_at = NULL WHERE source = 'acme' AND challenge = 'dns-01' AND next_attempt_at IS NOT NULL")

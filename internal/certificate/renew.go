@@ -127,6 +127,10 @@ func (r *Room) pass(ctx context.Context) error {
 		return err
 	}
 	r.findOwn(pairs)
+	var mine bool
+	if err := r.DB.QueryRow(ctx, "SELECT ha_writable()").Scan(&mine); err != nil || !mine {
+		return db.Fault(err) // the primary of the cluster orders for all nodes
+	}
 	changed, err := r.follow(ctx, rows)
 	failures := []error{err, r.tellStatus(ctx, rows, pairs), r.signDue(ctx, rows, pairs)}
 	if changed {
@@ -153,7 +157,7 @@ func (r *Room) tellRun(ctx context.Context, failure error) {
 	if failure == nil {
 		err = r.Alarms.Clear(ctx, alarm.CertRunFailed, "")
 	} else {
-		err = r.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.CertRunFailed, Subject: "Certificates", Message: "The look for certificates that are due was given up. The log of gateway-api says why."})
+		err = r.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.CertRunFailed, Subject: "Certificates", Message: "The check for certificates to renew was cancelled. See the log of gateway-api."})
 	}
 	if err != nil && !db.Away(err) {
 		r.Log.Warn("the alert about certificates", "err", err)
@@ -236,7 +240,7 @@ func (r *Room) signDue(ctx context.Context, rows []Certificate, pairs []Pair) er
 }
 
 // errOutdated says that a row is not any more what it was when the work on it began.
-var errOutdated = errors.New("the certificate was changed meanwhile")
+var errOutdated = errors.New("the certificate was changed in the meantime")
 
 // store changes a row outside of a request. The audit entry is that of the action.
 func (r *Room) store(ctx context.Context, id uuid.UUID, action string, feeds []apply.ID, change func(*Certificate) error) error {

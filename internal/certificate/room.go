@@ -36,6 +36,8 @@ type Deps struct {
 	// Served is the fingerprint of the certificate that the proxy shows for a name. Nil stands for a TLS handshake with the
 	// listener on port 443.
 	Served func(ctx context.Context, name string) (fingerprint string, err error)
+	// Spread waits, but not for ever, until the other nodes of a cluster have what was stored here. It may be nil.
+	Spread func(ctx context.Context)
 	// Resolvers are the name servers that the machine asks. Nil stands for those of the system.
 	Resolvers func() []string
 }
@@ -66,12 +68,14 @@ func New(k *kit.Kit, deps Deps) *Room {
 	}
 	log.SetDefault(slog.New(warnings{k.Log.Handler()}))
 	r := &Room{Kit: k, deps: deps, signal: make(chan struct{}, 1), ask: make(chan struct{}, 1)}
+	r.responder.db, r.responder.spread = k.DB, deps.Spread
 	r.certificates, r.providers = r.certificateKind(), r.providerKind()
 	return r
 }
 
 // Mount adds the room's routes.
 func (r *Room) Mount() {
+	r.Resources.Declare("certificate_challenges", resource.Passing)
 	r.certificates.Mount(r.Resources)
 	r.providers.Mount(r.Resources)
 	r.mountSettings()

@@ -10,22 +10,22 @@ import (
 
 // ACME is how certificates are ordered.
 type ACME struct {
-	Enabled      bool        `json:"enabled" doc:"Whether certificates are ordered and renewed by themselves. Off, those that are there are shown as long as they last."`
-	Email        value.Email `json:"email" doc:"Whom the certificate authority may write to. A change is told to it with the next order."`
-	DirectoryURL value.URL   `json:"directory_url" doc:"Directory of the certificate authority. Empty stands for Let's Encrypt. One of your own, whose certificate no public authority vouches for, is trusted when its root is in /etc/gateway/acme-ca.pem."`
+	Enabled      bool        `json:"enabled" doc:"Whether certificates are ordered and renewed automatically. When off, existing certificates are used until they expire."`
+	Email        value.Email `json:"email" doc:"Contact address for the certificate authority. A change is sent with the next order."`
+	DirectoryURL value.URL   `json:"directory_url" doc:"Directory of the certificate authority; empty for Let's Encrypt. To use your own authority, put its root certificate into /etc/gateway/acme-ca.pem."`
 }
 
 // Validate complains about what ordering lacks.
 func (a *ACME) Validate() error {
 	var c check.List
-	c.That(!a.Enabled || !a.Email.IsZero(), "email", "is required when certificates are ordered")
+	c.That(!a.Enabled || !a.Email.IsZero(), "email", "is required when ACME is on")
 	return c.Err()
 }
 
 func (r *Room) mountSettings() {
-	httpd.Handle(r.Router, http.MethodGet, "/certificates/acme", httpd.Read, doc("certificate.acme.get", "How certificates are ordered"),
+	httpd.Handle(r.Router, http.MethodGet, "/certificates/acme", httpd.Read, doc("certificate.acme.get", "Read the ACME settings"),
 		func(*httpd.Call, struct{}) (ACME, error) { return r.deps.ACME(), nil })
-	httpd.Handle(r.Router, http.MethodPut, "/certificates/acme", httpd.Write, audited("certificate.acme", "Change how certificates are ordered"),
+	httpd.Handle(r.Router, http.MethodPut, "/certificates/acme", httpd.Write.Here(), audited("certificate.acme", "Change the ACME settings"),
 		func(c *httpd.Call, in struct{ Body httpd.Onto[ACME] }) (ACME, error) {
 			now, err := in.Body.Decode(r.deps.ACME())
 			if err != nil {

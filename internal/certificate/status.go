@@ -17,8 +17,8 @@ import (
 type Summary struct {
 	Total    int `json:"total" doc:"All certificates."`
 	Expiring int `json:"expiring" doc:"Those with less than 14 days left."`
-	Expired  int `json:"expired" doc:"Those that are over."`
-	Errors   int `json:"errors" doc:"Those whose last order failed, or that cannot be shown."`
+	Expired  int `json:"expired" doc:"Expired ones."`
+	Errors   int `json:"errors" doc:"Certificates whose last order failed, or that cannot be used."`
 }
 
 // Due says what a round of renewals did.
@@ -27,21 +27,21 @@ type Due struct {
 }
 
 func (r *Room) mountStatus() {
-	httpd.Handle(r.Router, http.MethodGet, "/certificates/summary", httpd.Read, doc("certificate.summary", "How many certificates there are, and how they stand"),
+	httpd.Handle(r.Router, http.MethodGet, "/certificates/summary", httpd.Read, doc("certificate.summary", "Number of certificates by status"),
 		func(c *httpd.Call, _ struct{}) (s Summary, err error) {
 			err = r.DB.QueryRow(c, `SELECT count(*), count(*) FILTER (WHERE status = 'expiring'), count(*) FILTER (WHERE status = 'expired'),
 				count(*) FILTER (WHERE last_error <> '') FROM certificate_certificates`).Scan(&s.Total, &s.Expiring, &s.Expired, &s.Errors)
 			return s, db.Fault(err)
 		})
-	renew := audited("certificate.renew", "Order a certificate anew, or sign it anew; the order goes on after the answer")
+	renew := audited("certificate.renew", "Renew a certificate. The order continues after the answer")
 	renew.Feeds = []string{string(apply.ReverseProxy)}
-	httpd.Handle(r.Router, http.MethodPost, "/certificates/{id}/renew", httpd.Write, renew,
+	httpd.Handle(r.Router, http.MethodPost, "/certificates/{id}/renew", httpd.Write.OnPrimary(), renew,
 		func(c *httpd.Call, in struct {
 			ID uuid.UUID `path:"id" doc:"Id of the certificate."`
 		}) (Certificate, error) {
 			return r.renewNow(c, in.ID)
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/certificates/renew-due", httpd.Write, audited("certificate.renew-due", "Order every certificate that is due, and ask the certificate authority whether others are"),
+	httpd.Handle(r.Router, http.MethodPost, "/certificates/renew-due", httpd.Write.OnPrimary(), audited("certificate.renew-due", "Order every certificate that is due, and ask the certificate authority whether others are due"),
 		func(c *httpd.Call, _ struct{}) (Due, error) { return r.renewDue(c) })
 }
 
@@ -53,11 +53,11 @@ func (r *Room) renewNow(c *httpd.Call, id uuid.UUID) (Certificate, error) {
 			now := r.Clock.Now()
 			switch {
 			case row.Source == sourceUploaded:
-				return fault.New(fault.Conflict, "an uploaded certificate cannot be renewed: bring a new one")
+				return fault.New(fault.Conflict, "An uploaded certificate cannot be renewed. Upload a new one.")
 			case row.Source == sourceSelfSigned:
 				return r.sign(row, row.KeyType)
 			case !r.deps.ACME().Enabled:
-				return fault.New(fault.Conflict, "certificates are not ordered: switch ACME on first")
+				return fault.New(fault.Conflict, "ACME is off, so no certificates are ordered. Turn on ACME first.")
 			}
 			row.NextAttemptAt = nil
 			if row.issued() {

@@ -38,6 +38,7 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // house is the room with what it needs of others in the hands of the test.
@@ -162,18 +163,6 @@ func (h *house) until(t *testing.T, id string, ok func(row) bool) row {
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not become what it must: %+v\n%s", c, h.Logs)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
-// eventually waits for something to become true.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -491,7 +480,7 @@ func (p *pebble) start(t *testing.T) {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "pebble listens", func() bool {
+	waittest.Until(t, "pebble listens", func() bool {
 		conn, err := net.Dial("tcp", pebbleListen)
 		if err == nil {
 			conn.Close()

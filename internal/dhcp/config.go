@@ -72,14 +72,14 @@ func linkOf(name value.IfName, interfaces []Interface, links []host.Link) (link 
 	if i := slices.IndexFunc(interfaces, func(i Interface) bool { return i.Name == name }); i >= 0 {
 		switch {
 		case interfaces[i].Zone == wan:
-			return link, fmt.Sprintf("%s belongs to the zone wan, where addresses are never handed out", name)
+			return link, fmt.Sprintf("Interface %s belongs to the zone wan, where addresses are never handed out", name)
 		case !interfaces[i].Active:
-			return link, fmt.Sprintf("the interface %s is not active", name)
+			return link, fmt.Sprintf("the interface %s is off", name)
 		}
 	}
 	i := slices.IndexFunc(links, func(l host.Link) bool { return l.Name == name.String() })
 	if i < 0 {
-		return link, fmt.Sprintf("there is no link %s", name)
+		return link, fmt.Sprintf("there is no interface %s", name)
 	}
 	link = Link{Name: name.String(), Index: links[i].Index}
 	for _, a := range links[i].Addrs {

@@ -60,6 +60,7 @@ func (r *Room) Mount() {
 	r.subnets.Mount(r.Resources)
 	r.reservations.Mount(r.Resources)
 	r.mountStatus()
+	r.mountImpact()
 }
 
 // The zones that matter: addresses are handed out to machines inside, never where strangers are.

@@ -384,7 +384,7 @@ func TestWhatCannotBeServed(t *testing.T) {
 	r.interfaces[0].Zone = value.Must[value.Zone]("wan") // guest0 is given to strangers
 	r.Engine.ApplyAll(t.Context())
 	state, why := r.status(t)
-	for _, part := range []string{"10.90.0.0/24 is not served: there is no link lan9", "10.91.0.0/24 is not served: the interface off0 is not active", "10.20.0.0/24 is not served: guest0 belongs to the zone wan"} {
+	for _, part := range []string{"10.90.0.0/24 is not served: there is no interface lan9", "10.91.0.0/24 is not served: the interface off0 is off", "10.20.0.0/24 is not served: Interface guest0 belongs to the zone wan"} {
 		if state != "degraded" || !strings.Contains(why, part) {
 			t.Errorf("%s: %s", state, why)
 		}
@@ -529,7 +529,7 @@ func TestLeases(t *testing.T) {
 	r := bench(t)
 	var list dhcp.Leases
 	r.Get(t, "/dhcp/leases").Want(t, 200).Into(t, &list)
-	if list.Error != "the DHCP server is switched off" || list.Leases == nil {
+	if list.Error != "the DHCP server is off" || list.Leases == nil {
 		t.Fatalf("%+v", list)
 	}
 	r.enable(t)

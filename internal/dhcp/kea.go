@@ -46,7 +46,7 @@ func (r *Room) needsStart(ctx context.Context, err error) bool {
 
 // awake waits until Kea answers: systemd takes it for started before it has read its file.
 func (r *Room) awake(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("kea does not answer within %s of its start", startWithin))
+	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("Kea does not answer within %s of its start", startWithin))
 	defer cancel()
 	for {
 		_, err := r.mark(ctx)
@@ -58,7 +58,7 @@ func (r *Room) awake(ctx context.Context) error {
 		case err != nil:
 			return err
 		case state.Active == "failed" || state.Active == "inactive":
-			return fmt.Errorf("kea is %s: %s", state.Active, state.Detail)
+			return fmt.Errorf("Kea is %s: %s", state.Active, state.Detail)
 		}
 		select {
 		case <-ctx.Done():
@@ -88,7 +88,7 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 		return err
 	}
 	if got != want {
-		return errors.New("kea has another configuration than it should")
+		return errors.New("Kea runs with another configuration")
 	}
 	var said struct {
 		Sockets struct {
@@ -102,7 +102,7 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 	for _, e := range said.Sockets.Errors {
 		// Where no cable is plugged in, there is nobody to serve; Kea looks again by itself.
 		if !strings.HasSuffix(e, noCarrier) {
-			problems = append(problems, "kea does not listen: "+e)
+			problems = append(problems, "Kea does not listen: "+e)
 		}
 	}
 	if len(problems) > 0 {

@@ -2,9 +2,7 @@ package dhcp
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -22,9 +20,9 @@ import (
 type Reservation struct {
 	resource.Meta
 	SubnetID uuid.UUID  `json:"subnet_id" required:"true" doc:"Subnet that the address is in."`
-	MAC      MAC        `json:"mac" required:"true" doc:"Hardware address of the machine, six bytes in any spelling."`
-	IP       value.Addr `json:"ip" required:"true" doc:"The address that it gets, inside or outside of the range."`
-	Hostname Name       `json:"hostname" doc:"Name that it is told; empty: none."`
+	MAC      value.MAC  `json:"mac" required:"true" doc:"MAC address of the device, in any common format."`
+	IP       value.Addr `json:"ip" required:"true" doc:"Reserved address, inside or outside the range."`
+	Hostname Name       `json:"hostname" doc:"Host name to send to the device; empty to send none."`
 }
 
 // Label is how people know it.
@@ -37,50 +35,24 @@ func (r *Reservation) Validate() error {
 	return c.Err()
 }
 
-type (
-	// MAC is a hardware address of six bytes.
-	MAC struct{ value.Text[macGrammar] }
-	// Name is the name of a machine or of a domain.
-	Name struct{ value.Text[nameGrammar] }
+// Name is the name of a machine or of a domain.
+type Name struct{ value.Text[nameGrammar] }
 
-	macGrammar  struct{}
-	nameGrammar struct{}
-)
-
-func (macGrammar) Example() string { return "52:54:00:12:34:56" }
-
-// Parse takes the spellings of the trade: bytes with colons or dashes, groups of four with dots, and bare digits.
-func (macGrammar) Parse(s string) (string, error) {
-	address, err := net.ParseMAC(s)
-	if err != nil {
-		var bare []byte
-		bare, err = hex.DecodeString(s)
-		address = bare
-	}
-	switch {
-	case err != nil || len(address) != 6:
-		return "", errors.New("must be a hardware address of six bytes, such as 52:54:00:12:34:56")
-	case address[0]&1 == 1:
-		return "", errors.New("must be the hardware address of one machine, not of a group")
-	case !slices.ContainsFunc(address, func(b byte) bool { return b != 0 }):
-		return "", errors.New("must not be all zeros")
-	}
-	return address.String(), nil
-}
+type nameGrammar struct{}
 
 func (nameGrammar) Example() string { return "printer" }
 
 func (nameGrammar) Parse(s string) (string, error) {
 	name, err := value.Parse[value.Host](s)
 	if _, ip := netip.ParseAddr(name.String()); err != nil || ip == nil || strings.Contains(name.String(), "_") {
-		return "", errors.New("must be a name of letters, digits and dashes, with dots between its parts")
+		return "", errors.New("must be a name of letters, digits and hyphens, with dots between its parts")
 	}
 	return name.String(), nil
 }
 
 func (r *Room) reservationKind() resource.Kind[Reservation] {
 	return resource.Kind[Reservation]{
-		Name: "dhcp.reservation", Title: "DHCP reservation", Path: "/dhcp/reservations", Table: "dhcp_reservations", Order: "ip::inet", Feeds: feeds[:1],
+		Name: "dhcp.reservation", Title: "DHCP reservation", Path: "/dhcp/reservations", Table: "dhcp_reservations", Order: "ip::inet", Feeds: feeds[:1], Natural: []string{"subnet_id", "mac"},
 		Check: r.checkReservation,
 	}
 }
@@ -93,7 +65,7 @@ func (r *Room) checkReservation(ctx context.Context, tx *db.Tx, was, now *Reserv
 	var c check.List
 	subnet, err := r.subnets.Get(ctx, tx, now.SubnetID)
 	if f, ok := errors.AsType[*fault.Error](err); ok && f.Kind == fault.NotFound {
-		return fault.Field("subnet_id", "there is no such subnet")
+		return fault.Field("subnet_id", "This subnet does not exist.")
 	} else if err != nil {
 		return err
 	}
@@ -107,8 +79,8 @@ func (r *Room) checkReservation(ctx context.Context, tx *db.Tx, was, now *Reserv
 	c.That(was != nil && was.IP == now.IP || !slices.Contains(ownAddresses(links), ip), "ip", "must not be the gateway's own address")
 	others, err := r.reservations.Where(ctx, tx, "subnet_id = $1 AND (mac = $2 OR ip = $3) AND id <> $4", now.SubnetID, now.MAC, now.IP, now.ID)
 	for _, o := range others {
-		c.Unique(o.MAC != now.MAC, "mac", "has the reservation of %s in this subnet already", o.IP)
-		c.Unique(o.IP != now.IP, "ip", "is reserved for %s already", o.MAC)
+		c.Unique(o.MAC != now.MAC, "mac", "is already reserved as %s in this subnet", o.IP)
+		c.Unique(o.IP != now.IP, "ip", "is already reserved for %s", o.MAC)
 	}
 	if err != nil {
 		return err

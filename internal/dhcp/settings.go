@@ -11,9 +11,9 @@ import (
 // Settings say whether addresses are handed out, and for how long.
 type Settings struct {
 	resource.Meta
-	Enabled             bool `json:"enabled" doc:"Off, the daemon is stopped."`
-	DefaultLeaseSeconds int  `json:"default_lease_seconds" minimum:"60" maximum:"31536000" doc:"How long a lease lasts when the client names no time."`
-	MaxLeaseSeconds     int  `json:"max_lease_seconds" minimum:"60" maximum:"31536000" doc:"The longest time that a client gets."`
+	Enabled             bool `json:"enabled" doc:"When off, the daemon is stopped."`
+	DefaultLeaseSeconds int  `json:"default_lease_seconds" minimum:"60" maximum:"31536000" doc:"Lease time in seconds if the client does not ask for one."`
+	MaxLeaseSeconds     int  `json:"max_lease_seconds" minimum:"60" maximum:"31536000" doc:"Upper limit of the lease time, in seconds."`
 }
 
 // Label is how people know it.

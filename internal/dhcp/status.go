@@ -4,11 +4,13 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/value"
@@ -24,12 +26,12 @@ const (
 // Lease is an address that a machine has now.
 type Lease struct {
 	IP            string     `json:"ip" doc:"The address."`
-	MAC           string     `json:"mac" doc:"Hardware address of the machine; empty for an address that was declined."`
-	Hostname      string     `json:"hostname" doc:"What the machine calls itself; empty when it does not say."`
+	MAC           string     `json:"mac" doc:"MAC address of the device; empty for a declined address."`
+	Hostname      string     `json:"hostname" doc:"Host name sent by the device; empty if it sent none."`
 	SubnetID      uuid.UUID  `json:"subnet_id" doc:"Subnet that the address is in."`
-	ReservationID *uuid.UUID `json:"reservation_id" doc:"Reservation that it has the address by; null when it has it from the range."`
-	State         string     `json:"state" enum:"active,declined,expired" doc:"Whether it is in use; declined: a client found it in use by somebody else."`
-	StartsAt      time.Time  `json:"starts_at" doc:"When it was given or last renewed."`
+	ReservationID *uuid.UUID `json:"reservation_id" doc:"Reservation of the address; null if it is from the range."`
+	State         string     `json:"state" enum:"active,declined,expired" doc:"State of the lease. declined: a client refused the address because another device uses it."`
+	StartsAt      time.Time  `json:"starts_at" doc:"When it was assigned or last renewed."`
 	ExpiresAt     time.Time  `json:"expires_at" doc:"When it ends unless it is renewed."`
 }
 
@@ -38,7 +40,7 @@ type Usage struct {
 	SubnetID uuid.UUID `json:"subnet_id" doc:"Which subnet."`
 	Size     int64     `json:"size" doc:"Addresses in its range."`
 	Leased   int64     `json:"leased" doc:"Addresses of the range that are in use."`
-	Declined int64     `json:"declined" doc:"Addresses that somebody uses without a lease."`
+	Declined int64     `json:"declined" doc:"Addresses that a device uses without a lease."`
 }
 
 // Leases are the addresses that machines have now.
@@ -50,9 +52,9 @@ type Leases struct {
 }
 
 func (r *Room) mountStatus() {
-	httpd.Handle(r.Router, http.MethodGet, "/dhcp/leases", httpd.Read, httpd.Doc{ID: "dhcp.leases", Tag: "dhcp", Summary: "The addresses that machines have now"},
+	httpd.Handle(r.Router, http.MethodGet, "/dhcp/leases", httpd.Read, httpd.Doc{ID: "dhcp.leases", Tag: "dhcp", Summary: "List the current leases"},
 		func(c *httpd.Call, in struct {
-			Search string `query:"search" doc:"Part of an address, hardware address or name; case does not matter."`
+			Search string `query:"search" doc:"Part of an IP address, MAC address or name; case does not matter."`
 		}) (Leases, error) {
 			return r.leases(c, in.Search)
 		})
@@ -119,7 +121,7 @@ func (r *Room) leases(ctx context.Context, search string) (Leases, error) {
 	for i := range subnets {
 		usage[i] = Usage{SubnetID: subnets[i].ID, Size: subnets[i].size()}
 	}
-	if mac, err := value.Parse[MAC](search); err == nil {
+	if mac, err := value.Parse[value.MAC](search); err == nil {
 		search = mac.String() // in any spelling
 	}
 	search = strings.ToLower(search)
@@ -139,7 +141,7 @@ func (r *Room) leases(ctx context.Context, search string) (Leases, error) {
 	})
 	switch {
 	case err != nil && !settings.Enabled:
-		list.Error = "the DHCP server is switched off"
+		list.Error = "the DHCP server is off"
 	case err != nil:
 		list.Error = err.Error()
 	}
@@ -182,4 +184,34 @@ func (l *Leases) take(x Lease, search string) {
 	if len(l.Leases) < leasesShown {
 		l.Leases = append(l.Leases, x)
 	}
+}
+
+// Holders are all leases, also expired ones, for who wants to know which machines are on the network. While the server is off there are none.
+func (r *Room) Holders(ctx context.Context) ([]Lease, error) {
+	settings, err := r.settings.Load(ctx, r.DB)
+	if err != nil || !settings.Enabled {
+		return nil, err
+	}
+	subnets, err := r.subnets.All(ctx, r.DB)
+	if err != nil {
+		return nil, err
+	}
+	var list []Lease
+	now := r.Clock.Now()
+	err = r.eachLease(ctx, func(k keaLease) {
+		if n := slices.IndexFunc(subnets, func(s Subnet) bool { return s.CIDR.Netip().Contains(k.IP) }); n >= 0 {
+			list = append(list, k.shown(subnets[n].ID, now))
+		}
+	})
+	return list, err
+}
+
+// Subnets are the networks that are served, or could be, by network.
+func (r *Room) Subnets(ctx context.Context, q db.Querier) ([]Subnet, error) {
+	return r.subnets.All(ctx, q)
+}
+
+// Reservations are the reserved addresses.
+func (r *Room) Reservations(ctx context.Context, q db.Querier) ([]Reservation, error) {
+	return r.reservations.All(ctx, q)
 }

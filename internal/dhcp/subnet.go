@@ -18,16 +18,16 @@ import (
 // Subnet is a network whose machines get their addresses here.
 type Subnet struct {
 	resource.Meta
-	Interface    value.IfName `json:"interface" required:"true" doc:"Interface of the gateway on that network. It serves one active subnet, and must not belong to the zone wan."`
+	Interface    value.IfName `json:"interface" required:"true" doc:"Interface of the gateway on this network. It can serve one subnet that is on, and must not belong to the zone wan."`
 	CIDR         value.Prefix `json:"cidr" required:"true" doc:"The IPv4 network, from /8 to /30. Subnets do not overlap."`
-	RangeStart   value.Addr   `json:"range_start" required:"true" doc:"First address that is handed out."`
-	RangeEnd     value.Addr   `json:"range_end" required:"true" doc:"Last address that is handed out."`
-	Gateway      value.Addr   `json:"gateway" doc:"Default gateway of the clients, outside of the range; empty: they get none."`
-	DNSServers   []value.Addr `json:"dns_servers" doc:"Resolvers of the clients."`
-	NTPServers   []value.Addr `json:"ntp_servers" doc:"Time servers of the clients."`
+	RangeStart   value.Addr   `json:"range_start" required:"true" doc:"First address to hand out."`
+	RangeEnd     value.Addr   `json:"range_end" required:"true" doc:"Last address to hand out."`
+	Gateway      value.Addr   `json:"gateway" doc:"Default gateway for clients, outside the range; empty to send none."`
+	DNSServers   []value.Addr `json:"dns_servers" doc:"DNS servers for clients."`
+	NTPServers   []value.Addr `json:"ntp_servers" doc:"NTP servers for clients."`
 	DomainName   Name         `json:"domain_name" doc:"Domain of the clients."`
-	LeaseSeconds *int         `json:"lease_seconds" minimum:"60" maximum:"31536000" doc:"How long a lease lasts here; null: as in the settings."`
-	Active       bool         `json:"active" doc:"Off, the subnet is kept and nobody gets an address in it."`
+	LeaseSeconds *int         `json:"lease_seconds" minimum:"60" maximum:"31536000" doc:"Lease time in seconds; null for the default."`
+	Active       bool         `json:"active" doc:"When off, the subnet is kept but no addresses are handed out."`
 }
 
 // Label is how people know it.
@@ -44,14 +44,14 @@ const (
 func (s *Subnet) Validate() error {
 	var c check.List
 	network := s.CIDR.Netip()
-	c.That(s.Interface.String() != "lo", "interface", "must not be lo, which belongs to the machine itself")
-	c.That(!network.IsValid() || network.Addr().Is4(), "cidr", "must be an IPv4 network: the server speaks DHCP for IPv4 alone")
+	c.That(s.Interface.String() != "lo", "interface", "must not be lo, the loopback interface")
+	c.That(!network.IsValid() || network.Addr().Is4(), "cidr", "must be an IPv4 network, because the server supports DHCP for IPv4 only")
 	for field, servers := range map[string][]value.Addr{"dns_servers": s.DNSServers, "ntp_servers": s.NTPServers} {
 		c.That(len(servers) <= serversMost, field, "must have at most %d items", serversMost)
 		for i, server := range servers {
 			ip := server.Netip()
-			c.That(ip.Is4() && !ip.IsUnspecified() && !ip.IsMulticast(), field, "must be IPv4 addresses: %s is none that a client could use", server)
-			c.That(!slices.Contains(servers[:i], server), field, "has %s twice", server)
+			c.That(ip.Is4() && !ip.IsUnspecified() && !ip.IsMulticast(), field, "must contain IPv4 addresses that clients can use, which %s is not", server)
+			c.That(!slices.Contains(servers[:i], server), field, "contains %s twice", server)
 		}
 	}
 	if !network.IsValid() || c.Has("cidr") {
@@ -59,7 +59,7 @@ func (s *Subnet) Validate() error {
 	}
 	c.That(network.Bits() >= shortest && network.Bits() <= longest, "cidr", "must have a prefix from /%d to /%d", shortest, longest)
 	first := network.Addr()
-	c.That(first.As4()[0] != 0 && first.As4()[0] < 224 && !first.IsLoopback(), "cidr", "must be a network that machines can have addresses in")
+	c.That(first.As4()[0] != 0 && first.As4()[0] < 224 && !first.IsLoopback(), "cidr", "must be a network with usable addresses")
 	if c.Has("cidr") {
 		return c.Err()
 	}
@@ -70,7 +70,7 @@ func (s *Subnet) Validate() error {
 	}
 	if start, end := s.RangeStart.Netip(), s.RangeEnd.Netip(); !c.Has("range_start") && !c.Has("range_end") && start.IsValid() && end.IsValid() {
 		c.That(!end.Less(start), "range_end", "must not be before range_start")
-		c.That(!s.hands(s.Gateway.Netip()), "gateway", "must be outside of the range, or it would be handed out")
+		c.That(!s.hands(s.Gateway.Netip()), "gateway", "must be outside the range, so that it is not handed out")
 	}
 	return c.Err()
 }
@@ -78,9 +78,9 @@ func (s *Subnet) Validate() error {
 // complain complains about an address that no machine of the subnet can have.
 func (s *Subnet) complain(c *check.List, field string, ip netip.Addr) {
 	network := s.CIDR.Netip()
-	c.That(network.Contains(ip), field, "must be inside of %s", network)
-	c.That(ip != network.Addr(), field, "must not be the address of the network %s itself", network)
-	c.That(ip != value.Last(network), field, "must not be the broadcast address of the network %s", network)
+	c.That(network.Contains(ip), field, "must be in %s", network)
+	c.That(ip != network.Addr(), field, "must not be the network address of %s", network)
+	c.That(ip != value.Last(network), field, "must not be the broadcast address of %s", network)
 }
 
 // hands tells whether an address is in the range.
@@ -111,13 +111,13 @@ func (r *Room) checkSubnet(ctx context.Context, tx *db.Tx, was, now *Subnet) err
 			continue
 		}
 		c.That(!o.CIDR.Netip().Overlaps(now.CIDR.Netip()), "cidr", "overlaps with the subnet %s", o.CIDR)
-		c.That(!o.Active || !now.Active || o.Interface != now.Interface, "interface", "serves the subnet %s already: an interface has one active subnet", o.CIDR)
+		c.That(!o.Active || !now.Active || o.Interface != now.Interface, "interface", "already serves the subnet %s. An interface can have one subnet that is on", o.CIDR)
 	}
 	settings, err := r.settings.Load(ctx, tx)
 	if err != nil {
 		return err
 	}
-	c.That(now.LeaseSeconds == nil || *now.LeaseSeconds <= settings.MaxLeaseSeconds, "lease_seconds", "must not be greater than max_lease_seconds of the settings, which is %d", settings.MaxLeaseSeconds)
+	c.That(now.LeaseSeconds == nil || *now.LeaseSeconds <= settings.MaxLeaseSeconds, "lease_seconds", "must not be greater than the maximum lease time in the settings, %d seconds", settings.MaxLeaseSeconds)
 	if err := r.checkInterface(ctx, tx, &c, was, now); err != nil {
 		return err
 	}
@@ -142,13 +142,13 @@ func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, c *check.List, was
 	if was == nil || was.Interface != now.Interface || !was.Active && now.Active {
 		declared := slices.IndexFunc(interfaces, func(i Interface) bool { return i.Name == now.Interface })
 		link := slices.IndexFunc(links, func(l host.Link) bool { return l.Name == now.Interface.String() })
-		c.That(declared >= 0 || link >= 0, "interface", "%s is neither declared nor a link of the machine", now.Interface)
-		c.That(link < 0 || links[link].Type == ethernet, "interface", "%s is no Ethernet link: there is no DHCP on it", now.Interface)
-		c.That(declared < 0 || interfaces[declared].Zone != wan, "interface", "%s belongs to the zone wan, where addresses are never handed out", now.Interface)
+		c.That(declared >= 0 || link >= 0, "interface", "Interface %s does not exist.", now.Interface)
+		c.That(link < 0 || links[link].Type == ethernet, "interface", "Interface %s has no DHCP, because it is not an Ethernet interface.", now.Interface)
+		c.That(declared < 0 || interfaces[declared].Zone != wan, "interface", "Interface %s belongs to the zone wan, where addresses are never handed out.", now.Interface)
 	}
 	if was == nil || was.RangeStart != now.RangeStart || was.RangeEnd != now.RangeEnd {
 		for _, ip := range ownAddresses(links) {
-			c.That(!now.hands(ip), "range_start", "must not begin a range with %s, which is the gateway's own address", ip)
+			c.That(!now.hands(ip), "range_start", "must not be %s, the gateway's own address", ip)
 		}
 	}
 	return nil
@@ -185,7 +185,7 @@ func (r *Room) checkReserved(ctx context.Context, tx *db.Tx, c *check.List, s *S
 	if len(outside) > 3 {
 		outside = append(outside[:3], fmt.Sprintf("and %d more", len(outside)-3))
 	}
-	c.That(len(outside) == 0, "cidr", "has no place for the reservations %s: change or delete them first", strings.Join(outside, ", "))
+	c.That(len(outside) == 0, "cidr", "does not include the reservations %s. Change or delete them first", strings.Join(outside, ", "))
 	return nil
 }
 

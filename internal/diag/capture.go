@@ -28,22 +28,22 @@ const (
 // Capture says which packets are captured, and when it is enough.
 type Capture struct {
 	Interface value.IfName `json:"interface" required:"true" doc:"Network interface of the machine."`
-	Protocol  *string      `json:"protocol" enum:"tcp,udp,icmp,icmp6,arp" doc:"Only this protocol; all when there is none."`
-	Host      value.Prefix `json:"host" doc:"Only packets from or to this address or network; all when it is empty."`
-	Port      *int         `json:"port" minimum:"1" maximum:"65535" doc:"Only packets from or to this port; all when there is none."`
-	Packets   *int         `json:"packets" minimum:"1" maximum:"1000000" doc:"It ends after so many packets; 10000 when there is none."`
-	Bytes     *int64       `json:"bytes" minimum:"1024" maximum:"104857600" doc:"It ends before the file is longer than this; 10 MiB when there is none."`
-	Seconds   *int         `json:"seconds" minimum:"1" maximum:"300" doc:"It ends after so many seconds; 30 when there is none."`
+	Protocol  *string      `json:"protocol" enum:"tcp,udp,icmp,icmp6,arp" doc:"Only this protocol; all by default."`
+	Host      value.Prefix `json:"host" doc:"Only packets from or to this address or network; all by default."`
+	Port      *int         `json:"port" minimum:"1" maximum:"65535" doc:"Only packets from or to this port; all by default."`
+	Packets   *int         `json:"packets" minimum:"1" maximum:"1000000" doc:"Maximum number of packets; 10000 by default."`
+	Bytes     *int64       `json:"bytes" minimum:"1024" maximum:"104857600" doc:"Maximum size of the file; 10 MiB by default."`
+	Seconds   *int         `json:"seconds" minimum:"1" maximum:"300" doc:"Maximum duration in seconds; 30 by default."`
 }
 
 // Validate says what the fields can say about each other.
 func (p *Capture) Validate() error {
 	var c check.List
-	c.That(p.Port == nil || p.Protocol == nil || *p.Protocol == "tcp" || *p.Protocol == "udp", "port", "must be empty: only tcp and udp have ports")
+	c.That(p.Port == nil || p.Protocol == nil || *p.Protocol == "tcp" || *p.Protocol == "udp", "port", "must be empty, because only tcp and udp have ports")
 	if p.Protocol != nil && !p.Host.IsZero() {
-		c.That(*p.Protocol != "icmp" || p.Host.Netip().Addr().Is4(), "host", "must be an IPv4 address: icmp is; for IPv6 choose icmp6")
-		c.That(*p.Protocol != "icmp6" || p.Host.Netip().Addr().Is6(), "host", "must be an IPv6 address: icmp6 is; for IPv4 choose icmp")
-		c.That(*p.Protocol != "arp" || p.Host.Netip().Addr().Is4(), "host", "must be an IPv4 address: arp is about these alone")
+		c.That(*p.Protocol != "icmp" || p.Host.Netip().Addr().Is4(), "host", "must be an IPv4 address for icmp. For IPv6 choose icmp6")
+		c.That(*p.Protocol != "icmp6" || p.Host.Netip().Addr().Is6(), "host", "must be an IPv6 address for icmp6. For IPv4 choose icmp")
+		c.That(*p.Protocol != "arp" || p.Host.Netip().Addr().Is4(), "host", "must be an IPv4 address for arp")
 	}
 	return c.Err()
 }
@@ -67,21 +67,21 @@ func (p *Capture) filter(without netip.AddrPort) host.Capture {
 const pcapType = "application/vnd.tcpdump.pcap"
 
 func (r *Room) mountCapture() {
-	httpd.Download(r.Router, http.MethodPost, "/diagnostics/capture", httpd.Write, audited("diagnostics.capture", "Capture packets: a file of the format pcap, sent while they pass"), pcapType, r.capture)
+	httpd.Download(r.Router, http.MethodPost, "/diagnostics/capture", httpd.Write.Here(), audited("diagnostics.capture", "Capture packets as a pcap file, sent while they pass"), pcapType, r.capture)
 }
 
 // capture captures packets into the answer. One at a time, because each costs the machine for every packet that passes.
 func (r *Room) capture(c *httpd.Call, in struct{ Body Capture }) (name string, write func(w io.Writer) error, err error) {
 	links, err := r.Host.Links(c)
 	if err != nil {
-		return "", nil, fault.Wrap(fault.Unavailable, err, "the machine's interfaces cannot be listed")
+		return "", nil, fault.Wrap(fault.Unavailable, err, "The interfaces of the gateway cannot be listed.")
 	}
 	p := in.Body
 	if !slices.ContainsFunc(links, func(l host.Link) bool { return l.Name == p.Interface.String() }) {
-		return "", nil, fault.Field("interface", "the machine has no interface %s", p.Interface)
+		return "", nil, fault.Field("interface", "Interface %s does not exist.", p.Interface)
 	}
 	if !r.captures.take() {
-		return "", nil, fault.New(fault.Conflict, "another capture runs: there is one at a time")
+		return "", nil, fault.New(fault.Conflict, "Another capture is running. Only one can run at a time.")
 	}
 	client, _, ok := c.Connection()
 	if !ok {
@@ -114,7 +114,7 @@ func (r *Room) capture(c *httpd.Call, in struct{ Body Capture }) (name string, w
 		case err != nil:
 			return away("tcpdump", err)
 		case end.ExitStatus != 0:
-			return fault.New(fault.Unavailable, "tcpdump ended with status %d: %s", end.ExitStatus, end.Said)
+			return fault.New(fault.Unavailable, "The program tcpdump ended with status %d: %s.", end.ExitStatus, end.Said)
 		}
 		return nil
 	}, nil

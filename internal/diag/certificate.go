@@ -56,9 +56,9 @@ func (w *walk) judge(step *Step, chain []*x509.Certificate, now time.Time, roots
 		step.Advice = "Renew it, and reload the service."
 	case now.Before(leaf.NotBefore):
 		step.Status, step.Text = failed, fmt.Sprintf("The certificate of %s is not valid before %s.", name, day(leaf.NotBefore))
-		step.Advice = "Check the clocks of both machines."
+		step.Advice = "Check the clocks on both sides."
 	case byName && leaf.VerifyHostname(name) != nil:
-		step.Status, step.Text = failed, fmt.Sprintf("The service shows a certificate for %[2]s, not for %[1]s.", name, names(leaf))
+		step.Status, step.Text = failed, fmt.Sprintf("The service presents a certificate for %[2]s, not for %[1]s.", name, names(leaf))
 		step.Advice = "Get a certificate for this name, or use a name that the certificate covers."
 	case untrusted != nil:
 		step.Status, step.Text = warning, fmt.Sprintf("This machine does not trust the issuer of the certificate of %s: %s.", name, issuer(leaf))

@@ -25,19 +25,19 @@ import (
 type Connection struct {
 	ID              string `json:"id" doc:"Id, to end it by."`
 	Protocol        string `json:"protocol" doc:"tcp, udp, icmp, icmpv6, or the number of another protocol."`
-	State           string `json:"state" doc:"State of a TCP connection, such as established; of others replied or unreplied."`
-	Source          string `json:"source" doc:"Address of who began it."`
-	SourcePort      *int   `json:"source_port" doc:"Port of who began it; null where there are no ports."`
-	Destination     string `json:"destination" doc:"Address that it was begun to, before NAT."`
-	DestinationPort *int   `json:"destination_port" doc:"Port that it was begun to; null where there are no ports."`
+	State           string `json:"state" doc:"State of a TCP connection, for example established; for other protocols replied or unreplied."`
+	Source          string `json:"source" doc:"Address that started it."`
+	SourcePort      *int   `json:"source_port" doc:"Source port; null for protocols without ports."`
+	Destination     string `json:"destination" doc:"Destination address before NAT."`
+	DestinationPort *int   `json:"destination_port" doc:"Destination port; null for protocols without ports."`
 	NAT             string `json:"nat" enum:",source,destination,both" doc:"What NAT rewrites: the source, the destination, both, or nothing when it is empty."`
 	// What is rewritten is seen in the answers.
 	SeenSource          string `json:"seen_source" doc:"Address that the destination sees it come from: after NAT."`
 	SeenSourcePort      *int   `json:"seen_source_port" doc:"Port that the destination sees it come from."`
-	SeenDestination     string `json:"seen_destination" doc:"Address that it goes to after NAT."`
-	SeenDestinationPort *int   `json:"seen_destination_port" doc:"Port that it goes to after NAT."`
+	SeenDestination     string `json:"seen_destination" doc:"Destination address after NAT."`
+	SeenDestinationPort *int   `json:"seen_destination_port" doc:"Destination port after NAT."`
 	Seconds             uint32 `json:"seconds" doc:"When the gateway forgets it, unless there are packets."`
-	Assured             bool   `json:"assured" doc:"Whether it is kept when the table is full."`
+	Assured             bool   `json:"assured" doc:"Whether it is kept if the table is full."`
 	SentBytes           uint64 `json:"sent_bytes" doc:"Bytes from the source to the destination; 0 where the kernel does not count."`
 	SentPackets         uint64 `json:"sent_packets" doc:"Packets from the source to the destination."`
 	ReceivedBytes       uint64 `json:"received_bytes" doc:"Bytes of the answers."`
@@ -48,8 +48,8 @@ type Connection struct {
 type Connections struct {
 	Connections []Connection `json:"connections" doc:"By source, destination and port."`
 	Matching    int          `json:"matching" doc:"How many the filters match, on all pages."`
-	Total       int          `json:"total" doc:"How many the gateway keeps track of."`
-	Next        string       `json:"next" doc:"What to ask for as after, for the next page; empty on the last."`
+	Total       int          `json:"total" doc:"Number of tracked connections."`
+	Next        string       `json:"next" doc:"Value of after for the next page; empty on the last."`
 	Error       string       `json:"error" doc:"Why the table could not be read; empty when it could."`
 }
 
@@ -60,12 +60,12 @@ const (
 
 // connectionQuery says which connections are asked for.
 type connectionQuery struct {
-	Source      value.Prefix `query:"source" doc:"Address or network of who began it."`
-	Destination value.Prefix `query:"destination" doc:"Address or network that it goes to, before or after NAT."`
+	Source      value.Prefix `query:"source" doc:"Address or network that started it."`
+	Destination value.Prefix `query:"destination" doc:"Destination address or network, before or after NAT."`
 	Port        *int         `query:"port" doc:"Port of either end, before or after NAT."`
 	Protocol    string       `query:"protocol" doc:"tcp, udp, icmp, icmpv6, or the number of another protocol."`
-	State       string       `query:"state" doc:"State of TCP connections, such as established, or unreplied for all that had no answer."`
-	Limit       *int         `query:"limit" doc:"How many, up to 1000; 100 when there is none."`
+	State       string       `query:"state" doc:"State of TCP connections, for example established, or unreplied for all that had no answer."`
+	Limit       *int         `query:"limit" doc:"How many, at most 1000; 100 by default."`
 	After       string       `query:"after" doc:"The next of the page before."`
 }
 
@@ -131,14 +131,14 @@ func (q *connectionQuery) query() (host.ConnectionQuery, error) {
 	}
 	if q.After != "" {
 		key, err := parseConnectionID(q.After)
-		c.That(err == nil, "after", "must be the next of an earlier answer")
+		c.That(err == nil, "after", "must be the value of next in an earlier answer")
 		asked.After = &key
 	}
 	return asked, c.Err()
 }
 
 func (r *Room) mountConnections() {
-	httpd.Handle(r.Router, http.MethodGet, "/diagnostics/connections", httpd.Read, doc("diagnostics.connection.list", "The connections that pass the gateway or end at it"),
+	httpd.Handle(r.Router, http.MethodGet, "/diagnostics/connections", httpd.Read, doc("diagnostics.connection.list", "List the tracked connections"),
 		func(c *httpd.Call, in connectionQuery) (Connections, error) {
 			q, err := in.query()
 			if err != nil {
@@ -146,7 +146,7 @@ func (r *Room) mountConnections() {
 			}
 			return r.connections(c, q), nil
 		})
-	httpd.Handle(r.Router, http.MethodDelete, "/diagnostics/connections/{id}", httpd.Write, audited("diagnostics.connection.delete", "Forget a connection: what follows of it is judged by the rules as they are now"),
+	httpd.Handle(r.Router, http.MethodDelete, "/diagnostics/connections/{id}", httpd.Write.Here(), audited("diagnostics.connection.delete", "Remove a connection from the table. Its next packets are checked against the current rules"),
 		func(c *httpd.Call, in struct {
 			ID string `path:"id" doc:"Id of the connection."`
 		}) (resource.Deleted, error) {
@@ -158,7 +158,7 @@ func (r *Room) connections(c *httpd.Call, q host.ConnectionQuery) Connections {
 	page, err := r.Host.Connections(c, q)
 	if err != nil {
 		r.Log.Warn("the table of connections was not read", "err", err)
-		return Connections{Connections: []Connection{}, Error: "The kernel's table of connections cannot be read."}
+		return Connections{Connections: []Connection{}, Error: "The kernel's connection table cannot be read."}
 	}
 	out := Connections{Connections: make([]Connection, 0, len(page.List)), Matching: page.Matching, Total: page.Total}
 	for i := range page.List {
@@ -200,7 +200,7 @@ func shown(c *host.Connection) Connection {
 }
 
 func (r *Room) endConnection(c *httpd.Call, id string) error {
-	gone := fault.New(fault.NotFound, "there is no such connection any more")
+	gone := fault.New(fault.NotFound, "This connection no longer exists.")
 	key, err := parseConnectionID(id)
 	if err != nil {
 		return gone
@@ -217,7 +217,7 @@ func (r *Room) endConnection(c *httpd.Call, id string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return gone
 	case errors.Is(err, host.ErrNotInstalled):
-		return fault.Wrap(fault.Unavailable, err, "connections are not tracked here")
+		return fault.Wrap(fault.Unavailable, err, "Connection tracking is not available.")
 	}
 	return err
 }

@@ -87,7 +87,7 @@ func (r *Room) Mount() {
 	r.mountTools()
 	r.mountCapture()
 	r.mountConnections()
-	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/path", httpd.Write, audited("diagnostics.path", "Say where the way from a source to a destination ends, and why"),
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/path", httpd.Write.Here(), audited("diagnostics.path", "Find out where a connection from a source to a destination fails, and why"),
 		func(c *httpd.Call, in struct{ Body Question }) (Path, error) { return r.path(c, in.Body) })
-	httpd.Stream(r.Router, "/diagnostics/live", httpd.AdminRead, doc("diagnostics.live", "Follow one's own run of a tool while it lasts; to hang up ends it"), r.follow)
+	httpd.Stream(r.Router, "/diagnostics/live", httpd.AdminRead, doc("diagnostics.live", "Follow your own run of a tool. Closing the stream stops the tool"), r.follow)
 }

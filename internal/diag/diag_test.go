@@ -152,7 +152,7 @@ func TestTCP(t *testing.T) {
 		says   string
 	}{
 		{"127.0.0.1:" + open, 0, "Connected to 127.0.0.1:" + open}, {"localhost:" + open, 0, "Connected"},
-		{"127.0.0.1:1", 1, "the connection is refused"}, {"no.example:80", 1, "there is no such name"},
+		{"127.0.0.1:1", 1, "the connection is refused"}, {"no.example:80", 1, "the name does not exist"},
 	} {
 		var r diag.Result
 		b.Do(t, "admin", http.MethodPost, "/diagnostics/tcp", map[string]any{"target": x.target}).Want(t, 200).Into(t, &r)

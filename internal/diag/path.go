@@ -21,13 +21,13 @@ import (
 
 // Question asks whether a connection comes about, and if not, why.
 type Question struct {
-	SourceZone  value.Zone `json:"source_zone" doc:"Zone that the source is in. Without a source address, one of its networks stands for it."`
+	SourceZone  value.Zone `json:"source_zone" doc:"Zone of the source. Without a source address, one of its networks is used."`
 	Source      value.Addr `json:"source" doc:"Address of the source. Without it and without a zone, the source is the gateway itself."`
 	Destination value.Host `json:"destination" required:"true" doc:"Host name or IP address of the destination."`
-	Protocol    *string    `json:"protocol" enum:"tcp,udp,icmp" doc:"The protocol; tcp when there is none."`
+	Protocol    *string    `json:"protocol" enum:"tcp,udp,icmp" doc:"The protocol; tcp by default."`
 	Port        *int       `json:"port" minimum:"1" maximum:"65535" doc:"Port of the destination; tcp and udp need one."`
-	TLS         *bool      `json:"tls" doc:"Whether to look at the certificate; when it is not said, that depends on the port."`
-	Run         *uuid.UUID `json:"run" doc:"An id of the caller's choice, to follow the steps at /diagnostics/live while they are taken."`
+	TLS         *bool      `json:"tls" doc:"Whether to check the certificate; by default this depends on the port."`
+	Run         *uuid.UUID `json:"run" doc:"An id that you choose, to follow the steps at /diagnostics/live."`
 }
 
 // Validate says what the question can say about itself.
@@ -37,12 +37,12 @@ func (q *Question) Validate() error {
 	case "tcp", "udp":
 		c.That(q.Port != nil, "port", "is required for %s", p)
 	case "icmp":
-		c.That(q.Port == nil, "port", "must be empty: icmp has no ports")
+		c.That(q.Port == nil, "port", "must be empty, because icmp has no ports")
 	}
-	c.That(q.TLS == nil || !*q.TLS || q.protocol() == "tcp", "tls", "is about tcp alone")
+	c.That(q.TLS == nil || !*q.TLS || q.protocol() == "tcp", "tls", "applies to tcp only")
 	if to, err := netip.ParseAddr(q.Destination.String()); err == nil {
 		family(&c, "destination", q.Source.Netip(), to)
-		c.That(!to.IsMulticast() && !to.IsUnspecified(), "destination", "must be the address of a machine")
+		c.That(!to.IsMulticast() && !to.IsUnspecified(), "destination", "must be the address of a host")
 	}
 	return c.Err()
 }
@@ -80,7 +80,7 @@ type Step struct {
 	Status   string     `json:"status" enum:"ok,warning,failed,skipped" doc:"What was found."`
 	Text     string     `json:"text" doc:"What was found, in a sentence."`
 	Advice   string     `json:"advice" doc:"What to do about it; empty when there is nothing to do."`
-	RuleID   *uuid.UUID `json:"rule_id,omitzero" doc:"The rule or NAT rule that decided it; absent when it was none of the operator's."`
+	RuleID   *uuid.UUID `json:"rule_id,omitzero" doc:"The rule or NAT rule that decided; absent if it was none of yours."`
 	Subject  string     `json:"subject" doc:"What the step is about, in a word or two: an address, an interface, a rule."`
 	Duration int64      `json:"duration_ms" doc:"How long it took, in milliseconds, rounded up."`
 }
@@ -174,7 +174,7 @@ func (w *walk) end() Path {
 	switch {
 	case !p.Reaches:
 	case warned:
-		p.Summary = fmt.Sprintf("The gateway does not stop %s to %s, but one step needs a look.", w.q.what(), to)
+		p.Summary = fmt.Sprintf("The gateway does not stop %s to %s, but check one step.", w.q.what(), to)
 	default:
 		p.Summary = fmt.Sprintf("Nothing stops %s to %s.", w.q.what(), to)
 	}
@@ -225,7 +225,7 @@ func (w *walk) from() (bool, error) {
 	}
 	links, err := w.room.Host.Links(w)
 	if err != nil {
-		return false, fault.Wrap(fault.Unavailable, err, "the machine's interfaces cannot be listed")
+		return false, fault.Wrap(fault.Unavailable, err, "The interfaces of the gateway cannot be listed.")
 	}
 	zones, err := w.room.deps.Zones(w)
 	if err != nil {
@@ -263,7 +263,7 @@ func (w *walk) from() (bool, error) {
 		step.Subject = w.source.String()
 		switch {
 		case err != nil:
-			return false, fault.Wrap(fault.Unavailable, err, "the kernel's routes cannot be asked")
+			return false, fault.Wrap(fault.Unavailable, err, "The kernel's routes cannot be read.")
 		case back.Local:
 			step.Text = fmt.Sprintf("%s is an address of the gateway itself.", w.source)
 			return w.add(step), nil
@@ -354,9 +354,9 @@ func (w *walk) gateway() (bool, error) {
 	if on, err := w.routed(v); !on {
 		return false, err
 	}
-	step := Step{Kind: "filter", Status: passed, Subject: v.Rule, RuleID: v.RuleID, Text: "The packet filter accepts it: " + v.Text + "."}
+	step := Step{Kind: "filter", Status: passed, Subject: v.Rule, RuleID: v.RuleID, Text: "The firewall accepts it: " + v.Text + "."}
 	if !v.Accepted {
-		step.Status, step.Text = failed, "The packet filter stops it: "+v.Text+"."
+		step.Status, step.Text = failed, "The firewall stops it: "+v.Text+"."
 		step.Advice = "Add a rule under Firewall, Rules that accepts this connection."
 		if v.RuleID != nil {
 			step.Advice = fmt.Sprintf("Change the rule %s, or add a rule above it that accepts this connection.", v.Rule)
@@ -373,7 +373,7 @@ func (w *walk) ownWay() (bool, error) {
 	source := w.source
 	way, err := w.room.Host.RouteTo(w, w.destination, source, "")
 	if err != nil {
-		return false, fault.Wrap(fault.Unavailable, err, "the kernel's routes cannot be asked")
+		return false, fault.Wrap(fault.Unavailable, err, "The kernel's routes cannot be read.")
 	}
 	w.local = way.Local
 	step := Step{Kind: "route", Status: passed}
@@ -403,7 +403,7 @@ const noRoute = "Add a route under Network, Routes, or check the interface to th
 func (w *walk) alive(step *Step, link string) error {
 	links, err := w.room.Host.Links(w)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, err, "the machine's interfaces cannot be listed")
+		return fault.Wrap(fault.Unavailable, err, "The interfaces of the gateway cannot be listed.")
 	}
 	if text := dead(links, link); text != "" {
 		step.Status, step.Text, step.Advice = failed, text, checkLink
@@ -441,11 +441,11 @@ func (w *walk) routed(v Verdict) (bool, error) {
 	}
 	forwarding, err := w.room.Host.Forwarding(w)
 	if err != nil {
-		return false, fault.Wrap(fault.Unavailable, err, "the kernel cannot be asked whether it forwards")
+		return false, fault.Wrap(fault.Unavailable, err, "The gateway cannot find out whether the kernel forwards packets.")
 	}
 	if on := forwarding.IPv4 && w.destination.Is4() || forwarding.IPv6 && w.destination.Is6(); !on {
 		step.Status, step.Text = failed, "The gateway does not forward packets between its interfaces."
-		step.Advice = "It forwards only while its packet filter is loaded. Look at network and packet-filter under System, Components."
+		step.Advice = "It forwards packets only while the firewall is loaded. Check Network and Firewall under System, Components."
 		return w.add(step), nil
 	}
 	if err := w.alive(&step, v.OutInterface); err != nil {
@@ -495,9 +495,9 @@ func (w *walk) connect() (bool, error) {
 	step.Text = fmt.Sprintf("The gateway itself cannot connect to %s: %s.", at, refused(err))
 	switch {
 	case w.local:
-		step.Advice = fmt.Sprintf("Nothing on the gateway listens on tcp port %d of %s. Switch the service on, and check which addresses it listens on.", w.port, w.destination)
+		step.Advice = fmt.Sprintf("Nothing on the gateway listens on tcp port %d of %s. Turn on the service, and check which addresses it listens on.", w.port, w.destination)
 	default:
-		step.Advice = "Check that the machine is on, that the service listens on this address and port, and that no other firewall drops the connection."
+		step.Advice = "Check that the host is up, that the service listens on this address and port, and that no other firewall drops the connection."
 	}
 	return w.add(step), nil
 }
@@ -509,7 +509,7 @@ func (w *walk) udp() (bool, error) {
 	}
 	users, err := w.room.Host.PortUsers(w.port)
 	if err != nil {
-		return false, fault.Wrap(fault.Unavailable, err, "the machine's ports cannot be listed")
+		return false, fault.Wrap(fault.Unavailable, err, "The open ports of the gateway cannot be listed.")
 	}
 	i := slices.IndexFunc(users, func(u host.PortUser) bool {
 		return u.Protocol == "UDP" && (u.Address == w.destination || u.Address.IsUnspecified())
@@ -517,7 +517,7 @@ func (w *walk) udp() (bool, error) {
 	if i < 0 {
 		return w.add(Step{
 			Kind: "connect", Status: failed, Text: fmt.Sprintf("Nothing on the gateway listens on udp port %d of %s.", w.port, w.destination),
-			Advice: "Switch the service on, and check which addresses it listens on.",
+			Advice: "Turn on the service, and check which addresses it listens on.",
 		}), nil
 	}
 	return w.add(Step{Kind: "connect", Status: passed, Subject: users[i].Program, Text: fmt.Sprintf("%s listens on udp port %d.", users[i].Program, w.port)}), nil
@@ -531,7 +531,7 @@ func (w *walk) ping() (bool, error) {
 		step.Status, step.Text = skipped, "The gateway cannot run ping."
 	case err != nil, end.ExitStatus != 0:
 		step.Status, step.Text = failed, fmt.Sprintf("%s does not answer echo requests from the gateway.", w.destination)
-		step.Advice = "Check that the machine is on and connected. Some machines do not answer echo requests: try one of its TCP ports."
+		step.Advice = "Check that the host is up and connected. Some hosts do not answer echo requests: try one of its TCP ports."
 	default:
 		step.Text = fmt.Sprintf("%s answers echo requests from the gateway.", w.destination)
 	}

@@ -55,7 +55,7 @@ func TestPath(t *testing.T) {
 			case lan.Addrs[0].Prefix().Contains(dst):
 				return host.Way{Interface: "lan0"}, nil
 			case dst.String() == "203.0.113.9":
-				return host.Way{Unreachable: "no route leads there"}, nil
+				return host.Way{Unreachable: "there is no route to it"}, nil
 			}
 			return host.Way{Interface: "wan0"}, nil
 		})
@@ -75,12 +75,12 @@ func TestPath(t *testing.T) {
 	}{
 		{"all is well", func() {}, map[string]any{"source_zone": "lan", "destination": "198.51.100.2", "port": port, "tls": false}, "source:ok route:ok filter:ok connect:ok", "Nothing stops"},
 		{"a rule drops it", func() { b.verdict.Accepted, b.verdict.Rule, b.verdict.RuleID = false, "no", &rule }, map[string]any{"source_zone": "lan", "destination": "198.51.100.2", "port": 80},
-			"source:ok route:ok filter:failed", "The packet filter stops it"},
+			"source:ok route:ok filter:failed", "The firewall stops it"},
 		{"it is redirected", func() { b.verdict.NAT = []diag.Rewrite{{Destination: true, Rule: "in", From: "a", To: "b"}} }, map[string]any{"source_zone": "lan", "destination": "198.51.100.1", "port": 80, "tls": false},
 			"source:ok nat:ok route:ok filter:ok connect:ok", "Nothing stops"},
 		{"no NAT", func() {
 			b.verdict.Destination, b.verdict.Port = netip.MustParseAddr("198.51.100.2"), 9
-		}, map[string]any{"source_zone": "lan", "destination": "198.51.100.2", "protocol": "udp", "port": 9}, "source:ok route:ok filter:ok nat:warning connect:skipped", "needs a look"},
+		}, map[string]any{"source_zone": "lan", "destination": "198.51.100.2", "protocol": "udp", "port": 9}, "source:ok route:ok filter:ok nat:warning connect:skipped", "check one step"},
 		{"it does not forward", func() { _ = b.Machine.Forward(t.Context(), false) }, map[string]any{"source_zone": "lan", "destination": "198.51.100.2", "port": 80}, "source:ok route:failed", "does not forward"},
 		{"the way out is dead", func() {
 			down := wan
@@ -93,7 +93,7 @@ func TestPath(t *testing.T) {
 			b.Machine.SetLinks(down, wan)
 		}, map[string]any{"source_zone": "lan", "destination": "198.51.100.2", "port": 80}, "source:failed", "lan0 is down"},
 		{"a zone without interfaces", func() {}, map[string]any{"source_zone": "dmz", "destination": "198.51.100.2", "port": 80}, "source:failed", "belongs to zone dmz"},
-		{"a name without an address", func() {}, map[string]any{"destination": "no.example", "port": 80}, "name:failed", "there is no such name"},
+		{"a name without an address", func() {}, map[string]any{"destination": "no.example", "port": 80}, "name:failed", "the name does not exist"},
 		{"a name of the other family", func() {}, map[string]any{"source": "10.10.0.2", "destination": "v6.example", "port": 80}, "name:failed", "not the address family"},
 		{"no route", func() {}, map[string]any{"destination": "203.0.113.9", "port": 80}, "route:failed", "no route to 203.0.113.9"},
 		{"the gateway itself", func() {}, map[string]any{"destination": "127.0.0.1", "port": port, "tls": false}, "route:ok filter:ok connect:ok", "Nothing stops"},

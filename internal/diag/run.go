@@ -96,7 +96,7 @@ func (r *Room) begin(c *httpd.Call, id *uuid.UUID) (_ *run, over func(), err err
 	r.runs.mu.Lock()
 	if r.runs.busy == atOnce {
 		r.runs.mu.Unlock()
-		busy := fault.New(fault.TooMany, "%d diagnostic tools run already: wait for one to end", atOnce)
+		busy := fault.New(fault.TooMany, "%d diagnostic tools are already running. Wait until one has finished.", atOnce)
 		busy.RetryAfter = 5 * time.Second
 		return nil, nil, busy
 	}
@@ -122,7 +122,7 @@ func (r *Room) begin(c *httpd.Call, id *uuid.UUID) (_ *run, over func(), err err
 		cancel(nil)
 		r.runs.part(m)
 		leave()
-		return nil, nil, fault.Field("run", "another run has this id: choose a new one for each")
+		return nil, nil, fault.Field("run", "must be new for each run, and another run has this one")
 	}
 	return &run{ctx, m}, func() {
 		m.change(func() { m.over = true })
@@ -134,13 +134,13 @@ func (r *Room) begin(c *httpd.Call, id *uuid.UUID) (_ *run, over func(), err err
 
 // following says which run is followed.
 type following struct {
-	Run uuid.UUID `query:"run" doc:"The id that the request has which begins the run. Following may begin before it does."`
+	Run uuid.UUID `query:"run" doc:"The id in the request that starts the run. You can follow before the run starts."`
 }
 
 // Validate says what a query can say about itself.
 func (f *following) Validate() error {
 	if f.Run == uuid.Nil {
-		return fault.Field("run", "is required: the id of the run")
+		return fault.Field("run", "is required")
 	}
 	return nil
 }

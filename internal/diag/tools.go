@@ -24,8 +24,8 @@ import (
 
 // Host is what ping and traceroute are asked.
 type Host struct {
-	Target string     `json:"target" required:"true" maxLength:"253" doc:"Host name or IP address. Only letters, digits and . : / _ - are taken, and no dash at the beginning."`
-	Run    *uuid.UUID `json:"run" doc:"An id of the caller's choice, to follow the run at /diagnostics/live while it lasts."`
+	Target string     `json:"target" required:"true" maxLength:"253" doc:"Host name or IP address. Only letters, digits and . : / _ - are accepted, and no leading hyphen."`
+	Run    *uuid.UUID `json:"run" doc:"An id that you choose, to follow the run at /diagnostics/live."`
 }
 
 // Validate says what is wrong with the target.
@@ -44,8 +44,8 @@ func target(err error) error {
 
 // Page is what curl is asked.
 type Page struct {
-	Target string     `json:"target" required:"true" maxLength:"253" doc:"URL of http or https; without a scheme it is one of http. Only letters, digits and . : / _ - are taken, and no dash at the beginning."`
-	Run    *uuid.UUID `json:"run" doc:"An id of the caller's choice, to follow the run at /diagnostics/live while it lasts."`
+	Target string     `json:"target" required:"true" maxLength:"253" doc:"An http or https URL; http by default. Only letters, digits and . : / _ - are accepted, and no leading hyphen."`
+	Run    *uuid.UUID `json:"run" doc:"An id that you choose, to follow the run at /diagnostics/live."`
 }
 
 // Validate says what is wrong with the target.
@@ -56,10 +56,10 @@ func (p *Page) Validate() error {
 
 // Name is what dig is asked.
 type Name struct {
-	Target string     `json:"target" required:"true" maxLength:"253" doc:"DNS name, or an address with the type PTR. Only letters, digits and . : / _ - are taken, and no dash at the beginning."`
-	Type   *string    `json:"type" enum:"A,AAAA,CNAME,MX,TXT,NS,SOA,PTR,SRV,CAA" doc:"Type of the records; A when there is none."`
-	Server value.Addr `json:"server" doc:"Address of the DNS server to ask; empty for the machine's own resolver."`
-	Run    *uuid.UUID `json:"run" doc:"An id of the caller's choice, to follow the run at /diagnostics/live while it lasts."`
+	Target string     `json:"target" required:"true" maxLength:"253" doc:"DNS name, or an address with the type PTR. Only letters, digits and . : / _ - are accepted, and no leading hyphen."`
+	Type   *string    `json:"type" enum:"A,AAAA,CNAME,MX,TXT,NS,SOA,PTR,SRV,CAA" doc:"Record type; A by default."`
+	Server value.Addr `json:"server" doc:"Address of the DNS server to query; empty for the system's resolver."`
+	Run    *uuid.UUID `json:"run" doc:"An id that you choose, to follow the run at /diagnostics/live."`
 }
 
 func (n *Name) kind() string {
@@ -77,9 +77,9 @@ func (n *Name) Validate() error {
 
 // Port is what the TCP probe is asked.
 type Port struct {
-	Target string     `json:"target" required:"true" maxLength:"253" doc:"Host name or IP address, with a colon and the port behind it unless the port is given apart. Only letters, digits and . : / _ - are taken, and no dash at the beginning."`
+	Target string     `json:"target" required:"true" maxLength:"253" doc:"Host name or IP address, with :port unless the port is given separately. Only letters, digits and . : / _ - are accepted, and no leading hyphen."`
 	Port   *int       `json:"port" minimum:"1" maximum:"65535" doc:"The port. An IPv6 address needs it given here."`
-	Run    *uuid.UUID `json:"run" doc:"An id of the caller's choice, to follow the run at /diagnostics/live while it lasts."`
+	Run    *uuid.UUID `json:"run" doc:"An id that you choose, to follow the run at /diagnostics/live."`
 }
 
 // end is the host and the port.
@@ -89,7 +89,7 @@ func (p *Port) end() (name string, port int, err error) {
 	case err != nil:
 		return "", 0, target(err)
 	case p.Port != nil && port != 0:
-		return "", 0, fault.Field("port", "is in the target already")
+		return "", 0, fault.Field("port", "is already part of the target")
 	case p.Port != nil:
 		port = *p.Port
 	case port == 0:
@@ -107,30 +107,30 @@ func (p *Port) Validate() error {
 // Result is what a tool found.
 type Result struct {
 	Output     string `json:"output" doc:"What the tool printed, at most 256 KiB."`
-	ExitStatus int    `json:"exit_status" doc:"The tool's exit status: 0 when all went well. A tool that was ended has 128 and the number of the signal."`
+	ExitStatus int    `json:"exit_status" doc:"Exit status of the tool: 0 on success. If it was stopped, 128 plus the number of the signal."`
 	DurationMS int64  `json:"duration_ms" doc:"How long it ran, in milliseconds, rounded up."`
 	TimedOut   bool   `json:"timed_out" doc:"Whether it was ended because it took too long."`
 	Truncated  bool   `json:"truncated" doc:"Whether it was ended because it printed too much."`
 }
 
 func (r *Room) mountTools() {
-	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/ping", httpd.Write, audited("diagnostics.ping", "Send a host four echo requests"),
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/ping", httpd.Write.Here(), audited("diagnostics.ping", "Send a host four echo requests"),
 		func(c *httpd.Call, in struct{ Body Host }) (Result, error) {
 			return r.probe(c, in.Body.Run, host.Probe{Tool: host.ProbePing, Target: in.Body.Target})
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/traceroute", httpd.Write, audited("diagnostics.traceroute", "Find the routers on the way to a host, at most 20"),
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/traceroute", httpd.Write.Here(), audited("diagnostics.traceroute", "Find the routers on the path to a host, at most 20"),
 		func(c *httpd.Call, in struct{ Body Host }) (Result, error) {
 			return r.probe(c, in.Body.Run, host.Probe{Tool: host.ProbeTraceroute, Target: in.Body.Target})
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/dig", httpd.Write, audited("diagnostics.dig", "Ask for the records of a name"),
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/dig", httpd.Write.Here(), audited("diagnostics.dig", "Look up the DNS records of a name"),
 		func(c *httpd.Call, in struct{ Body Name }) (Result, error) {
 			return r.probe(c, in.Body.Run, host.Probe{Tool: host.ProbeDig, Target: in.Body.Target, Type: in.Body.kind(), Server: in.Body.Server.Netip()})
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/curl", httpd.Write, audited("diagnostics.curl", "Ask a web server for a page, and show the connection and the headers"),
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/curl", httpd.Write.Here(), audited("diagnostics.curl", "Request a page and show the connection and the headers"),
 		func(c *httpd.Call, in struct{ Body Page }) (Result, error) {
 			return r.probe(c, in.Body.Run, host.Probe{Tool: host.ProbeCurl, Target: in.Body.Target})
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/tcp", httpd.Write, audited("diagnostics.tcp", "Try whether a TCP port takes connections"),
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/tcp", httpd.Write.Here(), audited("diagnostics.tcp", "Check whether a TCP port accepts connections"),
 		func(c *httpd.Call, in struct{ Body Port }) (Result, error) {
 			name, port, err := in.Body.end()
 			if err != nil {
@@ -158,9 +158,9 @@ func (r *Room) probe(c *httpd.Call, id *uuid.UUID, p host.Probe) (Result, error)
 func away(tool host.ProbeTool, err error) error {
 	switch {
 	case errors.Is(err, host.ErrNotInstalled):
-		return fault.Wrap(fault.Unavailable, err, "%s is not installed on this machine", tool)
+		return fault.Wrap(fault.Unavailable, err, "%s is not installed on this machine.", tool)
 	case errors.Is(err, errHungUp), errors.Is(err, context.Canceled):
-		return fault.Wrap(fault.Unavailable, err, "%s was ended, because its caller has hung up", tool)
+		return fault.Wrap(fault.Unavailable, err, "%s was stopped, because the connection was closed.", tool)
 	}
 	return err
 }
@@ -308,9 +308,9 @@ func refused(err error) string {
 // unresolved says why a name has no address, in words.
 func unresolved(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
-		return "there is no such name"
+		return "the name does not exist"
 	}
-	return "the DNS does not answer"
+	return "DNS does not answer"
 }
 
 // family complains about addresses of different families.

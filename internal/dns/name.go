@@ -31,7 +31,7 @@ const maxName = 253
 
 var (
 	labels  = regexp.MustCompile(`^` + label + `(\.` + label + `)*$`)
-	errName = errors.New("must be made of labels of at most 63 letters, digits, dashes and underscores with dots between them, and of at most 253 characters")
+	errName = errors.New("must be a name of at most 253 characters, in labels of at most 63 letters, digits, hyphens and underscores separated by dots")
 )
 
 const label = `[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?`
@@ -40,9 +40,9 @@ const label = `[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?`
 func misplaced(name string) error {
 	switch last := name[strings.LastIndexByte(name, '.')+1:]; {
 	case strings.Trim(last, "0123456789") == "":
-		return errors.New("must be a name, such as corp.example.net or 2.0.192.in-addr.arpa, and not an address")
+		return errors.New("must be a name, for example corp.example.net or 2.0.192.in-addr.arpa, not an address")
 	case last == "invalid":
-		return errors.New("must not be below invalid, which no name may be")
+		return errors.New("must not end in invalid, which is reserved")
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (zoneGrammar) Parse(s string) (string, error) {
 	case err != nil:
 		return "", err
 	case name == "":
-		return "", errors.New("must not be the root: the resolvers for all other names belong into upstream_forwards")
+		return "", errors.New("must not be the root. Put the resolvers for all other names into upstream_forwards")
 	}
 	return name, misplaced(name)
 }

@@ -21,21 +21,28 @@ import (
 type Record struct {
 	resource.Meta
 	ZoneID   uuid.UUID `json:"zone_id" required:"true" doc:"Zone that it belongs to."`
-	Name     string    `json:"name" maxLength:"254" doc:"Name: @ or nothing is the zone itself; a name that ends with a dot is a whole one, also outside of the zone; one that ends with the zone is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone."`
-	Type     string    `json:"type" required:"true" enum:"A,AAAA,CNAME,TXT,MX,SRV,NS,PTR,CAA" doc:"What kind of answer. A name with a CNAME is an alias: it has no other records, and names below it without records are the same alias."`
-	Value    string    `json:"value" required:"true" maxLength:"4096" doc:"The answer, in the form of its type: an address (A, AAAA), a name (CNAME, NS, PTR), \"10 mail.example.net\" (MX), \"10 5 5060 sip.example.net\" (SRV), '0 issue \"ca.example.net\"' (CAA), or any text, taken as it is (TXT). A name with dots is a full one, to a single label the zone is appended, and @ is the zone itself."`
-	TTL      int       `json:"ttl" minimum:"0" maximum:"2147483647" doc:"Seconds that others may keep it."`
-	Priority *int      `json:"priority" minimum:"0" maximum:"65535" doc:"For MX and SRV: lower is tried first. It may stand in the value instead."`
-	Weight   *int      `json:"weight" minimum:"0" maximum:"65535" doc:"For SRV: its share among those of one priority. It may stand in the value instead."`
-	Port     *int      `json:"port" minimum:"0" maximum:"65535" doc:"For SRV: the port of the service. It may stand in the value instead."`
+	Name     string    `json:"name" maxLength:"254" doc:"Name. Empty or @ is the zone itself. A name that ends with a dot is a full name; it may be outside the zone. A name that ends with the zone is used as it is; to any other name the zone is appended. A name that starts with *. covers the name and all names below it that have no records of their own. It is stored without the zone."`
+	Type     string    `json:"type" required:"true" enum:"A,AAAA,CNAME,TXT,MX,SRV,NS,PTR,CAA" doc:"Record type. A name with a CNAME is an alias: it has no other records, and names below it without records are the same alias."`
+	Value    string    `json:"value" required:"true" maxLength:"4096" doc:"The answer: an address (A, AAAA), a name (CNAME, NS, PTR), \"10 mail.example.net\" (MX), \"10 5 5060 sip.example.net\" (SRV), '0 issue \"ca.example.net\"' (CAA), or any text (TXT). A name with dots is a full name, a single label gets the zone appended, and @ is the zone itself."`
+	TTL      int       `json:"ttl" minimum:"0" maximum:"2147483647" doc:"TTL in seconds."`
+	Priority *int      `json:"priority" minimum:"0" maximum:"65535" doc:"For MX and SRV: lower is tried first. You can put it into the value instead."`
+	Weight   *int      `json:"weight" minimum:"0" maximum:"65535" doc:"For SRV: share among records with the same priority. You can put it into the value instead."`
+	Port     *int      `json:"port" minimum:"0" maximum:"65535" doc:"For SRV: port of the service. You can put it into the value instead."`
 }
 
 // Label is how people know it.
 func (r *Record) Label() string { return r.Name + " " + r.Type }
 
 var records = resource.Kind[Record]{
-	Name: "dns.record", Title: "DNS record", Path: "/dns/records", Table: "dns_records", Order: "name, type, value", Feeds: feeds[:1],
+	Name: "dns.record", Title: "DNS record", Path: "/dns/records", Table: "dns_records", Order: "name, type, value", Feeds: feeds[:1], Natural: []string{"zone_id", "name", "type", "value"},
 	New: func() Record { return Record{TTL: 3600} },
+	Canonical: func(now *Record, zone string) {
+		var name ZoneName
+		var unsaid check.List // what is wrong with it is said when it is stored
+		if name.UnmarshalText([]byte(zone)) == nil {
+			now.canonical(&unsaid, nil, name)
+		}
+	},
 }
 
 const alias = "CNAME"
@@ -47,18 +54,12 @@ func (r *Room) checkRecord(ctx context.Context, tx *db.Tx, was, now *Record) err
 	}
 	zone, err := r.zones.Get(ctx, tx, now.ZoneID)
 	if f, ok := errors.AsType[*fault.Error](err); ok && f.Kind == fault.NotFound {
-		return fault.Field("zone_id", "there is no such zone")
+		return fault.Field("zone_id", "This zone does not exist.")
 	} else if err != nil {
 		return err
 	}
 	var c check.List
-	o, err := zone.Name.owner(now.Name)
-	if err != nil {
-		c.Add("name", "%v", err)
-	} else {
-		now.Name = zone.Name.relative(o)
-	}
-	now.canonical(&c, was, zone.Name)
+	o := now.canonical(&c, was, zone.Name)
 	if err := c.Err(); err != nil {
 		return err
 	}
@@ -82,14 +83,14 @@ func (r *Room) checkBeside(ctx context.Context, tx *db.Tx, zone *Zone, o owner, 
 		}
 	}
 	var c check.List
-	c.Unique(!slices.ContainsFunc(beside, now.same), "value", "has this record already")
-	c.That(len(opposite) == 0, "name", "a wildcard also answers for the name that it is below: only one of %s and *.%[1]s can have records", strings.TrimSuffix(o.name.String(), "."))
+	c.Unique(!slices.ContainsFunc(beside, now.same), "value", "already has this record")
+	c.That(len(opposite) == 0, "name", "A wildcard also answers for its parent name, so only one of %s and *.%[1]s can have records.", strings.TrimSuffix(o.name.String(), "."))
 	if now.Type != alias {
-		c.That(!slices.ContainsFunc(beside, func(x Record) bool { return x.Type == alias }), "name", "is an alias (CNAME), beside which there can be no other record")
+		c.That(!slices.ContainsFunc(beside, func(x Record) bool { return x.Type == alias }), "name", "is an alias (CNAME), which cannot have other records")
 		return c.Err()
 	}
-	c.That(len(beside) == 0, "type", "an alias (CNAME) cannot stand beside other records of its name")
-	c.That(o.name.String() != zone.Name.apex(), "type", "the zone itself cannot be an alias (CNAME)")
+	c.That(len(beside) == 0, "type", "must not be CNAME, because the name has other records")
+	c.That(o.name.String() != zone.Name.apex(), "type", "must not be CNAME for the zone itself")
 	c.That(now.Value != o.name.String(), "value", "must not be the alias itself")
 	if err := c.Err(); err != nil {
 		return err
@@ -98,7 +99,7 @@ func (r *Room) checkBeside(ctx context.Context, tx *db.Tx, zone *Zone, o owner, 
 	if err != nil {
 		return err
 	}
-	c.That(len(pointing) == 0, "type", "other aliases (CNAME) point to this name: an alias of an alias is not followed")
+	c.That(len(pointing) == 0, "type", "must not be CNAME, because other aliases point to this name, and an alias of an alias is not followed")
 	target, err := zone.Name.target(now.Value)
 	if err != nil {
 		return err
@@ -107,7 +108,7 @@ func (r *Room) checkBeside(ctx context.Context, tx *db.Tx, zone *Zone, o owner, 
 	if err != nil {
 		return err
 	}
-	c.That(!slices.ContainsFunc(there, func(x Record) bool { return x.Type == alias && x.ID != now.ID }), "value", "is itself an alias (CNAME): point to what that one points to")
+	c.That(!slices.ContainsFunc(there, func(x Record) bool { return x.Type == alias && x.ID != now.ID }), "value", "is an alias (CNAME) itself. Use the name that it points to")
 	return c.Err()
 }
 
@@ -140,18 +141,24 @@ func (r *Record) number(field string) **int {
 	return map[string]**int{"priority": &r.Priority, "weight": &r.Weight, "port": &r.Port}[field]
 }
 
-// canonical parses the value by its type.
-func (r *Record) canonical(c *check.List, was *Record, zone ZoneName) {
+// canonical writes the name and, by its type, the value as they are stored, and returns whose record it is.
+func (r *Record) canonical(c *check.List, was *Record, zone ZoneName) owner {
+	o, err := zone.owner(r.Name)
+	if err != nil {
+		c.Add("name", "%v", err)
+	} else {
+		r.Name = zone.relative(o)
+	}
 	text := r.split(c, was)
 	if c.Has("value") {
-		return
+		return o
 	}
-	value, err := parseValue(r.Type, text, zone)
-	if err != nil {
+	if value, err := parseValue(r.Type, text, zone); err != nil {
 		c.Add("value", "%v", err)
-		return
+	} else {
+		r.Value = value
 	}
-	r.Value = value
+	return o
 }
 
 // split takes the numbers out of a value that has them, and returns the rest. A number that the row had before gives way.
@@ -175,19 +182,19 @@ func (r *Record) split(c *check.List, was *Record) string {
 		return r.Value
 	}
 	if len(words) != len(has)+1 {
-		c.Add("value", "must be %s and a name, such as %q, or the name alone with the numbers in their own fields", strings.Join(has, ", "),
+		c.Add("value", "must be %s and a name, for example %q, or only the name with the numbers in their own fields", strings.Join(has, ", "),
 			map[string]string{"MX": "10 mail.example.net", "SRV": "10 5 5060 sip.example.net"}[r.Type])
 		return ""
 	}
 	for i, field := range has {
 		n, err := strconv.ParseUint(words[i], 10, 16)
 		if err != nil {
-			c.Add("value", "%s must be a number from 0 to 65535", field)
+			c.Add("value", "%s must be a number from 0 to 65535.", field)
 			return ""
 		}
 		number := int(n)
 		if other, ok := given[field]; ok && other != number {
-			c.Add(field, "is another one than in the value")
+			c.Add(field, "differs from the one in the value")
 		}
 		*r.number(field) = &number
 	}
@@ -200,13 +207,13 @@ func parseValue(kind, text string, zone ZoneName) (string, error) {
 	case "A":
 		a, err := netip.ParseAddr(text)
 		if err != nil || !a.Is4() {
-			return "", errors.New("must be an IPv4 address such as 192.0.2.10")
+			return "", errors.New("must be an IPv4 address, for example 192.0.2.10")
 		}
 		return a.String(), nil
 	case "AAAA":
 		a, err := netip.ParseAddr(text)
 		if err != nil || !a.Is6() || a.Is4In6() || a.Zone() != "" {
-			return "", errors.New("must be an IPv6 address such as 2001:db8::10")
+			return "", errors.New("must be an IPv6 address, for example 2001:db8::10")
 		}
 		return a.String(), nil
 	case "TXT":

@@ -16,13 +16,13 @@ import (
 // Settings say whom the resolver asks, whom it answers, and where.
 type Settings struct {
 	resource.Meta
-	UpstreamForwards  []Forward      `json:"upstream_forwards" doc:"Resolvers that are asked for all names without a zone of their own: addresses, with @port where it is not 53. None: the gateway asks the root servers and goes from there."`
-	AccessACL         []value.Prefix `json:"access_acl" doc:"Networks that may ask; none means nobody but the gateway itself."`
-	ListenAddresses   []value.Addr   `json:"listen_addresses" doc:"Addresses to answer on, besides 127.0.0.1; none means loopback alone. 0.0.0.0 or :: means every address, of both families."`
-	CacheMinTTL       int            `json:"cache_min_ttl" minimum:"0" maximum:"86400" doc:"Seconds that an answer is kept at least, whatever its own time says."`
-	CacheMaxTTL       int            `json:"cache_max_ttl" minimum:"0" maximum:"604800" doc:"Seconds that an answer is kept at most."`
-	DNSSECValidation  bool           `json:"dnssec_validation" doc:"Refuse answers whose signatures are wrong."`
-	QNAMEMinimisation bool           `json:"qname_minimisation" doc:"Tell each name server no more of a name than it needs."`
+	UpstreamForwards  []Forward      `json:"upstream_forwards" doc:"Resolvers for all names without a zone: addresses, with @port if it is not 53. If empty, names are resolved directly from the root servers."`
+	AccessACL         []value.Prefix `json:"access_acl" doc:"Networks that may ask; if empty, only the gateway itself."`
+	ListenAddresses   []value.Addr   `json:"listen_addresses" doc:"Addresses to answer on besides 127.0.0.1; if empty, loopback only. 0.0.0.0 or :: means all addresses of both families."`
+	CacheMinTTL       int            `json:"cache_min_ttl" minimum:"0" maximum:"86400" doc:"Minimum TTL of cached answers, in seconds."`
+	CacheMaxTTL       int            `json:"cache_max_ttl" minimum:"0" maximum:"604800" doc:"Maximum TTL of cached answers, in seconds."`
+	DNSSECValidation  bool           `json:"dnssec_validation" doc:"Refuse answers with wrong signatures."`
+	QNAMEMinimisation bool           `json:"qname_minimisation" doc:"Send each name server only the part of a name that it needs."`
 }
 
 // Label is how people know it.
@@ -49,7 +49,7 @@ func (s *Settings) checkForwards(c *check.List, field string, list []Forward) {
 		address, asked := f.parts()
 		own := address == netip.MustParseAddr(self) || address == netip.IPv6Loopback() ||
 			slices.ContainsFunc(s.ListenAddresses, func(a value.Addr) bool { return a.Netip() == address })
-		c.That(!own || asked != port, field, "%s is this resolver itself", f)
+		c.That(!own || asked != port, field, "must not contain %s, which is this resolver itself", f)
 	}
 }
 
@@ -80,7 +80,7 @@ type forward struct{}
 func (forward) Example() string { return "9.9.9.9@53" }
 
 func (forward) Parse(s string) (string, error) {
-	complaint := errors.New("must be an IP address, with @port where it is not 53, such as 9.9.9.9 or 192.0.2.1@5353")
+	complaint := errors.New("must be an IP address, with @port if it is not 53, for example 9.9.9.9 or 192.0.2.1@5353")
 	text, after, hasPort := strings.Cut(s, "@")
 	address, err := value.Parse[value.Addr](text)
 	if err != nil || address.Netip().IsUnspecified() || address.Netip().IsMulticast() {

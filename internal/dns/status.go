@@ -14,17 +14,17 @@ import (
 
 // Stats is what the resolver has done since it started.
 type Stats struct {
-	Queries          int64   `json:"queries" doc:"Questions from clients."`
-	CacheHits        int64   `json:"cache_hits" doc:"Questions that were answered without asking anybody: from the cache, or from records of the gateway."`
-	CacheMisses      int64   `json:"cache_misses" doc:"Questions that somebody had to be asked for."`
-	HitRate          float64 `json:"hit_rate" doc:"Share of the questions that were answered without asking anybody, from 0 to 1."`
-	RecursiveReplies int64   `json:"recursive_replies" doc:"Answers that were found by asking others."`
-	Prefetch         int64   `json:"prefetch" doc:"Answers that were asked for again before they ran out."`
-	RateLimited      int64   `json:"rate_limited" doc:"Questions that were refused because of too many."`
-	Unwanted         int64   `json:"unwanted" doc:"Answers that nobody had asked for."`
+	Queries          int64   `json:"queries" doc:"Queries from clients."`
+	CacheHits        int64   `json:"cache_hits" doc:"Queries answered from the cache or from records of the gateway."`
+	CacheMisses      int64   `json:"cache_misses" doc:"Queries that were not in the cache."`
+	HitRate          float64 `json:"hit_rate" doc:"Cache hit rate, from 0 to 1."`
+	RecursiveReplies int64   `json:"recursive_replies" doc:"Replies found by recursion."`
+	Prefetch         int64   `json:"prefetch" doc:"Cached answers that were refreshed before they expired."`
+	RateLimited      int64   `json:"rate_limited" doc:"Queries refused by the rate limit."`
+	Unwanted         int64   `json:"unwanted" doc:"Replies that were not asked for."`
 	CacheMemoryBytes int64   `json:"cache_memory_bytes" doc:"Memory of the cache."`
 	UptimeSeconds    float64 `json:"uptime_seconds" doc:"Since when it counts."`
-	Reloads          int64   `json:"reloads" doc:"How often the resolver had to read its configuration since the service was started; a change of a record needs none."`
+	Reloads          int64   `json:"reloads" doc:"Reloads of the resolver since the service started. Changing a record needs none."`
 	Error            string  `json:"error" doc:"Why the resolver could not be asked; empty when it could."`
 }
 
@@ -37,8 +37,8 @@ type History struct {
 // Traffic is what was asked in one step.
 type Traffic struct {
 	At      time.Time `json:"at" doc:"End of the step."`
-	Queries float64   `json:"queries" doc:"Questions a second."`
-	HitRate float64   `json:"hit_rate" doc:"Share of them that were answered without asking anybody, from 0 to 1."`
+	Queries float64   `json:"queries" doc:"Queries per second."`
+	HitRate float64   `json:"hit_rate" doc:"Cache hit rate, from 0 to 1."`
 }
 
 // Flushed says what a flush did.
@@ -47,7 +47,7 @@ type Flushed struct {
 }
 
 func (r *Room) mountStatus() {
-	httpd.Handle(r.Router, http.MethodGet, "/dns/stats", httpd.Read, httpd.Doc{ID: "dns.stats", Tag: "dns", Summary: "What the resolver has done"},
+	httpd.Handle(r.Router, http.MethodGet, "/dns/stats", httpd.Read, httpd.Doc{ID: "dns.stats", Tag: "dns", Summary: "Statistics of the resolver"},
 		func(c *httpd.Call, _ struct{}) (Stats, error) {
 			s, err := r.stats(c)
 			if err != nil {
@@ -55,11 +55,11 @@ func (r *Room) mountStatus() {
 			}
 			return s, nil
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/dns/stats/history", httpd.Read, httpd.Doc{ID: "dns.stats.history", Tag: "dns", Summary: "The questions of the last hour"},
+	httpd.Handle(r.Router, http.MethodGet, "/dns/stats/history", httpd.Read, httpd.Doc{ID: "dns.stats.history", Tag: "dns", Summary: "Queries in the last hour"},
 		func(*httpd.Call, struct{}) (History, error) {
 			return History{StepSeconds: int(history.Step.Seconds()), Points: r.history.Points()}, nil
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/dns/flush-cache", httpd.Write, httpd.Doc{ID: "dns.flush-cache", Tag: "dns", Summary: "Forget all that others answered", Audit: "dns.flush-cache"},
+	httpd.Handle(r.Router, http.MethodPost, "/dns/flush-cache", httpd.Write.Here(), httpd.Doc{ID: "dns.flush-cache", Tag: "dns", Summary: "Flush the cache", Audit: "dns.flush-cache"},
 		func(c *httpd.Call, _ struct{}) (Flushed, error) { return r.flush(c) })
 }
 

@@ -15,10 +15,10 @@ import (
 // resolvers that it is forwarded to, if any.
 type Zone struct {
 	resource.Meta
-	Name        ZoneName   `json:"name" required:"true" doc:"Name of the zone, such as corp.example.net, lan or 10.in-addr.arpa."`
-	ForwardTo   []Forward  `json:"forward_to" doc:"Resolvers that know the rest of the zone: addresses, with @port where it is not 53. None: what is not a record here is asked for as any other name."`
-	Description value.Line `json:"description" maxLength:"500" doc:"A remark."`
-	Active      bool       `json:"active" doc:"Off, the zone and its records are kept and have no effect."`
+	Name        ZoneName   `json:"name" required:"true" doc:"Name of the zone, for example corp.example.net, lan or 10.in-addr.arpa."`
+	ForwardTo   []Forward  `json:"forward_to" doc:"Resolvers for other names in the zone: addresses, with @port if it is not 53. If empty, these names are resolved normally."`
+	Description value.Line `json:"description" maxLength:"500" doc:"Description."`
+	Active      bool       `json:"active" doc:"When off, the zone and its records are kept but not applied."`
 }
 
 // Label is how people know it.

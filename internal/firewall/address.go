@@ -25,10 +25,10 @@ type Address struct {
 	resource.Meta
 	Name        value.Line `json:"name" required:"true" maxLength:"120" doc:"Name of the object."`
 	Kind        string     `json:"kind" required:"true" enum:"host,network,range,fqdn" doc:"What the value is: one address, a network, a range of addresses, or a name that is resolved in the background."`
-	Value       string     `json:"value" required:"true" maxLength:"300" doc:"An address, a network such as 192.0.2.0/24, a range such as 192.0.2.10-192.0.2.20, or a host name."`
+	Value       string     `json:"value" required:"true" maxLength:"300" doc:"An address, a network like 192.0.2.0/24, a range like 192.0.2.10-192.0.2.20, or a host name."`
 	Description string     `json:"description" maxLength:"500" doc:"What it is."`
 	// Resolved is stored, so that the last answer outlives a resolver that fails and a restart.
-	Resolved []value.Addr `json:"resolved" readOnly:"true" doc:"What a name last resolved to; the last answer stays while the resolver fails."`
+	Resolved []value.Addr `json:"resolved" readOnly:"true" doc:"Addresses that the name last resolved to. They are kept while the resolver fails."`
 }
 
 // Label is how people know it.
@@ -50,7 +50,7 @@ func (a *Address) Validate() error {
 		var name value.Host
 		name, err = value.Parse[value.Host](a.Value)
 		if _, bad := value.Parse[value.Addr](a.Value); err == nil && bad == nil {
-			c.Add("value", "is an address: use the kind host for it")
+			c.Add("value", "is an address. Use the kind host for it")
 		}
 		parsed = name
 	default:
@@ -67,6 +67,7 @@ func (a *Address) Validate() error {
 func (r *Room) addressKind() resource.Kind[Address] {
 	return resource.Kind[Address]{
 		Name: "firewall.address-object", Title: "address object", Path: "/firewall/address-objects", Table: "firewall_address_objects", Order: "name", Feeds: feeds,
+		LocalColumns: []string{"resolved"}, // each node asks for itself, and may get another answer
 		Check: func(ctx context.Context, tx *db.Tx, was, now *Address) error {
 			if now == nil {
 				return r.refuseUsed(ctx, tx, was.ID, "the address object "+was.Name.String())
@@ -96,6 +97,7 @@ func (g *AddressGroup) Label() string { return g.Name.String() }
 func (r *Room) addressGroupKind() resource.Kind[AddressGroup] {
 	return resource.Kind[AddressGroup]{
 		Name: "firewall.address-group", Title: "address group", Path: "/firewall/address-groups", Table: "firewall_address_groups", Order: "name", Feeds: feeds,
+		Refers: map[string]string{"members": "firewall_address_objects"},
 		Check: func(ctx context.Context, tx *db.Tx, was, now *AddressGroup) error {
 			if now == nil {
 				return r.refuseUsed(ctx, tx, was.ID, "the address group "+was.Name.String())
@@ -114,11 +116,11 @@ func members(ctx context.Context, tx *db.Tx, table string, ids []uuid.UUID) erro
 	sorted := slices.Clone(ids)
 	slices.SortFunc(sorted, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 	distinct := int64(len(slices.Compact(sorted)))
-	c.That(distinct == int64(len(ids)), "members", "must name each member once")
+	c.That(distinct == int64(len(ids)), "members", "must list each member once")
 	var found int64
 	if err := tx.QueryRow(ctx, "SELECT count(*) FROM "+table+" WHERE id = ANY ($1)", ids).Scan(&found); err != nil {
 		return err
 	}
-	c.That(found == distinct, "members", "%d of them do not exist", distinct-found)
+	c.That(found == distinct, "members", "contains %d members that do not exist", distinct-found)
 	return c.Err()
 }

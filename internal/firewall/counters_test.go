@@ -3,6 +3,7 @@ package firewall_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -107,7 +108,7 @@ func TestTotalsWithoutTheKernel(t *testing.T) {
 	o.counts(t)
 	o.Machine.FailFilter(errors.New("no netlink today"))
 	got := o.counts(t)
-	if c := got[rule]; c.Packets != 0 || c.Bytes != 0 || c.TotalPackets != 5 || c.TotalBytes != 50 || c.Error != "The packet filter's counters cannot be read." {
+	if c := got[rule]; c.Packets != 0 || c.Bytes != 0 || c.TotalPackets != 5 || c.TotalBytes != 50 || c.Error != "The firewall's counters cannot be read." {
 		t.Errorf("%+v", c)
 	}
 	if len(got) != 2 { // with the one that is there from the start
@@ -148,15 +149,19 @@ func TestCountersAreReset(t *testing.T) {
 // TestHitsOfDeletedRulesAreForgotten: neither the table nor the process keeps what belongs to nothing.
 func TestHitsOfDeletedRulesAreForgotten(t *testing.T) {
 	o := newOffice(t)
-	for range 20 {
+	for i := range 20 {
 		id := o.make(t, "/firewall/rules", map[string]any{"name": "short-lived", "action": "accept"})
-		o.count(id, id, 5)
+		table := "the same"
+		if i%2 == 0 {
+			table = id
+		}
+		o.count(table, id, 5)
 		if err := o.room.SampleHits(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		o.Do(t, "admin", http.MethodDelete, "/firewall/rules/"+id, nil).Want(t, 200)
 	}
-	o.count("none")
+	o.count("the same")
 	for range 2 {
 		if err := o.room.SampleHits(t.Context()); err != nil {
 			t.Fatal(err)
@@ -184,4 +189,75 @@ func TestHitsAreCountedUntilTheTableIsReplaced(t *testing.T) {
 	if c := o.counts(t)[rule]; c.Packets != 0 || c.TotalPackets != 100 {
 		t.Errorf("%+v", c)
 	}
+}
+
+// TestRulesGoOnCounting: what is changed changes the kernel's table and does not replace it, so that all other rules go on counting; and no
+// packet of a rule that changes itself is lost.
+func TestRulesGoOnCounting(t *testing.T) {
+	h := newHouse(t)
+	table := func() string {
+		t.Helper()
+		c, err := h.Host.FilterCounters(t.Context())
+		if err != nil || c.Table == "" {
+			t.Fatalf("%+v, %v", c, err)
+		}
+		return c.Table
+	}
+	// Each new flow over the loopback passes the NAT rules once.
+	flow := func(n int) {
+		t.Helper()
+		for range n {
+			conn, err := net.Dial("udp", "127.0.0.1:9")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+		}
+	}
+	nat := h.create(t, "/nat-rules", map[string]any{"name": "counted", "kind": "snat", "in_zone": "any", "out_zone": "any", "protocol": "udp", "target_address": "127.0.0.1"})
+	counted := func(what string, packets, total int64) {
+		t.Helper()
+		time.Sleep(300 * time.Millisecond) // who asks soon after another gets the same answer
+		var list []firewall.Count
+		h.Get(t, "/firewall/counters").Into(t, &list)
+		for _, c := range list {
+			if c.RuleID.String() == nat && (c.Packets != packets || c.TotalPackets != total) {
+				t.Errorf("%s: %+v, and not %d and %d", what, c, packets, total)
+			}
+		}
+	}
+	live := func(method, path string, body any) {
+		t.Helper()
+		if a := h.Do(t, "admin", method, path, body).Want(t, 200); a.Header.Get("Gateway-Apply") != "packet-filter=live" {
+			t.Errorf("%s %s: %s", method, path, a.Header.Get("Gateway-Apply"))
+		}
+	}
+	first := table()
+	flow(3)
+	counted("at first", 3, 3)
+
+	object := h.create(t, "/firewall/address-objects", map[string]any{"name": "host", "kind": "host", "value": "10.0.0.5"})
+	group := h.create(t, "/firewall/address-groups", map[string]any{"name": "group", "members": []string{object}})
+	one := h.rule(t, map[string]any{"name": "one", "src_zone": "lan", "dst_zone": "wan"})
+	two := h.rule(t, map[string]any{"name": "two", "src_zone": "lan", "src_kind": "group", "src_group_id": group})
+	live(http.MethodPut, "/firewall/address-objects/"+object, map[string]any{"value": "10.0.0.6"})
+	live(http.MethodPut, "/firewall/rules/"+one, map[string]any{"enabled": false})
+	live(http.MethodPut, "/firewall/rules/"+one, map[string]any{"enabled": true, "action": "drop"})
+	live(http.MethodPost, "/firewall/rules/"+two+"/move", map[string]any{"after": nil})
+	live(http.MethodDelete, "/firewall/rules/"+one, nil)
+	flow(2)
+	counted("after changes of others", 5, 5)
+
+	live(http.MethodPut, "/nat-rules/"+nat, map[string]any{"src_cidr": "127.0.0.0/8"})
+	counted("after a change of its own", 0, 5)
+	flow(4)
+	counted("as the rule that it is now", 4, 9)
+	if table() != first {
+		t.Error("the table was replaced")
+	}
+	live(http.MethodPut, "/nat-rules/"+nat, map[string]any{"enabled": false})
+	counted("switched off", 0, 9)
 }

@@ -92,15 +92,15 @@ type automatic struct {
 }
 
 var (
-	autoEstablished = automatic{"auto:established", "Established connections", "packets of connections that were let in pass"}
+	autoEstablished = automatic{"auto:established", "Established connections", "packets of accepted connections pass"}
 	autoLoopback    = automatic{"auto:loopback", "Loopback", "the gateway may always talk to itself"}
 	autoNeighbours  = automatic{"auto:icmpv6", "ICMPv6 that IPv6 needs", "IPv6 cannot work without these messages"}
-	autoLockout     = automatic{"auto:anti-lockout", "Anti-lockout", "SSH and the web interface stay reachable whatever the rules say"}
+	autoLockout     = automatic{"auto:anti-lockout", "Anti-lockout", "SSH and the console can always be reached, whatever the rules say"}
 	autoCluster     = automatic{"auto:cluster", "Cluster peers", "the nodes of a cluster reach each other's agent, database and cache"}
 	autoManagement  = automatic{"auto:management", "Management port", "no NAT rule redirects the management port of the gateway"}
 	autoDNAT        = automatic{"auto:dnat", "Redirected connections", "what a NAT rule redirects is let through"}
 	autoDrop        = automatic{"", "Default", "what no rule accepts is dropped"}
-	autoNoWay       = automatic{"", "Routing", "the packet has no way to go"}
+	autoNoWay       = automatic{"", "Routing", "the packet has no route"}
 )
 
 func autoOpening(o policy.Opening) automatic {
@@ -149,6 +149,8 @@ type walk struct {
 	see func(event)
 	p   Packet
 	d   Decision
+	// answered says that the packet is not the first of its connection, which was answered.
+	answered bool
 }
 
 // evaluate says what becomes of a packet. It asks the same questions as the table, in the same order. way tells where
@@ -267,7 +269,7 @@ func (t *Translation) port(is, destination uint16) (port uint16, ok bool) {
 func (w *walk) input() {
 	p := &w.p
 	switch {
-	case w.auto(autoEstablished, nil, newConnection):
+	case w.auto(autoEstablished, nil, unless(w.answered, newConnection)):
 	case w.auto(autoLoopback, nil, unless(p.In == loopback, otherInterface)):
 	case w.auto(autoNeighbours, nil, unless(p.neighbourly(), otherService)):
 	case w.auto(autoLockout, nil, unless(lockout.contains(p.Proto, p.DestinationPort, p.family()), otherService)):
@@ -321,7 +323,7 @@ func (w *walk) openings() bool {
 
 func (w *walk) forward(redirected bool) {
 	switch {
-	case w.auto(autoEstablished, nil, newConnection):
+	case w.auto(autoEstablished, nil, unless(w.answered, newConnection)):
 	case w.auto(autoNeighbours, nil, unless(w.p.neighbourly(), otherService)):
 	case w.auto(autoDNAT, nil, unless(redirected, notRedirected)):
 	case w.rules(w.d.OutZone):

@@ -21,17 +21,17 @@ import (
 
 // Question is a packet that somebody asks about: the first of a new connection.
 type Question struct {
-	InInterface     value.IfName         `json:"in_interface" doc:"Interface that the packet comes in by. Give this or in_zone; neither is needed with mine."`
-	InZone          value.Zone           `json:"in_zone" doc:"Zone that the packet comes from; its first interface stands for it."`
+	InInterface     value.IfName         `json:"in_interface" doc:"Incoming interface. Give this or in_zone; neither is needed with mine."`
+	InZone          value.Zone           `json:"in_zone" doc:"Zone that the packet comes from; its first interface is used."`
 	Source          value.Addr           `json:"source" doc:"Source address."`
 	Destination     value.Addr           `json:"destination" doc:"Destination address, as the sender wrote it: before NAT."`
 	Protocol        *string              `json:"protocol" enum:"tcp,udp,icmp,icmpv6" doc:"The protocol."`
-	SourcePort      *int                 `json:"source_port" minimum:"1" maximum:"65535" doc:"Source port, for tcp and udp. No rule asks for it; NAT may keep it."`
+	SourcePort      *int                 `json:"source_port" minimum:"1" maximum:"65535" doc:"Source port, for tcp and udp. Rules do not match on it; NAT may keep it."`
 	DestinationPort *int                 `json:"destination_port" minimum:"1" maximum:"65535" doc:"Destination port; tcp and udp need one."`
 	ICMPType        *int                 `json:"icmp_type" minimum:"0" maximum:"255" doc:"Type of the ICMP or ICMPv6 message; without one, an echo request."`
 	OutInterface    value.IfName         `json:"out_interface" doc:"Interface that the packet leaves by, instead of asking the kernel's routes. Addresses of the gateway stay the gateway's."`
-	Mine            bool                 `json:"mine" doc:"Ask about the connection of this very request: its addresses, port and protocol are taken, and must not be given."`
-	Operations      []resource.Operation `json:"operations" doc:"Operations of a change set. The answer is what would happen if they were stored; nothing is stored."`
+	Mine            bool                 `json:"mine" doc:"Explain the connection of this request: its addresses, port and protocol are used and must not be given."`
+	Operations      []resource.Operation `json:"operations" doc:"Operations of a change set. The answer is what would happen if they were saved; nothing is saved."`
 }
 
 // Validate says what the question can say about itself.
@@ -42,13 +42,13 @@ func (q *Question) Validate() error {
 			"source": !q.Source.IsZero(), "destination": !q.Destination.IsZero(), "protocol": q.Protocol != nil, "source_port": q.SourcePort != nil,
 			"destination_port": q.DestinationPort != nil, "icmp_type": q.ICMPType != nil, "out_interface": !q.OutInterface.IsZero(),
 		} {
-			c.That(!given, field, "must be empty with mine: the connection of this request says it")
+			c.That(!given, field, "must be empty when mine is set, because the connection of this request is used")
 		}
 	} else {
 		q.complete(&c)
 	}
-	c.That(q.InInterface.IsZero() || q.InZone.IsZero(), "in_zone", "give an interface or a zone, not both: an interface has its zone")
-	c.That(q.InZone != anywhere && q.InZone != self, "in_zone", "choose a zone: a packet comes from one place")
+	c.That(q.InInterface.IsZero() || q.InZone.IsZero(), "in_zone", "must not be set together with in_zone")
+	c.That(q.InZone != anywhere && q.InZone != self, "in_zone", "must be one zone")
 	if len(q.Operations) > 0 {
 		set := resource.ChangeSet{Operations: q.Operations}
 		if err := c.Merge(set.Validate()); err != nil {
@@ -60,7 +60,7 @@ func (q *Question) Validate() error {
 
 // complete complains about what is missing from, or too much in, a packet that is described.
 func (q *Question) complete(c *check.List) {
-	c.That(!q.InInterface.IsZero() || !q.InZone.IsZero(), "in_interface", "is required, or in_zone: where does the packet come from?")
+	c.That(!q.InInterface.IsZero() || !q.InZone.IsZero(), "in_interface", "is required unless in_zone is set")
 	c.That(!q.Source.IsZero(), "source", "is required")
 	c.That(!q.Destination.IsZero(), "destination", "is required")
 	c.That(q.Protocol != nil, "protocol", "is required")
@@ -74,9 +74,9 @@ func (q *Question) complete(c *check.List) {
 		c.That(q.DestinationPort != nil, "destination_port", "is required for %s", p)
 		c.That(q.ICMPType == nil, "icmp_type", "must be empty for %s", p)
 	case "icmp", "icmpv6":
-		c.That(q.SourcePort == nil, "source_port", "must be empty: %s has no ports", p)
-		c.That(q.DestinationPort == nil, "destination_port", "must be empty: %s has no ports", p)
-		c.That(!to.IsValid() || to.Is4() == (p == "icmp"), "protocol", "%s does not fit the family of the addresses", p)
+		c.That(q.SourcePort == nil, "source_port", "must be empty, because %s has no ports", p)
+		c.That(q.DestinationPort == nil, "destination_port", "must be empty, because %s has no ports", p)
+		c.That(!to.IsValid() || to.Is4() == (p == "icmp"), "protocol", "%s does not fit the family of the addresses.", p)
 	}
 }
 
@@ -84,19 +84,19 @@ func (q *Question) complete(c *check.List) {
 type Explanation struct {
 	Verdict      string      `json:"verdict" enum:"accept,drop,reject" doc:"What happens to the packet."`
 	DecidedBy    DecidedBy   `json:"decided_by" doc:"What decided it."`
-	Path         string      `json:"path" enum:"input,forward,unroutable" doc:"Whether the packet is for the gateway, goes through it, or has no way to go."`
-	InInterface  string      `json:"in_interface" doc:"Interface that it comes in by; empty when the zone has none."`
+	Path         string      `json:"path" enum:"input,forward,unroutable" doc:"Whether the packet is for the gateway, is forwarded, or has no route."`
+	InInterface  string      `json:"in_interface" doc:"Incoming interface; empty if the zone has none."`
 	InZone       string      `json:"in_zone" doc:"Zone of that interface; empty when it has none."`
-	OutInterface string      `json:"out_interface" doc:"Interface that it leaves by; empty unless it is forwarded."`
+	OutInterface string      `json:"out_interface" doc:"Outgoing interface; empty unless it is forwarded."`
 	OutZone      string      `json:"out_zone" doc:"Zone of that interface; empty when it has none."`
 	Packet       PacketView  `json:"packet" doc:"The packet after NAT, as its receiver sees it."`
 	NAT          []Rewritten `json:"nat" doc:"What was rewritten, and by which rule."`
-	Steps        []Step      `json:"steps" doc:"What was asked, in order. Of the rules that did not match, those of other zones are not listed."`
+	Steps        []Step      `json:"steps" doc:"What was checked, in order. Rules of other zones that did not match are not listed."`
 }
 
 // DecidedBy is what decided about a packet.
 type DecidedBy struct {
-	Kind   string     `json:"kind" enum:"rule,automatic,default" doc:"A rule of the operator, a rule that the gateway makes by itself, or no rule at all."`
+	Kind   string     `json:"kind" enum:"rule,automatic,default" doc:"A rule of yours, a rule that the gateway adds automatically, or no rule."`
 	RuleID *uuid.UUID `json:"rule_id,omitzero" doc:"Which rule; absent unless the kind is rule."`
 	Name   string     `json:"name" doc:"Name of the rule."`
 	Text   string     `json:"text" doc:"A sentence that says what it did and why."`
@@ -105,7 +105,7 @@ type DecidedBy struct {
 // PacketView is a packet as people see it.
 type PacketView struct {
 	Protocol        string `json:"protocol" enum:"tcp,udp,icmp,icmpv6" doc:"The protocol."`
-	Source          string `json:"source" doc:"Source address; empty when it becomes an address of the gateway that is not known."`
+	Source          string `json:"source" doc:"Source address; empty if it becomes an unknown address of the gateway."`
 	SourcePort      *int   `json:"source_port" doc:"Source port; null when there is none, when it was not given, or when the kernel chooses it."`
 	Destination     string `json:"destination" doc:"Destination address."`
 	DestinationPort *int   `json:"destination_port" doc:"Destination port; null when there is none."`
@@ -115,7 +115,7 @@ type PacketView struct {
 // Rewritten is what NAT did to a packet.
 type Rewritten struct {
 	Kind   string     `json:"kind" enum:"dnat,snat,masquerade" doc:"Whether the destination or the source was rewritten, or the source to the address of the interface."`
-	RuleID *uuid.UUID `json:"rule_id,omitzero" doc:"Which NAT rule; absent for a rule that the gateway makes by itself."`
+	RuleID *uuid.UUID `json:"rule_id,omitzero" doc:"NAT rule; absent for a rule that the gateway adds automatically."`
 	Name   string     `json:"name" doc:"Name of the rule."`
 	From   string     `json:"from" doc:"Address and port before."`
 	To     string     `json:"to" doc:"Address and port after."`
@@ -123,16 +123,18 @@ type Rewritten struct {
 
 // Step is one thing that was asked about a packet, or that happened to it.
 type Step struct {
-	Stage   string     `json:"stage" enum:"prerouting,routing,input,forward,postrouting" doc:"Where on the way of the packet."`
+	Stage   string     `json:"stage" enum:"prerouting,routing,input,forward,postrouting" doc:"Position on the packet's path."`
 	Title   string     `json:"title" doc:"Name of the rule, or what happens here."`
-	RuleID  *uuid.UUID `json:"rule_id,omitzero" doc:"Which rule or NAT rule; absent when it is none of the operator's."`
-	Outcome string     `json:"outcome" enum:"matched,not_matched,skipped_disabled,info" doc:"Whether it matched; skipped_disabled is a rule that would have matched, were it enabled."`
+	RuleID  *uuid.UUID `json:"rule_id,omitzero" doc:"Rule or NAT rule; absent if it is none of yours."`
+	Outcome string     `json:"outcome" enum:"matched,not_matched,skipped_disabled,info" doc:"Whether it matched; skipped_disabled is a rule that would match if it were on."`
 	Reason  string     `json:"reason" doc:"A sentence that says why."`
 	Verdict *string    `json:"verdict,omitzero" enum:"accept,drop,reject" doc:"What a step that matched decided; absent when it decided nothing."`
 }
 
 func (r *Room) mountExplain() {
-	httpd.Handle(r.Router, http.MethodPost, "/firewall/explain", httpd.Own, doc("firewall.explain", "Explain what happens to a packet, now or after a change set"),
+	d := doc("firewall.explain", "Explain what happens to a packet, now or after a change set")
+	d.OnPrimary = r.Resources.OnPrimary
+	httpd.Handle(r.Router, http.MethodPost, "/firewall/explain", httpd.Own, d,
 		func(c *httpd.Call, in struct{ Body Question }) (Explanation, error) { return r.Explain(c, in.Body) })
 }
 
@@ -152,6 +154,8 @@ type supposed struct {
 	had, has []netip.Addr
 	// carried and carries are who in a tunnel has the address that the request itself came from, in the same way.
 	carried, carries policy.Carrier
+	// detour is where packets would go that go a way now; nil if all keep to theirs, or it is not asked for, or cannot be foreseen.
+	detour Detour
 }
 
 // suppose reads what is stored, or what would be after the question's change set.
@@ -180,7 +184,7 @@ func (r *Room) suppose(c *httpd.Call, q Question) (s supposed, err error) {
 		}
 		zones, err := r.zones.All(c, from)
 		if err == nil && !slices.ContainsFunc(zones, func(z Zone) bool { return z.Name == q.InZone }) {
-			err = fault.Field("in_zone", "there is no zone %q", q.InZone)
+			err = fault.Field("in_zone", "Zone %q does not exist.", q.InZone)
 		}
 		return err
 	}
@@ -191,7 +195,24 @@ func (r *Room) suppose(c *httpd.Call, q Question) (s supposed, err error) {
 	if err := r.Resources.MaySuppose(c.Actor, set); err != nil {
 		return s, err
 	}
-	return s, r.Resources.Suppose(c, set, look)
+	var was, now Network
+	if known {
+		if was, err = r.deps.Network(c, r.DB); err != nil {
+			return s, err
+		}
+	}
+	err = r.Resources.Suppose(c, set, func(tx *db.Tx) (err error) {
+		if err = look(tx); err == nil && known {
+			now, err = r.deps.Network(c, tx)
+		}
+		return err
+	})
+	if err != nil || !known {
+		return s, err
+	}
+	// What cannot be foreseen is not claimed.
+	s.detour, _ = now.Since(c, was)
+	return s, nil
 }
 
 // explain follows the packet of a question, and tells its story.
@@ -238,7 +259,7 @@ func (q *Question) packet(c *httpd.Call) (Packet, error) {
 	if q.Mine {
 		client, server, ok := c.Connection()
 		if !ok {
-			return Packet{}, fault.Field("mine", "this request did not come over the network")
+			return Packet{}, fault.Field("mine", "cannot be used, because this request did not come over the network to the node that answers it")
 		}
 		return Packet{Source: client.Addr(), Destination: server.Addr(), Proto: nft.TCP, SourcePort: client.Port(), DestinationPort: server.Port()}, nil
 	}
@@ -276,13 +297,44 @@ func (r *Room) cameBy(ctx context.Context, p Packet) (value.IfName, error) {
 	}
 	in, err := value.Parse[value.IfName](back.Interface)
 	if err != nil {
-		return in, noWay(fmt.Errorf("no interface leads to %s", p.Source))
+		return in, noWay(fmt.Errorf("no interface has a route to %s", p.Source))
 	}
 	return in, nil
 }
 
 func noWay(err error) error {
-	return fault.Wrap(fault.Unavailable, err, "the kernel's routes cannot be asked: %s", err)
+	return fault.Wrap(fault.Unavailable, err, "The kernel's routes cannot be read: %s.", err)
+}
+
+// astray says where answers to the packet of the request itself would go, if they would not go back the way that it came.
+func (r *Room) astray(ctx context.Context, s supposed, p Packet) (where string, err error) {
+	if s.detour == nil || p.In == loopback {
+		return "", nil
+	}
+	back, err := r.deps.Way(ctx, p.Destination, p.Source, "")
+	if err != nil {
+		return "", err
+	}
+	switch then, err := s.detour(p.Source, back); {
+	case err != nil || then.Interface == back.Interface && then.Via == back.Via && !then.Local:
+		return "", nil
+	case then.Local:
+		return fmt.Sprintf("answers would stay here: %s becomes the gateway's address", p.Source), nil
+	case then.Interface == "":
+		return "answers would not get back: " + then.Reason, nil
+	case then.Interface != back.Interface:
+		return fmt.Sprintf("answers to %s would leave through %s instead of %s", p.Source, then.Interface, back.Interface), nil
+	default:
+		return fmt.Sprintf("answers to %s would go %s instead of %s", p.Source, hop(then.Via), hop(back.Via)), nil
+	}
+}
+
+// hop is where a packet goes next: to a router, or straight to whom it is for.
+func hop(via netip.Addr) string {
+	if !via.IsValid() {
+		return "there directly"
+	}
+	return "to the router " + via.String()
 }
 
 // wayOf is where a packet goes: what the change set does to the gateway's own addresses comes before the kernel's
@@ -292,13 +344,16 @@ func (r *Room) wayOf(ctx context.Context, q Question, s supposed, p Packet, dest
 	lost := had && !has
 	switch {
 	case q.Mine && s.carried.Interface == p.In && s.carried != s.carries:
-		return Way{Reason: fmt.Sprintf("it comes through %s of the tunnel %s, who cannot connect like that any more", s.carried.Name, p.In)}, nil
+		return Way{Reason: fmt.Sprintf("it comes through %s of the tunnel %s, which could no longer connect", s.carried.Name, p.In)}, nil
 	case has && !had:
 		return Way{Local: true, Reason: fmt.Sprintf("%s becomes an address of the gateway", destination)}, nil
-	case q.Mine && destination == p.Destination && !lost, !q.OutInterface.IsZero() && has:
+	case q.Mine && destination == p.Destination && !lost:
+		astray, err := r.astray(ctx, s, p)
+		return Way{Local: astray == "", Reason: astray}, err
+	case !q.OutInterface.IsZero() && has:
 		return Way{Local: true}, nil
 	case !q.OutInterface.IsZero():
-		return Way{Interface: q.OutInterface.String(), Reason: fmt.Sprintf("it leaves by %s, as the question says", q.OutInterface)}, nil
+		return Way{Interface: q.OutInterface.String(), Reason: fmt.Sprintf("it leaves through %s, as given", q.OutInterface)}, nil
 	}
 	way, err := r.deps.Way(ctx, p.Source, destination, p.In.String())
 	if err == nil && way.Local && lost {

@@ -57,7 +57,7 @@ func (n *narrator) hear(e event) {
 	switch {
 	case e.way != nil:
 	case e.miss == fits && e.off:
-		s.Outcome, s.Reason = "skipped_disabled", "it is not enabled; it would match: "+s.Reason
+		s.Outcome, s.Reason = "skipped_disabled", "it is off; it would match: "+s.Reason
 	case e.miss == fits:
 		s.Outcome = "matched"
 		if e.verdict != "" {
@@ -175,7 +175,7 @@ func (n *narrator) routing(p *Packet) string {
 	case n.route.Interface == "":
 		return fmt.Sprintf("there is no route to %s", p.Destination)
 	}
-	return fmt.Sprintf("%s is reached by %s", p.Destination, n.route.Interface)
+	return fmt.Sprintf("%s is reached through %s", p.Destination, n.route.Interface)
 }
 
 // what is the protocol and port of a packet.
@@ -355,7 +355,7 @@ func (n *narrator) automatic(e *event) string {
 	case autoLockout.tag:
 		return fmt.Sprintf("%s is none of %s", what(p), list(lockout))
 	}
-	return "it does not come in by the tunnel"
+	return "it does not come in through the tunnel"
 }
 
 // list names services.

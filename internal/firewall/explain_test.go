@@ -27,6 +27,7 @@ type office struct {
 	wayErr    error
 	addresses func(q db.Querier) []netip.Addr
 	carrier   func(q db.Querier, a netip.Addr) policy.Carrier
+	detour    firewall.Detour
 }
 
 func newOffice(t *testing.T) *office { return newOfficeAt(t, clock.Real) }
@@ -58,6 +59,7 @@ func newOfficeAt(t *testing.T, now clock.Clock) *office {
 		Way: func(_ context.Context, _, destination netip.Addr, _ string) (firewall.Way, error) {
 			return o.ways[destination.String()], o.wayErr
 		},
+		Network:   func(context.Context, db.Querier) (firewall.Network, error) { return network{o.detour}, nil },
 		Addresses: func(_ context.Context, q db.Querier) ([]netip.Addr, error) { return o.addresses(q), nil },
 		Carrier: func(_ context.Context, q db.Querier, a netip.Addr) (policy.Carrier, error) {
 			return o.carrier(q, a), nil
@@ -246,12 +248,50 @@ func TestExplainMineThroughATunnel(t *testing.T) {
 		t.Fatalf("%+v", x)
 	}
 	gone := map[string]any{"mine": true, "operations": []any{map[string]any{"kind": "firewall.zone", "verb": "delete", "id": id}}}
-	if x := o.ask(t, gone, here...); x.Verdict != "drop" || x.Path != "unroutable" || x.DecidedBy.Text != "it comes through Anna's laptop of the tunnel lan0, who cannot connect like that any more" {
+	if x := o.ask(t, gone, here...); x.Verdict != "drop" || x.Path != "unroutable" || x.DecidedBy.Text != "it comes through Anna's laptop of the tunnel lan0, which could no longer connect" {
 		t.Errorf("%+v", x)
 	}
 	// A tunnel that has the address too, and is not the way that it takes.
 	link = "lan1"
 	if x := o.ask(t, gone, here...); x.Verdict != "accept" || x.Path != "input" {
+		t.Errorf("%+v", x)
+	}
+}
+
+// A route that leads the answers elsewhere cuts a connection that still gets in.
+func TestExplainMineGoesAstray(t *testing.T) {
+	o := newOffice(t)
+	here := []string{"X-Test-Client", "10.1.0.9:50000", "X-Test-Server", "192.0.2.1:3443"}
+	mine := map[string]any{"mine": true, "operations": []any{map[string]any{"kind": "firewall.zone", "verb": "create", "body": map[string]any{"name": "guest"}}}}
+	var failed error
+	leads := map[string]firewall.Way{}
+	o.detour = func(to netip.Addr, is firewall.Way) (firewall.Way, error) {
+		if way, changed := leads[to.String()]; changed {
+			is = way
+		}
+		return is, failed
+	}
+	if x := o.ask(t, mine, here...); x.Verdict != "accept" || x.Path != "input" {
+		t.Fatalf("%+v", x)
+	}
+	for want, way := range map[string]firewall.Way{
+		"answers to 10.1.0.9 would leave through wan0 instead of lan0":                  {Interface: "wan0"},
+		"answers to 10.1.0.9 would go to the router 10.1.0.7 instead of there directly": {Interface: "lan0", Via: netip.MustParseAddr("10.1.0.7")},
+		"answers would not get back: there is no route to 10.1.0.9":                     {Reason: "there is no route to 10.1.0.9"},
+		"answers would stay here: 10.1.0.9 becomes the gateway's address":               {Local: true},
+	} {
+		leads["10.1.0.9"] = way
+		if x := o.ask(t, mine, here...); x.Verdict != "drop" || x.Path != "unroutable" || x.DecidedBy.Text != want {
+			t.Errorf("%+v", x)
+		}
+	}
+	// Of what cannot be foreseen nothing is claimed, and a question without a change is about what is.
+	failed = errors.New("nobody knows")
+	if x := o.ask(t, mine, here...); x.Verdict != "accept" || x.Path != "input" {
+		t.Errorf("%+v", x)
+	}
+	failed = nil
+	if x := o.ask(t, map[string]any{"mine": true}, here...); x.Verdict != "accept" || x.Path != "input" {
 		t.Errorf("%+v", x)
 	}
 }

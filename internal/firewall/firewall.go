@@ -56,6 +56,8 @@ type Deps struct {
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 	// Way asks the kernel where a packet goes that comes in by an interface; without one, that the gateway sends itself.
 	Way func(ctx context.Context, source, destination netip.Addr, in string) (Way, error)
+	// Network reads the stored links, addresses, routes and tunnels.
+	Network func(ctx context.Context, q db.Querier) (Network, error)
 	// Addresses are the stored addresses of the gateway.
 	Addresses func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
 	// Carrier is who has an address at the other end of a tunnel.
@@ -68,11 +70,22 @@ type Way struct {
 	Local bool
 	// Interface is the one that it leaves by; empty when there is no way, and when it is local.
 	Interface string
+	// Via is the router that it is given to; absent if there is none.
+	Via netip.Addr
 	// Reason is a sentence about the route, or about why there is none.
 	Reason string
 	// Source is the address that the gateway has towards the destination: what masquerading takes. It may be absent.
 	Source netip.Addr
 }
+
+// Network is what decides where packets go.
+type Network interface {
+	// Since works out how packets would go another way than they do with the network as it was.
+	Since(ctx context.Context, was Network) (Detour, error)
+}
+
+// Detour says where packets would go that go a way now; nil if all keep to theirs.
+type Detour func(destination netip.Addr, is Way) (Way, error)
 
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
@@ -83,13 +96,13 @@ func New(k *kit.Kit, d Deps) *Room {
 	r.services, r.serviceGroups, r.rules, r.nat = r.serviceKind(), r.serviceGroupKind(), r.ruleKind(), r.natKind()
 	apply.Register(k.Engine, apply.Component[Config]{
 		ID: apply.PacketFilter, Load: r.load, Render: Render, Check: r.check, Apply: r.replace, Verify: r.verify, Atomic: true,
-		Runtime: &apply.Runtime[Config]{Can: onlySets, Do: r.refill},
 	})
 	return r
 }
 
 // Mount adds the room's routes.
 func (r *Room) Mount() {
+	r.Resources.Declare("firewall_rule_hits", resource.Local)
 	r.zones.Mount(r.Resources)
 	r.addresses.Mount(r.Resources)
 	r.addressGroups.Mount(r.Resources)
@@ -100,6 +113,7 @@ func (r *Room) Mount() {
 	r.mountUsage()
 	r.log.Mount(r.Router)
 	r.mountExplain()
+	r.mountImpact()
 	r.mountInsights()
 	r.mountCounters()
 }

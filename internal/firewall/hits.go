@@ -12,6 +12,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -38,6 +39,8 @@ type hits struct {
 	totals map[uuid.UUID]*total
 	// table is the one that was read last.
 	table string
+	// looks counts the reads.
+	looks int
 }
 
 // total is what was counted for one rule since it was made or reset.
@@ -46,6 +49,8 @@ type total struct {
 	at             *time.Time // of the last hit
 	// seen is how much of that a table of the kernel had counted at the last look.
 	seen
+	// look is the last read that had the rule.
+	look    int
 	unsaved bool
 }
 
@@ -103,6 +108,7 @@ func (h *hits) collect(ctx context.Context) error {
 		return err
 	}
 	h.table = counters.Table
+	h.looks++
 	for _, c := range counters.List {
 		id, err := uuid.Parse(c.Tag)
 		if err != nil {
@@ -121,7 +127,13 @@ func (h *hits) collect(ctx context.Context) error {
 			at := h.room.Clock.Now()
 			t.packets, t.bytes, t.at, t.unsaved = t.packets+now.packets-was.packets, t.bytes+now.bytes-was.bytes, &at, true
 		}
-		t.seen = now
+		t.seen, t.look = now, h.looks
+	}
+	for _, t := range h.totals {
+		// A rule that the table does not have any more begins at zero when it comes back.
+		if t.look != h.looks && t.table == h.table {
+			t.seen, t.unsaved = seen{}, true
+		}
 	}
 	return nil
 }
@@ -171,7 +183,58 @@ func (h *hits) across(ctx context.Context, replace func() error) error {
 	err := replace()
 	close(done)
 	looking.Wait()
+	if err == nil {
+		end, err := h.take(context.WithoutCancel(ctx))
+		if err != nil {
+			return err
+		}
+		h.table = "" // the new one was not read yet
+		end()
+	}
 	return err
+}
+
+// without changes a table, and counts what the rules had counted that are taken away. The others go on.
+func (h *hits) without(ctx context.Context, change func() ([]host.FilterCounter, error)) error {
+	end, err := h.take(ctx) // or a look at the counters would see some before and some after
+	if err != nil {
+		return err
+	}
+	defer end()
+	removed, err := change()
+	if err != nil || h.totals == nil {
+		return err
+	}
+	for _, c := range removed {
+		id, err := uuid.Parse(c.Tag)
+		if err != nil {
+			continue
+		}
+		t := h.totals[id]
+		if t == nil {
+			t = &total{unsaved: true}
+			h.totals[id] = t
+		}
+		h.removed(t, int64(c.Packets), int64(c.Bytes))
+	}
+	return nil
+}
+
+// removed counts what rules of the kernel had counted at their end. Where a rule has two in the kernel, and one of them is left, what is
+// not counted yet is so at the next look: of what that finds, less was seen.
+func (h *hits) removed(t *total, packets, bytes int64) {
+	var was seen
+	if t.table == h.table {
+		was = t.seen
+	}
+	if packets > was.packets {
+		at := h.room.Clock.Now()
+		t.packets, t.bytes, t.at, t.unsaved = t.packets+packets-was.packets, t.bytes+bytes-was.bytes, &at, true
+		packets, bytes = was.packets, was.bytes
+	}
+	if t.table == h.table {
+		t.seen.packets, t.seen.bytes = was.packets-packets, was.bytes-bytes
+	}
 }
 
 // store writes the totals that have changed, and forgets those of rules that are gone.
@@ -268,11 +331,11 @@ func readIDs(rows pgx.Rows, err error) (list []uuid.UUID, _ error) {
 // Count is what the kernel counted for a rule.
 type Count struct {
 	RuleID       uuid.UUID `json:"rule_id" doc:"Which rule or NAT rule."`
-	Packets      int64     `json:"packets" doc:"Packets that matched since the rules were last applied."`
+	Packets      int64     `json:"packets" doc:"Packets that matched since the rule itself was last applied. Changes of other rules do not matter, unless all rules are loaded again."`
 	Bytes        int64     `json:"bytes" doc:"Their bytes."`
-	TotalPackets int64     `json:"total_packets" doc:"Packets that matched since the rule was made or its totals were reset."`
+	TotalPackets int64     `json:"total_packets" doc:"Packets that matched since the rule was created or its totals were reset."`
 	TotalBytes   int64     `json:"total_bytes" doc:"Their bytes."`
-	Error        string    `json:"error" doc:"Why the kernel's counters are missing; empty when they are there."`
+	Error        string    `json:"error" doc:"Why the kernel's counters are missing; empty otherwise."`
 }
 
 // counters answers what was counted. All who ask within a moment get the same answer, and one of them waits for the kernel: a
@@ -308,7 +371,7 @@ func (h *hits) list(ctx context.Context) ([]Count, error) {
 	failure := ""
 	if err := h.collect(ctx); err != nil {
 		h.room.Log.Debug("reading counters", "component", "packet-filter", "err", err)
-		failure = "The packet filter's counters cannot be read."
+		failure = "The firewall's counters cannot be read."
 	}
 	end, err := h.take(ctx)
 	if err != nil {
@@ -336,11 +399,11 @@ type CounterReset struct {
 }
 
 func (r *Room) mountCounters() {
-	httpd.Handle(r.Router, http.MethodGet, "/firewall/counters", httpd.Read, doc("firewall.counters", "What the kernel counted for each rule, since the rules were last applied and in total"),
+	httpd.Handle(r.Router, http.MethodGet, "/firewall/counters", httpd.Read, doc("firewall.counters", "Hit counters of each rule, since it was last applied and in total"),
 		func(c *httpd.Call, _ struct{}) ([]Count, error) { return r.counts(c) })
-	reset := doc("firewall.counters.reset", "Let the totals of the counters begin again")
+	reset := doc("firewall.counters.reset", "Reset the hit counters")
 	reset.Audit = "firewall.counters.reset"
-	httpd.Handle(r.Router, http.MethodPost, "/firewall/counters/reset", httpd.Write, reset,
+	httpd.Handle(r.Router, http.MethodPost, "/firewall/counters/reset", httpd.Write.Here(), reset,
 		func(c *httpd.Call, in struct{ Body *CounterReset }) (CounterReset, error) {
 			if in.Body == nil {
 				in.Body = &CounterReset{}
@@ -353,7 +416,7 @@ func (r *Room) mountCounters() {
 func (r *Room) resetCounters(ctx context.Context, rule *uuid.UUID) error {
 	h := r.hits
 	if err := h.collect(ctx); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "The packet filter's counters cannot be read. Try again in a moment.")
+		return fault.Wrap(fault.Unavailable, err, "The firewall's counters cannot be read. Try again in a moment.")
 	}
 	h.storing.Lock()
 	defer h.storing.Unlock()
@@ -363,7 +426,7 @@ func (r *Room) resetCounters(ctx context.Context, rule *uuid.UUID) error {
 			err := tx.QueryRow(ctx, `
 				SELECT coalesce((SELECT name FROM firewall_rules WHERE id = $1), (SELECT name FROM firewall_nat_rules WHERE id = $1), '')`, rule).Scan(&subject)
 			if err == nil && subject == "" {
-				err = fault.New(fault.NotFound, "There is no such rule.")
+				err = fault.New(fault.NotFound, "This rule does not exist.")
 			}
 			if err != nil {
 				return err

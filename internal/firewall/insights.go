@@ -18,12 +18,12 @@ import (
 
 // Insights are rules that deserve a look.
 type Insights struct {
-	Unused     []Unused    `json:"unused" doc:"Enabled rules that no packet matched for unused_days, by when they were last hit."`
+	Unused     []Unused    `json:"unused" doc:"Rules that are on but have matched no packet for unused_days, by their last hit."`
 	Shadowed   []Shadowed  `json:"shadowed" doc:"Rules that never decide, because one earlier rule matches all that they match."`
 	Duplicates []Duplicate `json:"duplicates" doc:"Rules with the same match and the same action."`
-	Skipped    []Skipped   `json:"skipped" doc:"NAT rules that cannot be brought about."`
+	Skipped    []Skipped   `json:"skipped" doc:"NAT rules that cannot be applied."`
 	Empty      []Skipped   `json:"empty" doc:"Rules and NAT rules that can match nothing now."`
-	WideOpen   []WideOpen  `json:"wide_open" doc:"Enabled rules that open the inside to the outside: they accept from any or wan, whatever the source, to any or lan."`
+	WideOpen   []WideOpen  `json:"wide_open" doc:"Rules that are on and open the inside to the internet: they accept from any or wan, from any source, to any or lan."`
 }
 
 // RuleRef is a rule as people know it.
@@ -44,7 +44,7 @@ type Shadowed struct {
 	RuleRef
 	By []RuleRef `json:"by" doc:"The first earlier rule that matches all that it matches."`
 	// A drop behind an accept is a hole; an accept behind an accept is just untidy.
-	SameAction bool `json:"same_action" doc:"Whether that rule does the same, so that nothing is lost but the counters."`
+	SameAction bool `json:"same_action" doc:"Whether that rule has the same action, so removing this one changes nothing but counters."`
 }
 
 // Duplicate are rules that say the same.
@@ -66,7 +66,7 @@ const (
 )
 
 type insightsInput struct {
-	UnusedDays int `query:"unused_days" doc:"For how many days no packet must have matched, 1 to 3650; 30 without it."`
+	UnusedDays int `query:"unused_days" doc:"Days without a match, 1 to 3650; 30 by default."`
 }
 
 // insights keeps what was found in the state of a revision: comparing many rules takes a while.
@@ -77,7 +77,7 @@ type insights struct {
 }
 
 func (r *Room) mountInsights() {
-	httpd.Handle(r.Router, http.MethodGet, "/firewall/insights", httpd.Read, doc("firewall.insights", "Rules that deserve a look: unused, shadowed, duplicate, without effect, wide open"),
+	httpd.Handle(r.Router, http.MethodGet, "/firewall/insights", httpd.Read, doc("firewall.insights", "Rules to review: unused, shadowed, duplicate, without effect, wide open"),
 		func(c *httpd.Call, in insightsInput) (Insights, error) {
 			days := cmp.Or(in.UnusedDays, defaultUnused)
 			if days < 1 || days > maxUnused {
@@ -103,8 +103,8 @@ func (r *Room) findings(ctx context.Context) (*findings, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	err := r.DB.Snapshot(ctx, func(tx *db.Tx) error {
-		var revision int64
-		if err := tx.QueryRow(ctx, `SELECT coalesce((SELECT revision FROM apply_revisions WHERE component = $1), 0)`, apply.PacketFilter).Scan(&revision); err != nil {
+		revision, err := apply.Revision(ctx, tx, apply.PacketFilter)
+		if err != nil {
 			return err
 		}
 		if in.found != nil && in.revision == revision {

@@ -59,5 +59,5 @@ func (x reasons) selector(side string, a *Addresses, kind string, object, group 
 		}
 		return fmt.Sprintf("its %s is the group %s, whose names resolve to nothing now", side, g.Name)
 	}
-	return fmt.Sprintf("its %s stands for no address", side)
+	return fmt.Sprintf("its %s contains no address", side)
 }

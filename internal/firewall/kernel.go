@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +36,8 @@ type loaded struct {
 	at         time.Time
 	// digest is that of the table then; empty until it has been taken, which costs something in a large table.
 	digest string
+	// text is the file of the table.
+	text []byte
 }
 
 // action is what a rule does; empty when no table had it.
@@ -53,9 +53,9 @@ func (r *Room) check(ctx context.Context, files []host.File) error {
 	return err
 }
 
-// replace puts the table in the place of the one that is there, in one transaction of the kernel.
+// replace brings the kernel's table to that of the files, in one transaction.
 func (r *Room) replace(ctx context.Context, c Config, files []host.File) error {
-	if err := r.hits.across(ctx, func() error { return r.transact(ctx, files) }); err != nil {
+	if err := r.put(ctx, files[0]); err != nil {
 		return err
 	}
 	actions := make(map[uuid.UUID]string, len(c.Rules))
@@ -71,19 +71,86 @@ func (r *Room) replace(ctx context.Context, c Config, files []host.File) error {
 	return nil
 }
 
-// transact has nft run a transaction. If others run some at the same time, the kernel's generation is not the next one, and
-// verify compares the table.
-func (r *Room) transact(ctx context.Context, files []host.File) error {
+// put changes what differs in the table, whose other rules go on counting, or puts another in its place.
+func (r *Room) put(ctx context.Context, file host.File) error {
 	r.kernel.loading.Lock()
 	defer r.kernel.loading.Unlock()
+	err := r.change(ctx, file)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	r.Log.Debug("the whole table is loaded", "component", "packet-filter", "err", err)
+	return r.hits.across(ctx, func() error { return r.loadTable(ctx, file) })
+}
+
+// changeTries is how often a change is tried that others come before.
+const changeTries = 4
+
+// change changes what differs between the kernel's table and that of a file. Whenever it is not sure, it leaves the table alone.
+func (r *Room) change(ctx context.Context, file host.File) error {
+	if !r.kernel.ours {
+		return errors.New("it is not known which table there is")
+	}
+	change, ok := nft.Difference(tableName, string(r.kernel.text), string(file.Content))
+	if !ok {
+		return errors.New("too much differs")
+	}
+	if change.Empty() { // what differs is for people who read the file
+		r.kernel.text = file.Content
+		return nil
+	}
+	for range changeTries {
+		if err := r.known(ctx); err != nil {
+			return err
+		}
+		change.Generation = r.kernel.generation
+		err := r.hits.without(ctx, func() ([]host.FilterCounter, error) { return r.Host.FilterChange(ctx, change) })
+		if err == nil {
+			r.kernel.loaded = loaded{ours: true, generation: change.Generation + 1, at: r.Clock.Now(), text: file.Content}
+			return nil
+		}
+		if !errors.Is(err, host.ErrFilterMoved) {
+			r.kernel.ours = false // it may be done all the same
+			return err
+		}
+	}
+	return host.ErrFilterMoved
+}
+
+// known makes sure that the kernel has the table that this process has loaded, at the generation that it notes.
+func (r *Room) known(ctx context.Context) error {
+	state, err := r.Host.FilterState(ctx)
+	switch {
+	case err != nil:
+		return err
+	case state.Generation == r.kernel.generation:
+		return nil
+	case !state.Present || r.kernel.digest == "":
+		return errors.New("others have changed the packet filter")
+	}
+	return r.compare(ctx, state.Generation, host.File{Place: host.PacketFilterTable, Content: r.kernel.text})
+}
+
+// loadTable puts the table of a file in the place of the one that is there. Where it is not known which one that is, and what the kernel does
+// not take as it is told, is left to nft, whose word counts most.
+func (r *Room) loadTable(ctx context.Context, file host.File) error {
+	if r.kernel.ours {
+		generation, err := r.Host.FilterLoad(ctx, file)
+		if err == nil {
+			r.kernel.loaded = loaded{ours: true, generation: generation, at: r.Clock.Now(), text: file.Content}
+			return nil
+		}
+		r.Log.Debug("nft loads the table", "component", "packet-filter", "err", err)
+	}
+	// If others run transactions at the same time, the kernel's generation is not the next one, and verify compares the table.
 	before, err := r.Host.FilterState(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the table before: %w", err)
 	}
-	if _, err := r.Host.Run(ctx, host.NftLoad, host.Input{Staged: files}); err != nil {
+	if _, err := r.Host.Run(ctx, host.NftLoad, host.Input{Staged: []host.File{file}}); err != nil {
 		return err
 	}
-	r.kernel.loaded = loaded{ours: true, generation: before.Generation + 1, at: r.Clock.Now()}
+	r.kernel.loaded = loaded{ours: true, generation: before.Generation + 1, at: r.Clock.Now(), text: file.Content}
 	return nil
 }
 
@@ -100,7 +167,7 @@ func (r *Room) verify(ctx context.Context, _ Config, files []host.File) error {
 		return errors.New("the table is not in the kernel")
 	case !r.kernel.ours:
 		return errors.New("this process has not loaded the table yet")
-	case !bytes.Contains(files[0].Content, []byte(`comment "`+state.Comment+`"`)):
+	case !bytes.Equal(r.kernel.text, files[0].Content):
 		return errors.New("the kernel has another table")
 	case state.Generation == r.kernel.generation && known:
 		return nil
@@ -147,37 +214,4 @@ func (r *Room) expected(ctx context.Context, generation uint32, digest string, f
 		return digest, err
 	}
 	return r.Host.FilterDigestOf(ctx, file)
-}
-
-// onlySets tells whether nothing differs but what names resolve to: then the sets are filled anew and the table stays.
-func onlySets(was, now Config) bool {
-	if len(was.Addresses) != len(now.Addresses) || reflect.DeepEqual(was.Addresses, now.Addresses) {
-		return false
-	}
-	strip := func(c Config) Config {
-		c.Addresses = slices.Clone(c.Addresses)
-		for i := range c.Addresses {
-			c.Addresses[i].Resolved = nil
-		}
-		return c
-	}
-	return reflect.DeepEqual(strip(was), strip(now))
-}
-
-// refill gives the sets whose content differs their new elements, in one transaction.
-func (r *Room) refill(ctx context.Context, was, now Config) error {
-	old := map[string]nft.Set{}
-	for _, s := range compile(was).Sets {
-		old[s.Name.String()] = s
-	}
-	var changed []nft.Set
-	for _, s := range compile(now).Sets {
-		if !slices.Equal(old[s.Name.String()].Elements, s.Elements) {
-			changed = append(changed, s)
-		}
-	}
-	if len(changed) == 0 {
-		return nil
-	}
-	return r.transact(ctx, []host.File{{Place: host.PacketFilterTable, Content: nft.Refill(tableName, changed)}})
 }

@@ -97,7 +97,7 @@ func behindGates(text string) map[string]bool {
 	gated, block := map[string]bool{}, false
 	for line := range strings.Lines(text) {
 		if chain, ok := strings.CutPrefix(line, "\tchain "); ok {
-			block = strings.HasPrefix(chain, "seg/") && strings.Count(chain, "/") == 2
+			block = strings.HasPrefix(chain, "seg/") && strings.Count(chain, "/") == 4
 		}
 		if _, comment, ok := strings.Cut(line, ` comment "`); ok && block {
 			gated[strings.TrimSuffix(comment, "\"\n")] = true

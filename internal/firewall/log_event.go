@@ -18,15 +18,15 @@ import (
 type LogEvent struct {
 	Timestamp       time.Time `json:"timestamp" doc:"When the packet was seen."`
 	RuleID          uuid.UUID `json:"rule_id,omitzero" doc:"The rule that logged it; absent for default drops."`
-	Action          string    `json:"action" doc:"What was done with the packet: accept, drop or reject; empty when the rule was not known."`
+	Action          string    `json:"action" doc:"What was done with the packet: accept, drop or reject; empty if the rule is not known."`
 	Chain           string    `json:"chain,omitempty" enum:"input,forward" doc:"Where a default drop happened; absent for rules."`
 	Proto           string    `json:"proto" doc:"icmp, tcp, udp, icmpv6, or the number of another protocol."`
 	Source          string    `json:"source" doc:"Source address."`
 	Destination     string    `json:"destination" doc:"Destination address."`
 	SourcePort      uint16    `json:"source_port,omitzero" doc:"Source port; absent where there is none."`
 	DestinationPort uint16    `json:"destination_port,omitzero" doc:"Destination port; absent where there is none."`
-	Interface       string    `json:"interface" doc:"Interface that it came by; empty when the gateway itself sent it."`
-	OutInterface    string    `json:"out_interface,omitempty" doc:"Interface that it would leave by; absent for packets to the gateway."`
+	Interface       string    `json:"interface" doc:"Incoming interface; empty if the gateway itself sent it."`
+	OutInterface    string    `json:"out_interface,omitempty" doc:"Outgoing interface; absent for packets to the gateway."`
 	Size            int       `json:"size" doc:"Length of the IP packet in bytes."`
 }
 
@@ -186,8 +186,10 @@ type LogFilter struct {
 	Src    value.Prefix `query:"src" doc:"Address or network of the source."`
 	Dst    value.Prefix `query:"dst" doc:"Address or network of the destination."`
 	Proto  string       `query:"proto" doc:"icmp, tcp, udp, icmpv6, or the number of a protocol."`
+	Port   *int         `query:"port" doc:"Port of the source or the destination."`
+	Link   string       `query:"interface" doc:"Incoming or outgoing interface."`
 	Action string       `query:"action" doc:"accept, drop or reject."`
-	Limit  *int         `query:"limit" doc:"How many events of the history at the most, 1 to 1000; 1000 when absent."`
+	Limit  *int         `query:"limit" doc:"How many events of the history, 1 to 1000; 1000 if left out."`
 }
 
 // Validate says what is wrong beyond the types of the fields.
@@ -195,6 +197,7 @@ func (f *LogFilter) Validate() error {
 	var c check.List
 	_, known := f.proto()
 	c.That(known, "proto", "must be icmp, tcp, udp, icmpv6 or a number from 0 to 255")
+	c.That(f.Port == nil || *f.Port >= 1 && *f.Port <= 65535, "port", "must be between 1 and 65535")
 	c.That(f.Action == "" || f.Action == "accept" || f.Action == "drop" || f.Action == "reject", "action", "must be one of accept, drop, reject")
 	c.That(f.Limit == nil || *f.Limit >= 1 && *f.Limit <= logHistory, "limit", "must be between 1 and %d", logHistory)
 	return c.Err()
@@ -220,6 +223,8 @@ type logMatcher struct {
 	rule         uuid.UUID
 	src, dst     netip.Prefix
 	proto        int
+	port         uint16 // 0 for any
+	link         string // as events have it; empty for any
 	action       string
 	limit        int
 }
@@ -228,6 +233,12 @@ type logMatcher struct {
 func (f *LogFilter) matcher() logMatcher {
 	m := logMatcher{rule: f.RuleID, src: f.Src.Netip(), dst: f.Dst.Netip(), action: f.Action, limit: logHistory}
 	m.proto, _ = f.proto()
+	if f.Port != nil {
+		m.port = uint16(*f.Port)
+	}
+	if f.Link != "" {
+		m.link = quoted(f.Link)
+	}
 	if !f.Since.IsZero() {
 		m.since = nanoseconds(f.Since)
 	}
@@ -257,6 +268,8 @@ func nanoseconds(t time.Time) int64 {
 func (m *logMatcher) matches(e *logEvent) bool {
 	return e.at >= m.since && e.at <= m.until &&
 		(m.proto == anyProto || int(e.proto) == m.proto) &&
+		(m.port == 0 || e.srcPort == m.port || e.dstPort == m.port) &&
+		(m.link == "" || e.in == m.link || e.out == m.link) &&
 		(m.action == "" || e.origin.action == m.action) &&
 		(m.rule == uuid.Nil || e.origin.rule == m.rule) &&
 		(!m.src.IsValid() || m.src.Contains(e.src)) &&

@@ -33,6 +33,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/kit/wire"
 )
 
@@ -124,7 +125,7 @@ func TestLogFiltersCombine(t *testing.T) {
 		packet(1, prefixOf(ruleAccept)),
 		packet(2, prefixOf(ruleReject), func(p *host.LoggedPacket) { p.Proto = 6 }),
 		packet(3, "gateway:drop-input", v6),
-		packet(4, "gateway:drop-forward", proto(1)),
+		packet(4, "gateway:drop-forward", proto(1), func(p *host.LoggedPacket) { p.OutIndex = 3 }),
 		packet(5, prefixOf(ruleAccept), v6, proto(58)),
 		packet(6, prefixOf(ruleGone), proto(47), func(p *host.LoggedPacket) { p.Src = netip.MustParseAddr("192.0.3.1") }),
 	}, 0)
@@ -159,6 +160,12 @@ func TestLogFiltersCombine(t *testing.T) {
 		"proto=icmpv6":                          {5},
 		"proto=47":                              {6},
 		"proto=0":                               {},
+		"port=53":                               {3, 2, 1},
+		"port=4000":                             {3, 2, 1},
+		"port=54":                               {},
+		"interface=lan0":                        {6, 5, 4, 3, 2, 1},
+		"interface=wan0":                        {4},
+		"port=53&interface=lan0&proto=tcp":      {2},
 		"action=accept":                         {5, 1},
 		"action=reject":                         {2},
 		"action=drop":                           {4, 3},
@@ -187,7 +194,7 @@ func TestLogRefusesBadFilters(t *testing.T) {
 	upgrade := []string{"Authorization", "Bearer viewer", "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "MDEyMzQ1Njc4OWFiY2RlZg=="}
 	for _, query := range []string{
 		"since=yesterday", "until=1769860800", "rule_id=7", "rule_id=drop-input", "src=nowhere", "src=192.0.2.1/33", "src=fe80::1%25eth0", "dst=192.0.2.1-192.0.2.9", "dst=lan0",
-		"proto=gre", "proto=256", "proto=-1", "proto=TCP", "action=allow", "action=DROP", "limit=0", "limit=1001", "limit=-1", "limit=many", "limit=1.5",
+		"proto=gre", "proto=256", "proto=-1", "proto=TCP", "port=0", "port=65536", "port=http", "action=allow", "action=DROP", "limit=0", "limit=1001", "limit=-1", "limit=many", "limit=1.5",
 	} {
 		field, _, _ := strings.Cut(query, "=")
 		b.get(t, "?"+query).WantField(t, field)
@@ -388,10 +395,10 @@ func TestLogSaysWhyItCannotBeReadAndTriesAgain(t *testing.T) {
 	done := make(chan struct{})
 	go func() { b.Run(ctx); close(done) }()
 	defer func() { cancel(); <-done }()
-	until(t, "the error shows", func() bool { return b.read(t, "").Error == "another program reads \"group\" 0" })
-	until(t, "it is tried again", func() bool { b.clock.Move(logRetry); return b.machine.Asked(hosttest.PacketLog) >= 3 })
+	waittest.Until(t, "the error shows", func() bool { return b.read(t, "").Error == "another program reads \"group\" 0" })
+	waittest.Until(t, "it is tried again", func() bool { b.clock.Move(logRetry); return b.machine.Asked(hosttest.PacketLog) >= 3 })
 	b.machine.FailPacketLog(nil)
-	until(t, "it works again", func() bool { b.clock.Move(logRetry); return b.read(t, "").Error == "" })
+	waittest.Until(t, "it works again", func() bool { b.clock.Move(logRetry); return b.read(t, "").Error == "" })
 	if !b.machine.LogPackets(packet(7, "gateway:drop-input")) {
 		t.Fatal("nobody reads the log")
 	}
@@ -403,16 +410,6 @@ func TestLogSaysWhyItCannotBeReadAndTriesAgain(t *testing.T) {
 	<-done
 	if n := strings.Count(b.logs.String(), "the packet log cannot be read"); n != 1 {
 		t.Errorf("the same trouble is logged %d times", n)
-	}
-}
-
-// until waits for what another goroutine does.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
 	}
 }
 
@@ -463,7 +460,7 @@ func (b *logBench) follow(t testing.TB, query string) *watcher {
 	w.close = sync.OnceFunc(func() { conn.CloseNow(); <-done; server.Close() })
 	t.Cleanup(w.close)
 	// The stream gathers on the clock of the test, which nobody else moves meanwhile.
-	until(t, "the stream is there", func() bool { b.mu.RLock(); defer b.mu.RUnlock(); return len(b.readers) > 0 })
+	waittest.Until(t, "the stream is there", func() bool { b.mu.RLock(); defer b.mu.RUnlock(); return len(b.readers) > 0 })
 	ticker := make(chan struct{})
 	ticking := make(chan struct{})
 	go func() {
@@ -575,7 +572,7 @@ func TestLiveFramesAreFilledOrWait(t *testing.T) {
 			return nil
 		})
 	}()
-	until(t, "the reader is there", func() bool { b.mu.RLock(); defer b.mu.RUnlock(); return len(b.readers) == 1 })
+	waittest.Until(t, "the reader is there", func() bool { b.mu.RLock(); defer b.mu.RUnlock(); return len(b.readers) == 1 })
 	// The clock stands: nothing is sent before the frame is full, and then all at once. What the filter excludes fills no frame.
 	for i := range 64 {
 		b.Ingest([]host.LoggedPacket{packet(1000+i, "gateway:drop-input"), packet(i, prefixOf(ruleAccept))}, 0)
@@ -591,7 +588,7 @@ func TestLiveFramesAreFilledOrWait(t *testing.T) {
 		}
 	}
 	b.Ingest(numbered(194, 1), 0)
-	until(t, "the reader has seen it", func() bool { return len(b.readerOf().wake) == 0 })
+	waittest.Until(t, "the reader has seen it", func() bool { return len(b.readerOf().wake) == 0 })
 	for rest := (LogFrame{}); rest.Events == nil; {
 		b.clock.Move(logGather)
 		select {
@@ -636,7 +633,7 @@ func TestLiveSlowReaderLosesAndAFastOneDoesNot(t *testing.T) {
 			return nil
 		})
 	}()
-	until(t, "both are there", func() bool { b.mu.RLock(); defer b.mu.RUnlock(); return len(b.readers) == 2 })
+	waittest.Until(t, "both are there", func() bool { b.mu.RLock(); defer b.mu.RUnlock(); return len(b.readers) == 2 })
 	const step = 512
 	for n := 0; n < total; n += step {
 		b.Ingest(numbered(n, step), 0)
@@ -717,7 +714,7 @@ table inet gateway {
 		b.Do(t, "viewer", http.MethodGet, "/firewall/log", nil).Want(t, 200).Into(t, &page)
 		return page
 	}
-	until(t, "the log is open", func() bool { return read().Error == "" })
+	waittest.Until(t, "the log is open", func() bool { return read().Error == "" })
 
 	server := httptest.NewServer(b.Handler())
 	t.Cleanup(server.Close)
@@ -751,7 +748,7 @@ table inet gateway {
 	if err := json.Unmarshal(frame, &live); err != nil || len(live.Events) != 1 || live.Events[0].Source != "::1" || live.Events[0].Action != "drop" {
 		t.Errorf("live: %s, %v", frame, err)
 	}
-	until(t, "three events", func() bool { return len(read().Events) == 3 })
+	waittest.Until(t, "three events", func() bool { return len(read().Events) == 3 })
 	events := read().Events
 	slices.Reverse(events)
 	for i, e := range events {

@@ -28,21 +28,21 @@ type NATRule struct {
 	Name          value.Line   `json:"name" required:"true" maxLength:"120" doc:"Name of the rule."`
 	Kind          string       `json:"kind" required:"true" enum:"dnat,snat,masquerade" doc:"Whether it rewrites the destination, the source, or the source to the address of the interface that the traffic leaves by."`
 	InZone        value.Zone   `json:"in_zone" required:"true" doc:"Zone that the traffic comes from, or any."`
-	OutZone       value.Zone   `json:"out_zone" required:"true" doc:"Zone that the traffic leaves by, or any. A destination is rewritten before the way out is known: leave it any for dnat."`
+	OutZone       value.Zone   `json:"out_zone" required:"true" doc:"Zone that the traffic leaves by, or any. Must be any for dnat, because the outgoing interface is not known yet."`
 	Protocol      string       `json:"protocol" required:"true" enum:"tcp,udp,tcp+udp,any" doc:"The protocol; ports need tcp or udp."`
-	SrcCIDR       value.Prefix `json:"src_cidr" doc:"Source network; empty means every source."`
-	DstCIDR       value.Prefix `json:"dst_cidr" doc:"Destination network. Empty means every destination; for dnat it means the addresses of the gateway."`
+	SrcCIDR       value.Prefix `json:"src_cidr" doc:"Source network; empty means any source."`
+	DstCIDR       value.Prefix `json:"dst_cidr" doc:"Destination network. Empty means any destination; for dnat, the addresses of the gateway."`
 	DstPort       *int         `json:"dst_port" minimum:"1" maximum:"65535" doc:"Destination port, or the first of a range."`
 	DstPortEnd    *int         `json:"dst_port_end" minimum:"1" maximum:"65535" doc:"The last port of the range."`
-	TargetAddress value.Addr   `json:"target_address" doc:"The new address, for dnat and snat."`
-	TargetPort    *int         `json:"target_port" minimum:"1" maximum:"65535" doc:"The new port, or the first of a range; none keeps the port."`
+	TargetAddress value.Addr   `json:"target_address" doc:"Target address, for dnat and snat."`
+	TargetPort    *int         `json:"target_port" minimum:"1" maximum:"65535" doc:"Target port, or the first of a range; null keeps the port."`
 	TargetPortEnd *int         `json:"target_port_end" minimum:"1" maximum:"65535" doc:"The last port of the range. For dnat, a range as long as that of the destination maps port by port."`
 	// The anti-lockout rules keep these ports open, which is worth nothing when their traffic goes elsewhere.
-	TakesManagementPorts bool         `json:"takes_management_ports" doc:"Whether a dnat rule may redirect ports that the gateway is managed by: tcp 22, tcp 443 and udp 443 of its own addresses. The management port 3443 is never redirected."`
-	Enabled              bool         `json:"enabled" doc:"Off, the rule is kept and has no effect."`
-	Priority             int64        `json:"priority" doc:"Lower comes first. Without one a new rule goes last."`
-	Note                 string       `json:"note" maxLength:"4000" doc:"Free text for the people who look after it."`
-	Labels               []value.Line `json:"labels" doc:"Words to find it by."`
+	TakesManagementPorts bool         `json:"takes_management_ports" doc:"Whether a dnat rule may redirect management ports of the gateway: tcp 22, tcp 443 and udp 443 of its own addresses. Port 3443 is never redirected."`
+	Enabled              bool         `json:"enabled" doc:"When off, the rule is kept but not applied."`
+	Priority             int64        `json:"priority" doc:"Lower comes first. By default a new rule goes last."`
+	Note                 string       `json:"note" maxLength:"4000" doc:"Note for other administrators."`
+	Labels               []value.Line `json:"labels" doc:"Labels to find it by."`
 	Comment              string       `json:"comment" maxLength:"500" doc:"What the rule is for."`
 }
 
@@ -53,19 +53,19 @@ func (n *NATRule) Label() string { return n.Name.String() }
 // stored, skipped and reported.
 func (n *NATRule) Validate() error {
 	var c check.List
-	c.That(n.InZone.String() != zoneSelf, "in_zone", "choose a zone, or any")
-	c.That(n.OutZone.String() != zoneSelf, "out_zone", "choose a zone, or any")
+	c.That(n.InZone.String() != zoneSelf, "in_zone", "must be a zone, or any")
+	c.That(n.OutZone.String() != zoneSelf, "out_zone", "must be a zone, or any")
 	switch n.Kind {
 	case natDestination:
-		c.That(!n.TargetAddress.IsZero(), "target_address", "is required: where should the traffic go?")
-		c.That(n.OutZone == anywhere, "out_zone", "must be any: a destination is rewritten before the way out is known")
+		c.That(!n.TargetAddress.IsZero(), "target_address", "is required")
+		c.That(n.OutZone == anywhere, "out_zone", "must be any for a port forward, because the outgoing interface is not known yet")
 	case natSource:
-		c.That(!n.TargetAddress.IsZero(), "target_address", "is required: which source should the traffic have?")
+		c.That(!n.TargetAddress.IsZero(), "target_address", "is required")
 	case natMasquerade:
-		c.That(n.TargetAddress.IsZero(), "target_address", "must be empty: masquerading takes the address of the interface")
-		c.That(n.TargetPort == nil, "target_port", "must be empty: masquerading chooses the port")
+		c.That(n.TargetAddress.IsZero(), "target_address", "must be empty, because masquerading uses the address of the interface")
+		c.That(n.TargetPort == nil, "target_port", "must be empty, because masquerading chooses the port")
 	}
-	c.That(!n.TargetAddress.Netip().IsUnspecified(), "target_address", "must be the address of a machine")
+	c.That(!n.TargetAddress.Netip().IsUnspecified(), "target_address", "must be the address of a host")
 	c.That(n.Protocol != "any" || n.DstPort == nil, "dst_port", "needs the protocol tcp, udp or tcp+udp")
 	c.That(n.Protocol != "any" || n.TargetPort == nil, "target_port", "needs the protocol tcp, udp or tcp+udp")
 	ports(&c, "dst_port", n.DstPort, "dst_port_end", n.DstPortEnd)
@@ -77,8 +77,8 @@ func (n *NATRule) Validate() error {
 func (r *Room) natKind() resource.Kind[NATRule] {
 	return resource.Kind[NATRule]{
 		Name: "firewall.nat-rule", Title: "NAT rule", Path: "/nat-rules", Table: "firewall_nat_rules", Order: "priority, created_at", Feeds: feeds,
-		Notes: []string{"note", "labels"},
-		New:   func() NATRule { return NATRule{InZone: anywhere, OutZone: anywhere, Protocol: "any", Enabled: true} },
+		Notes: []string{"note", "labels"}, Refers: map[string]string{"in_zone": zoneTable, "out_zone": zoneTable},
+		New: func() NATRule { return NATRule{InZone: anywhere, OutZone: anywhere, Protocol: "any", Enabled: true} },
 		Check: func(ctx context.Context, tx *db.Tx, was, now *NATRule) error {
 			if now == nil {
 				return nil

@@ -407,7 +407,7 @@ func gatesOf(rs *Ruleset) map[meant]int {
 func (k told) checkRest(t *testing.T, i int, rs *Ruleset) {
 	t.Helper()
 	want := map[string]map[string]int{
-		"input":       {"auto:established": 1, "auto:loopback": 1, "auto:icmpv6": 1, "auto:anti-lockout": 1, "auto:cluster": 2, "auto:drop-input": 1},
+		"input":       {"auto:established": 1, "auto:loopback": 1, "auto:icmpv6": 1, "auto:anti-lockout": 1, "auto:cluster": 2, "auto:vrrp": 2, "auto:drop-input": 1},
 		"forward":     {"auto:established": 1, "auto:icmpv6": 1, "auto:dnat": 1, "auto:drop-forward": 1},
 		"postrouting": {},
 	}

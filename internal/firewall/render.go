@@ -77,7 +77,10 @@ func input(rs Ruleset, d *dispatch) nft.Chain {
 		rule(nft.Auto("auto:anti-lockout"), nft.Service(lockout.Ports), nft.Counter, nft.Accept),
 	)
 	for _, f := range nft.Families {
-		c.Rules = append(c.Rules, rule(nft.Auto("auto:cluster"), nft.InSet(nft.From, f, peerNames[f]), nft.Service(peering.Ports), nft.Counter, nft.Accept))
+		c.Rules = append(c.Rules,
+			rule(nft.Auto("auto:cluster"), nft.InSet(nft.From, f, peerNames[f]), nft.Service(peering.Ports), nft.Counter, nft.Accept),
+			// A node that does not hear the others takes the virtual addresses although another one has them.
+			rule(nft.Auto("auto:vrrp"), nft.InSet(nft.From, f, peerNames[f]), nft.Do("meta l4proto 112"), nft.Counter, nft.Accept))
 	}
 	c.Rules = append(c.Rules, d.input...)
 	for _, o := range rs.Openings {

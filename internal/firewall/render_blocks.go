@@ -5,7 +5,10 @@ import "edge.internal/gateway/internal/kit/conf/nft"
 const (
 	// blockRules is how many rules stand behind one gate, at the most: with more, more packets find an address of theirs
 	// among those of the gate; with fewer, there are more gates to ask.
-	blockRules = 32
+	blockRules = 48
+	// blockEnds says that of as many rules one begins a block, when the one before is worth a gate. Which ones do, their ids say: so a
+	// rule that comes or goes moves only the rules near it to another block.
+	blockEnds = 16
 	// blockWorth is how many rules a gate must be able to spare a packet. It costs as much as a few of them.
 	blockWorth = 16
 )
@@ -20,7 +23,9 @@ type rendered struct {
 // all their addresses on one side, so that a packet passes by most of the rules that cannot match it.
 func (d *dispatch) segmentChain(s *segment) {
 	c := nft.Chain{Name: s.name}
-	for blocks, rest := 0, s.rules; len(rest) > 0; {
+	// A block has the name of the rule that begins it, where that does so by its id, and else a number.
+	blocks := 0
+	for rest := s.rules; len(rest) > 0; {
 		n, side := run(rest)
 		var lines []nft.Rule
 		for _, r := range rest[:n] {
@@ -29,8 +34,13 @@ func (d *dispatch) segmentChain(s *segment) {
 		if n < blockWorth {
 			c.Rules = append(c.Rules, lines...)
 		} else {
-			block := d.chain(s.name.At(blocks), lines)
-			blocks++
+			name := s.name.At(blocks)
+			if rest[0].begins() {
+				name = s.name.By(rest[0].ID)
+			} else {
+				blocks++
+			}
+			block := d.chain(name, lines)
 			for _, f := range nft.Families {
 				if spans := union(rest[:n], side, f); len(spans) > 0 {
 					c.Rules = append(c.Rules, nft.Rule{Exprs: []nft.Expr{nft.Addr(side, spans), nft.Jump(block)}})
@@ -46,7 +56,7 @@ func (d *dispatch) segmentChain(s *segment) {
 // addresses. A rule that can stand behind none is a run of one.
 func run(rules []rendered) (n int, side nft.Side) {
 	from, to := true, true
-	for n < min(len(rules), blockRules) {
+	for n < min(len(rules), blockRules) && (n < blockWorth || !rules[n].begins()) {
 		a, b := from && rules[n].From.fixed(), to && rules[n].To.fixed()
 		if !a && !b {
 			break
@@ -59,6 +69,9 @@ func run(rules []rendered) (n int, side nft.Side) {
 	}
 	return max(n, 1), nft.To
 }
+
+// begins tells whether a rule begins a block, when it can.
+func (r *rendered) begins() bool { return r.ID[15]%blockEnds == 0 }
 
 // fixed tells whether the addresses are some, and the same for as long as the table is.
 func (a *Addresses) fixed() bool { return !a.Any && a.Set[nft.V4].IsZero() && a.Set[nft.V6].IsZero() }

@@ -2,7 +2,10 @@ package firewall
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +27,7 @@ func TestGates(t *testing.T) {
 	var rs Ruleset
 	rs.Zones = []ZoneLinks{{lan, []value.IfName{value.Must[value.IfName]("lan0")}}, {wan, []value.IfName{value.Must[value.IfName]("wan0")}}}
 	add := func(from, to Addresses) {
-		rs.Rules = append(rs.Rules, Policy{ID: uuid.MustParse(fmt.Sprintf("00000000-0000-7000-8000-%012d", len(rs.Rules))), Src: lan, Dst: wan, From: from, To: to, Services: Services{Any: true}, Action: "drop"})
+		rs.Rules = append(rs.Rules, Policy{ID: uuid.MustParse(fmt.Sprintf("00000000-0000-7000-8000-%010d01", len(rs.Rules))), Src: lan, Dst: wan, From: from, To: to, Services: Services{Any: true}, Action: "drop"})
 	}
 	for i := range blockRules { // a full block: one network to many servers
 		add(fixed("10.0.0.0", "10.0.255.255"), fixed(fmt.Sprintf("192.0.2.%d", 2*i), fmt.Sprintf("192.0.2.%d", 2*i)))
@@ -42,12 +45,12 @@ func TestGates(t *testing.T) {
 	text := string(table.Bytes())
 	at := -1
 	for _, part := range []string{
-		"chain seg/0/0 {", "...000000000000\"", "...000000000031\"", "}",
-		"chain seg/0/1 {", "...000000000032\"", "...000000000048\"", "}",
-		"chain seg/0 {", "ip daddr { 192.0.2.0, 192.0.2.2, ", "192.0.2.62 } jump seg/0/0\n", "ip saddr 10.0.0.0/28 jump seg/0/1\n", "ip6 saddr 2001:db8::1 jump seg/0/1\n",
-		"...000000000049\"", "...000000000050\"", "...000000000064\"", "}",
+		"chain seg/lan/wan/0/0 {", "...0000000000\"", "...0000000047\"", "}",
+		"chain seg/lan/wan/0/1 {", "...0000000048\"", "...0000000064\"", "}",
+		"chain seg/lan/wan/0 {", "ip daddr { 192.0.2.0, 192.0.2.2, ", "192.0.2.94 } jump seg/lan/wan/0/0\n", "ip saddr 10.0.0.0/28 jump seg/lan/wan/0/1\n", "ip6 saddr 2001:db8::1 jump seg/lan/wan/0/1\n",
+		"...0000000065\"", "...0000000066\"", "...0000000080\"", "}",
 	} {
-		part = strings.Replace(part, "...", "gid:00000000-0000-7000-8000-", 1)
+		part = regexp.MustCompile(`^\.\.\.(\d+)`).ReplaceAllString(part, "gid:00000000-0000-7000-8000-${1}01")
 		next := strings.Index(text[at+1:], part)
 		if next < 0 {
 			t.Fatalf("no %q after %q", part, text[max(0, at):])
@@ -63,4 +66,51 @@ func TestGates(t *testing.T) {
 			t.Errorf("rule %d stands %d times", i, n)
 		}
 	}
+}
+
+// A rule that comes to many others, or goes from them, moves few of them to another chain.
+func TestRulesNearAChangeMove(t *testing.T) {
+	chance := rand.New(rand.NewPCG(1, 2))
+	lan, wan := value.Must[value.Zone]("lan"), value.Must[value.Zone]("wan")
+	policy := func() Policy {
+		var id uuid.UUID
+		for i := range id {
+			id[i] = byte(chance.UintN(256))
+		}
+		ip := netip.AddrFrom4([4]byte{10, id[0], id[1], id[2]})
+		p := Policy{ID: id, Src: lan, Dst: wan, To: Addresses{Any: true}, Services: Services{Any: true}, Action: "drop"}
+		p.From.Spans[nft.V4] = []nft.Span{{First: ip, Last: ip}}
+		return p
+	}
+	rs := Ruleset{Zones: []ZoneLinks{{lan, []value.IfName{value.Must[value.IfName]("lan0")}}, {wan, []value.IfName{value.Must[value.IfName]("wan0")}}}}
+	for range 2000 {
+		rs.Rules = append(rs.Rules, policy())
+	}
+	text := func() string { t := table(rs); return string(t.Bytes()) }
+	const edits = 200
+	moved := 0
+	was := text()
+	for range edits {
+		if at := chance.IntN(len(rs.Rules)); chance.IntN(2) == 0 {
+			rs.Rules = slices.Insert(rs.Rules, at, policy())
+		} else {
+			rs.Rules = slices.Delete(rs.Rules, at, at+1)
+		}
+		now := text()
+		change, ok := nft.Difference(tableName, was, now)
+		if !ok {
+			t.Fatal("all rules move")
+		}
+		for _, e := range change.Edits {
+			moved += len(e.Add)
+		}
+		for _, c := range change.NewChains {
+			moved += len(c.Rules())
+		}
+		was = now
+	}
+	if moved > 30*edits {
+		t.Errorf("%d rules were written for %d edits", moved, edits)
+	}
+	t.Logf("%.1f rules were written for an edit", float64(moved)/edits)
 }

@@ -59,7 +59,7 @@ func newDispatch(rs Ruleset) *dispatch {
 // cut puts each rule into a segment: the newest one of its scope, unless a rule of a scope that meets it has begun one
 // since, which has to be asked before.
 func (d *dispatch) cut(rules []Policy) {
-	newest := map[scope]int{}
+	newest, begun := map[scope]int{}, map[scope]int{}
 	for i := range rules {
 		lines := rules[i].lines()
 		if len(lines) == 0 {
@@ -68,8 +68,8 @@ func (d *dispatch) cut(rules []Policy) {
 		s := scope{rules[i].Src, rules[i].Dst}
 		at, open := newest[s]
 		if open {
-			for other, begun := range newest {
-				if begun > at && other.meets(s) {
+			for other, since := range newest {
+				if since > at && other.meets(s) {
 					open = false
 					break
 				}
@@ -77,7 +77,9 @@ func (d *dispatch) cut(rules []Policy) {
 		}
 		if !open {
 			at = len(d.segments)
-			d.segments = append(d.segments, &segment{scope: s, name: nft.Named("seg").At(at)})
+			// Its name is the same whatever rules of other scopes there are, so that they can come and go while it stays.
+			d.segments = append(d.segments, &segment{scope: s, name: nft.Named("seg").Of(s.src).Of(s.dst).At(begun[s])})
+			begun[s]++
 			newest[s] = at
 		}
 		d.segments[at].rules = append(d.segments[at].rules, rendered{&rules[i], lines})

@@ -149,7 +149,7 @@ func (v *resolver) store(ctx context.Context, answers map[string][]value.Addr) e
 	if len(answers) == 0 {
 		return nil
 	}
-	_, err := v.room.Engine.Commit(ctx, []apply.ID{apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
+	_, err := v.room.Engine.CommitBoth(ctx, nil, []apply.ID{apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
 		for name, answer := range answers {
 			if answer == nil {
 				answer = []value.Addr{}

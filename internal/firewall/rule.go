@@ -28,20 +28,20 @@ type Rule struct {
 	SrcObjectID     *uuid.UUID   `json:"src_object_id" doc:"The address object, for src_kind object."`
 	SrcGroupID      *uuid.UUID   `json:"src_group_id" doc:"The address group, for src_kind group."`
 	SrcCIDR         value.Prefix `json:"src_cidr" doc:"The network, for src_kind cidr."`
-	DstZone         value.Zone   `json:"dst_zone" required:"true" doc:"Zone that forwarded traffic leaves by; self for traffic to the gateway; any for both."`
+	DstZone         value.Zone   `json:"dst_zone" required:"true" doc:"Destination zone; self for traffic to the gateway; any for both."`
 	DstKind         string       `json:"dst_kind" enum:"any,object,group,cidr" doc:"How the destination is given."`
 	DstObjectID     *uuid.UUID   `json:"dst_object_id" doc:"The address object, for dst_kind object."`
 	DstGroupID      *uuid.UUID   `json:"dst_group_id" doc:"The address group, for dst_kind group."`
 	DstCIDR         value.Prefix `json:"dst_cidr" doc:"The network, for dst_kind cidr."`
-	ServiceObjectID *uuid.UUID   `json:"service_object_id" doc:"The service; with neither a service nor a group, every protocol."`
+	ServiceObjectID *uuid.UUID   `json:"service_object_id" doc:"The service. With neither a service nor a group, any protocol matches."`
 	ServiceGroupID  *uuid.UUID   `json:"service_group_id" doc:"The service group."`
-	Action          string       `json:"action" required:"true" enum:"accept,drop,reject" doc:"What happens: let it pass, lose it, or refuse it with an answer."`
+	Action          string       `json:"action" required:"true" enum:"accept,drop,reject" doc:"Accept the packet, drop it without an answer, or reject it with an error."`
 	Log             bool         `json:"log" doc:"Log each packet that the rule decides about."`
-	Priority        int64        `json:"priority" doc:"Lower comes first. Without one a new rule goes last."`
-	Enabled         bool         `json:"enabled" doc:"Off, the rule is kept and has no effect."`
+	Priority        int64        `json:"priority" doc:"Lower comes first. By default a new rule goes last."`
+	Enabled         bool         `json:"enabled" doc:"When off, the rule is kept but not applied."`
 	Comment         string       `json:"comment" maxLength:"500" doc:"What the rule is for."`
-	Note            string       `json:"note" maxLength:"4000" doc:"Free text for the people who look after it."`
-	Labels          []value.Line `json:"labels" doc:"Words to find it by."`
+	Note            string       `json:"note" maxLength:"4000" doc:"Note for other administrators."`
+	Labels          []value.Line `json:"labels" doc:"Labels to find it by."`
 }
 
 // Label is how people know it.
@@ -50,10 +50,10 @@ func (r *Rule) Label() string { return r.Name.String() }
 // Validate says what one rule can say about itself.
 func (r *Rule) Validate() error {
 	var c check.List
-	c.That(r.SrcZone.String() != zoneSelf, "src_zone", "traffic from the gateway itself is not filtered: choose a zone, or any")
+	c.That(r.SrcZone.String() != zoneSelf, "src_zone", "must be a zone, or any, because traffic from the gateway itself is not filtered")
 	selector(&c, "src", r.SrcKind, r.SrcObjectID, r.SrcGroupID, r.SrcCIDR)
 	selector(&c, "dst", r.DstKind, r.DstObjectID, r.DstGroupID, r.DstCIDR)
-	c.That(r.ServiceObjectID == nil || r.ServiceGroupID == nil, "service_group_id", "choose a service or a service group, not both")
+	c.That(r.ServiceObjectID == nil || r.ServiceGroupID == nil, "service_group_id", "must not be set together with a service group")
 	labels(&c, r.Labels)
 	return c.Err()
 }
@@ -83,8 +83,8 @@ func labels(c *check.List, list []value.Line) {
 	c.That(len(list) <= maxLabels, "labels", "must have at most %d items", maxLabels)
 	seen := map[value.Line]bool{}
 	for _, l := range list {
-		c.That(len(l.String()) <= 64, "labels", "%q is too long: a label has at most 64 bytes", l)
-		c.That(!seen[l], "labels", "%q is given twice", l)
+		c.That(len(l.String()) <= 64, "labels", "must have labels of at most 64 bytes, and %q is longer", l)
+		c.That(!seen[l], "labels", "contains %q twice", l)
 		seen[l] = true
 	}
 }
@@ -92,7 +92,7 @@ func labels(c *check.List, list []value.Line) {
 func (r *Room) ruleKind() resource.Kind[Rule] {
 	return resource.Kind[Rule]{
 		Name: "firewall.rule", Title: "firewall rule", Path: "/firewall/rules", Table: "firewall_rules", Order: "priority, created_at", Feeds: feeds,
-		Notes: []string{"note", "labels"},
+		Notes: []string{"note", "labels"}, Refers: map[string]string{"src_zone": zoneTable, "dst_zone": zoneTable},
 		New: func() Rule {
 			return Rule{SrcZone: anywhere, DstZone: anywhere, SrcKind: selectAny, DstKind: selectAny, Enabled: true}
 		},

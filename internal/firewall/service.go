@@ -17,10 +17,10 @@ type Service struct {
 	resource.Meta
 	Name        value.Line `json:"name" required:"true" maxLength:"120" doc:"Name of the service."`
 	Protocol    string     `json:"protocol" required:"true" enum:"tcp,udp,tcp+udp,icmp,icmpv6,any" doc:"The protocol."`
-	PortStart   *int       `json:"port_start" minimum:"1" maximum:"65535" doc:"The destination port, or the first of a range; none means every port."`
+	PortStart   *int       `json:"port_start" minimum:"1" maximum:"65535" doc:"The destination port, or the first of a range; null means any port."`
 	PortEnd     *int       `json:"port_end" minimum:"1" maximum:"65535" doc:"The last port of a range."`
 	Description string     `json:"description" maxLength:"500" doc:"What it is."`
-	Builtin     bool       `json:"builtin" readOnly:"true" doc:"Comes with the gateway and stays as it is."`
+	Builtin     bool       `json:"builtin" readOnly:"true" doc:"Comes with the gateway and cannot be changed."`
 }
 
 // Label is how people know it.
@@ -30,7 +30,7 @@ func (s *Service) Label() string { return s.Name.String() }
 func (s *Service) Validate() error {
 	var c check.List
 	ported := s.Protocol == "tcp" || s.Protocol == "udp" || s.Protocol == "tcp+udp"
-	c.That(ported || s.PortStart == nil, "port_start", "only tcp and udp have ports: leave it empty, or choose another protocol")
+	c.That(ported || s.PortStart == nil, "port_start", "must be empty, because only tcp and udp have ports")
 	ports(&c, "port_start", s.PortStart, "port_end", s.PortEnd)
 	return c.Err()
 }
@@ -40,7 +40,7 @@ func ports(c *check.List, startField string, start *int, endField string, end *i
 	if end == nil {
 		return
 	}
-	c.That(start != nil, endField, "needs %s too", startField)
+	c.That(start != nil, endField, "needs %s as well", startField)
 	c.That(start == nil || *end >= *start, endField, "must not be less than %s", startField)
 }
 
@@ -71,7 +71,7 @@ type ServiceGroup struct {
 	Name        value.Line  `json:"name" required:"true" maxLength:"120" doc:"Name of the group."`
 	Description string      `json:"description" maxLength:"500" doc:"What it is."`
 	Members     []uuid.UUID `json:"members" doc:"Ids of the services in it. A group without members matches nothing."`
-	Builtin     bool        `json:"builtin" readOnly:"true" doc:"Comes with the gateway and stays as it is."`
+	Builtin     bool        `json:"builtin" readOnly:"true" doc:"Comes with the gateway and cannot be changed."`
 }
 
 // Label is how people know it.
@@ -80,6 +80,7 @@ func (g *ServiceGroup) Label() string { return g.Name.String() }
 func (r *Room) serviceGroupKind() resource.Kind[ServiceGroup] {
 	return resource.Kind[ServiceGroup]{
 		Name: "firewall.service-group", Title: "service group", Path: "/firewall/service-groups", Table: "firewall_service_groups", Order: "name", Feeds: feeds,
+		Refers: map[string]string{"members": "firewall_services"},
 		Check: func(ctx context.Context, tx *db.Tx, was, now *ServiceGroup) error {
 			switch {
 			case was != nil && was.Builtin && (now == nil || was.Name != now.Name || !slices.Equal(was.Members, now.Members)):

@@ -16,8 +16,10 @@ type Zone struct {
 	resource.Meta
 	Name        value.Zone `json:"name" required:"true" doc:"Name of the zone; rules, NAT rules and interfaces refer to it."`
 	Description string     `json:"description" maxLength:"500" doc:"What the zone is for."`
-	Builtin     bool       `json:"builtin" readOnly:"true" doc:"Comes with the gateway: it can be neither renamed nor deleted."`
+	Builtin     bool       `json:"builtin" readOnly:"true" doc:"Comes with the gateway and cannot be renamed or deleted."`
 }
+
+const zoneTable = "firewall_zones"
 
 // The pseudo-zones: every place, and the gateway itself.
 const (
@@ -31,13 +33,13 @@ func (z *Zone) Label() string { return z.Name.String() }
 // Validate says what one zone can say about itself.
 func (z *Zone) Validate() error {
 	var c check.List
-	c.That(z.Name.String() != zoneAny && z.Name.String() != zoneSelf, "name", "%q is a word for a pseudo-zone: choose another name", z.Name)
+	c.That(z.Name.String() != zoneAny && z.Name.String() != zoneSelf, "name", "must not be %q, which is reserved", z.Name)
 	return c.Err()
 }
 
 func (r *Room) zoneKind() resource.Kind[Zone] {
 	return resource.Kind[Zone]{
-		Name: "firewall.zone", Title: "zone", Path: "/firewall/zones", Table: "firewall_zones", Order: "builtin DESC, name", Feeds: feeds,
+		Name: "firewall.zone", Title: "zone", Path: "/firewall/zones", Table: zoneTable, Order: "builtin DESC, name", Feeds: feeds,
 		Check: func(ctx context.Context, tx *db.Tx, was, now *Zone) error {
 			switch {
 			case was == nil:
@@ -52,7 +54,7 @@ func (r *Room) zoneKind() resource.Kind[Zone] {
 			case was.Builtin:
 				return builtin("zone", was.Name.String())
 			}
-			// The interfaces follow by their foreign key.
+			// The interfaces follow by a trigger, on every node its own.
 			tx.Queue(`UPDATE firewall_rules SET src_zone = $2 WHERE src_zone = $1`, was.Name, now.Name)
 			tx.Queue(`UPDATE firewall_rules SET dst_zone = $2 WHERE dst_zone = $1`, was.Name, now.Name)
 			tx.Queue(`UPDATE firewall_nat_rules SET in_zone = $2 WHERE in_zone = $1`, was.Name, now.Name)
@@ -64,7 +66,7 @@ func (r *Room) zoneKind() resource.Kind[Zone] {
 
 // builtin refuses to change what comes with the gateway.
 func builtin(title, name string) error {
-	return fault.New(fault.Conflict, "the %s %s comes with the gateway and stays as it is: make one of your own instead", title, name)
+	return fault.New(fault.Conflict, "The %s %s comes with the gateway and cannot be changed. Create your own instead.", title, name)
 }
 
 // zonesExist complains about the fields whose zone is neither stored nor one of the pseudo-zones.
@@ -88,7 +90,7 @@ func zonesExist(ctx context.Context, tx *db.Tx, fields map[string]value.Zone) er
 	}
 	var c check.List
 	for field, z := range fields {
-		c.That(known[z.String()], field, "there is no zone %q", z)
+		c.That(known[z.String()], field, "Zone %q does not exist.", z)
 	}
 	if err := rows.Err(); err != nil {
 		return err

@@ -12,11 +12,11 @@ import (
 type ACL struct {
 	resource.Meta
 	Name     value.Line `json:"name" required:"true" maxLength:"120" doc:"Name of the entry."`
-	Type     string     `json:"type" required:"true" enum:"src,dst,dstdomain,dstdom_regex,url_regex,port,method,time" doc:"What of a request is looked at: the client's address, the server's address, the server's name (exactly, or by a regular expression), the URL, the port, the method, or the time of day."`
-	Value    value.Line `json:"value" required:"true" maxLength:"4096" doc:"What it is compared with; several are separated by blanks, and one that matches is enough. src, dst: addresses, networks, ranges such as 10.0.0.5-10.0.0.9. dstdomain: www.example.net, or .example.net for it and all names below it. dstdom_regex, url_regex: regular expressions in the syntax of RE2, found anywhere in the name (whatever its case) or in the percent-decoded URL, which is host:port for a CONNECT. port: 8443 or 8000-8999; a port that an entry allows is open to CONNECT, too. method: GET, POST, CONNECT. time: days and hours of the gateway's own time, such as MTWHF 08:00-17:59 (Sunday S, Thursday H, Saturday A, working days D)."`
-	Action   string     `json:"action" required:"true" enum:"allow,deny" doc:"What becomes of a request that matches."`
-	Priority int64      `json:"priority" doc:"Lower comes first. Without one a new entry goes last."`
-	Active   bool       `json:"active" doc:"Off, the entry is kept and has no effect."`
+	Type     string     `json:"type" required:"true" enum:"src,dst,dstdomain,dstdom_regex,url_regex,port,method,time" doc:"What to match on: the client's address, the server's address, the server's name (exactly, or by a regular expression), the URL, the port, the method, or the time of day."`
+	Value    value.Line `json:"value" required:"true" maxLength:"4096" doc:"Values to match, separated by spaces; one match is enough. src, dst: addresses, networks, ranges like 10.0.0.5-10.0.0.9. dstdomain: www.example.net, or .example.net to include all subdomains. dstdom_regex, url_regex: RE2 regular expressions, searched in the name (ignoring case) or in the percent-decoded URL, which is host:port for CONNECT. port: 8443 or 8000-8999; an allowed port is also open to CONNECT. method: GET, POST, CONNECT. time: days and hours in the gateway's time zone, for example MTWHF 08:00-17:59 (Sunday S, Thursday H, Saturday A, working days D)."`
+	Action   string     `json:"action" required:"true" enum:"allow,deny" doc:"Action for matching requests."`
+	Priority int64      `json:"priority" doc:"Lower comes first. By default a new entry goes last."`
+	Active   bool       `json:"active" doc:"When off, the entry is kept but not applied."`
 }
 
 // Validate says what one entry can say about itself.

@@ -116,7 +116,7 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 		w.Line("cache", conf.Word("deny"), conf.Word("all"))
 	}
 
-	w.Comment("The gateway asks how squid is; that is nobody's request.")
+	w.Comment("The gateway checks squid; these are not requests of clients.")
 	w.Line("acl", conf.Word("gateway_manager"), conf.Word("localport"), conf.Int(managerPort))
 	w.Line("access_log", conf.Word("none"), conf.Word("gateway_manager"))
 	w.Line("access_log", conf.Word("stdio:/var/log/squid/access.log"))
@@ -152,7 +152,7 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 		said(w, false, layout, position)
 	}
 
-	w.Comment("Nobody gets at the gateway's own services through the proxy, but for the sites that it serves to everybody.")
+	w.Comment("The gateway's own services cannot be reached through the proxy, except the sites that it publishes.")
 	for _, n := range unreachable {
 		w.Line("acl", conf.Word("gateway_itself"), conf.Word("dst"), conf.Value(n))
 	}

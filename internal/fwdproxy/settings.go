@@ -13,26 +13,26 @@ import (
 // Settings say where the proxy listens and who may use it.
 type Settings struct {
 	resource.Meta
-	Enabled         bool           `json:"enabled" doc:"Off, the daemon is stopped and its port is closed."`
-	ListenAddresses []value.Addr   `json:"listen_addresses" doc:"Addresses to listen on; none means every address of the gateway."`
+	Enabled         bool           `json:"enabled" doc:"When off, the daemon is stopped and its port is closed."`
+	ListenAddresses []value.Addr   `json:"listen_addresses" doc:"Addresses to listen on; if empty, all addresses of the gateway."`
 	Port            int            `json:"port" minimum:"1" maximum:"65535" doc:"Port to listen on; 3127 is the proxy's own."`
-	CacheMB         int            `json:"cache_mb" minimum:"0" maximum:"65536" doc:"Memory for what was fetched, in MiB; 0 keeps nothing."`
-	AllowedNetworks []value.Prefix `json:"allowed_networks" doc:"Networks that may use the proxy at all; none means nobody. The access list decides about the rest."`
+	CacheMB         int            `json:"cache_mb" minimum:"0" maximum:"65536" doc:"Memory for the cache in MiB; with 0 nothing is cached."`
+	AllowedNetworks []value.Prefix `json:"allowed_networks" doc:"Networks that may use the proxy; if empty, none. The access list decides what they may reach."`
 }
 
 // Validate says what the settings can say about themselves.
 func (s *Settings) Validate() error {
 	var c check.List
-	c.That(s.Port != managerPort, "port", "must not be %d: the gateway asks the proxy for its figures there", managerPort)
+	c.That(s.Port != managerPort, "port", "must not be %d, which the gateway uses for statistics", managerPort)
 	for i, a := range s.ListenAddresses {
 		ip := a.Netip()
-		c.That(!ip.IsUnspecified(), "listen_addresses", "must not hold %s: no address at all means every address", a)
-		c.That(!ip.IsMulticast(), "listen_addresses", "%s is for groups: nobody can connect to it", a)
-		c.That(!ip.IsLinkLocalUnicast(), "listen_addresses", "%s is good on one link only: take an address of the gateway that is not link-local", a)
-		c.That(!slices.Contains(s.ListenAddresses[:i], a), "listen_addresses", "holds %s twice", a)
+		c.That(!ip.IsUnspecified(), "listen_addresses", "must not contain %s. Leave the list empty for all addresses", a)
+		c.That(!ip.IsMulticast(), "listen_addresses", "must not contain %s, which is a multicast address", a)
+		c.That(!ip.IsLinkLocalUnicast(), "listen_addresses", "must not contain %s, which is link-local. Use another address of the gateway", a)
+		c.That(!slices.Contains(s.ListenAddresses[:i], a), "listen_addresses", "contains %s twice", a)
 	}
 	for _, n := range s.AllowedNetworks {
-		c.That(!verdict.TooWide(n.Netip()), "allowed_networks", "%s is too wide: take ::/0 for all addresses of IPv6, or networks from 2000:: on", n)
+		c.That(!verdict.TooWide(n.Netip()), "allowed_networks", "must not contain %s, which is too wide. Use ::/0 for all IPv6 addresses, or networks from 2000:: upwards", n)
 	}
 	return c.Err()
 }

@@ -152,7 +152,7 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 		return errors.New("squid runs with another configuration")
 	}
 	if has.List != verdict.Digest(content(files, host.SquidAccessList)) {
-		return errors.New("the judge of the access list has another list")
+		return errors.New("the program that checks the access list has another list")
 	}
 	missing, err := r.missing(ctx, c)
 	if err != nil {

@@ -19,11 +19,11 @@ type Stats struct {
 	Hits             int64   `json:"hits" doc:"Requests that the cache answered."`
 	HitRate          float64 `json:"hit_rate" doc:"Share of the requests that the cache answered, from 0 to 1."`
 	Errors           int64   `json:"errors" doc:"Requests that were denied or failed."`
-	BytesToClients   int64   `json:"bytes_to_clients" doc:"Bytes sent to clients, a few KiB for each time that the gateway looks at these figures included."`
+	BytesToClients   int64   `json:"bytes_to_clients" doc:"Bytes sent to clients, including a few KiB each time the gateway reads these figures."`
 	BytesFromServers int64   `json:"bytes_from_servers" doc:"Bytes fetched from servers."`
 	Clients          int64   `json:"clients" doc:"Addresses of clients that it has seen, without the gateway itself."`
 	CacheMemoryBytes int64   `json:"cache_memory_bytes" doc:"Memory of the cache that is in use."`
-	CacheObjects     int64   `json:"cache_objects" doc:"Things in the cache."`
+	CacheObjects     int64   `json:"cache_objects" doc:"Cached objects."`
 	UptimeSeconds    float64 `json:"uptime_seconds" doc:"Since when it counts."`
 	Error            string  `json:"error" doc:"Why the proxy could not be asked; empty when it could."`
 }
@@ -37,9 +37,9 @@ type History struct {
 // Traffic is what went through the proxy in one step.
 type Traffic struct {
 	At       time.Time `json:"at" doc:"End of the step."`
-	Requests float64   `json:"requests" doc:"Requests a second."`
+	Requests float64   `json:"requests" doc:"Requests per second."`
 	HitRate  float64   `json:"hit_rate" doc:"Share of them that the cache answered, from 0 to 1."`
-	Bytes    float64   `json:"bytes" doc:"Bytes sent to clients, a second."`
+	Bytes    float64   `json:"bytes" doc:"Bytes sent to clients per second."`
 }
 
 // trafficHistory remembers the traffic of the last hour.
@@ -126,7 +126,7 @@ func (r *Room) stats(ctx context.Context) (Stats, error) {
 }
 
 func (r *Room) mountStatus() {
-	httpd.Handle(r.Router, http.MethodGet, "/forward-proxy/stats", httpd.Read, httpd.Doc{ID: "forward-proxy.stats", Tag: "forward-proxy", Summary: "What the forward proxy has done"},
+	httpd.Handle(r.Router, http.MethodGet, "/forward-proxy/stats", httpd.Read, httpd.Doc{ID: "forward-proxy.stats", Tag: "forward-proxy", Summary: "Statistics of the forward proxy"},
 		func(c *httpd.Call, _ struct{}) (Stats, error) {
 			s, err := r.stats(c)
 			if err != nil {
@@ -134,7 +134,7 @@ func (r *Room) mountStatus() {
 			}
 			return s, nil
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/forward-proxy/stats/history", httpd.Read, httpd.Doc{ID: "forward-proxy.stats.history", Tag: "forward-proxy", Summary: "The traffic of the last hour"},
+	httpd.Handle(r.Router, http.MethodGet, "/forward-proxy/stats/history", httpd.Read, httpd.Doc{ID: "forward-proxy.stats.history", Tag: "forward-proxy", Summary: "Traffic in the last hour"},
 		func(*httpd.Call, struct{}) (History, error) {
 			return History{StepSeconds: int(history.Step.Seconds()), Points: r.history.Points()}, nil
 		})

@@ -37,7 +37,7 @@ func (key) Example() string { return "78b8ef91340e761d1fca3a10508cd5d9" }
 
 func (key) Parse(s string) (string, error) {
 	if !keys.MatchString(s) {
-		return "", errors.New("is no key of CrowdSec")
+		return "", errors.New("is not a CrowdSec key")
 	}
 	return s, nil
 }
@@ -132,7 +132,7 @@ func (r *Room) makeMachine(ctx context.Context) (password string, err error) {
 			return strings.TrimSpace(rest), nil
 		}
 	}
-	return "", errors.New("cscli makes an account and does not tell its password")
+	return "", errors.New("cscli created an account but did not print its password")
 }
 
 // makeBouncer lets a bouncer ask, and returns its key.
@@ -143,7 +143,7 @@ func (r *Room) makeBouncer(ctx context.Context, name string) (Key, error) {
 	}
 	var text string
 	if err := json.Unmarshal([]byte(out.Stdout), &text); err != nil {
-		return Key{}, errors.New("cscli makes a bouncer and does not tell its key")
+		return Key{}, errors.New("cscli created a bouncer but did not print its key")
 	}
 	return value.Parse[Key](text)
 }

@@ -29,9 +29,9 @@ type Alert struct {
 	CreatedAt time.Time `json:"created_at" doc:"When it was reported."`
 	Scenario  string    `json:"scenario" doc:"What was found: the name of the scenario."`
 	Message   string    `json:"message" doc:"What happened, in CrowdSec's words."`
-	Scope     string    `json:"scope" doc:"What the value is, such as Ip."`
+	Scope     string    `json:"scope" doc:"Kind of the value, for example Ip."`
 	Value     string    `json:"value" doc:"Who did it."`
-	Events    int       `json:"events_count" doc:"How many lines of logs led to it."`
+	Events    int       `json:"events_count" doc:"Number of log lines that caused it."`
 	StartedAt time.Time `json:"started_at" doc:"When the first was seen."`
 	StoppedAt time.Time `json:"stopped_at" doc:"When the last was seen."`
 	Machine   string    `json:"machine" doc:"Which machine reported it."`
@@ -41,7 +41,7 @@ type Alert struct {
 // AlertDetails is an alert with what led to it, and what followed.
 type AlertDetails struct {
 	Alert
-	EventList []AlertEvent `json:"events" doc:"The lines that led to it, as far as CrowdSec keeps them."`
+	EventList []AlertEvent `json:"events" doc:"The log lines that caused it, as far as CrowdSec keeps them."`
 	Decided   []Decision   `json:"decisions" doc:"What followed and is in force."`
 }
 
@@ -89,7 +89,7 @@ type alertQuery struct {
 	Address  value.Addr `query:"address" doc:"Who did it."`
 	Scenario string     `query:"scenario" doc:"What was found: the name of the scenario."`
 	Hours    *int       `query:"hours" doc:"How long ago at most, up to 8760."`
-	Limit    *int       `query:"limit" doc:"How many, up to 1000; 100 when there is none."`
+	Limit    *int       `query:"limit" doc:"How many, at most 1000; 100 by default."`
 }
 
 // Validate says what a query can say about itself.
@@ -119,9 +119,9 @@ func (q *alertQuery) values() url.Values {
 }
 
 func (r *Room) mountAlerts() {
-	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts", httpd.Read, doc("ids.alert.list", "What was found"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts", httpd.Read, doc("ids.alert.list", "List the alerts"),
 		func(c *httpd.Call, in alertQuery) (Alerts, error) { return r.alerts(c, in.values()), nil })
-	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts/{id}", httpd.Read, doc("ids.alert.get", "One thing that was found, with what led to it"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts/{id}", httpd.Read, doc("ids.alert.get", "One alert, with the log lines that caused it"),
 		func(c *httpd.Call, in struct {
 			ID int64 `path:"id" doc:"Number of the alert."`
 		}) (AlertDetails, error) {
@@ -167,7 +167,7 @@ func moment(text string) time.Time {
 }
 
 func (r *Room) alert(ctx context.Context, id int64) (AlertDetails, error) {
-	none := fault.New(fault.NotFound, "there is no such alert")
+	none := fault.New(fault.NotFound, "This alert does not exist.")
 	ctx, cancel := host.Asking(ctx)
 	defer cancel()
 	var said saidAlert
@@ -182,7 +182,7 @@ func (r *Room) alert(ctx context.Context, id int64) (AlertDetails, error) {
 	for _, e := range said.Events {
 		event := AlertEvent{At: moment(e.Timestamp), Meta: map[string]string{}}
 		for _, m := range e.Meta {
-			event.Meta[m.Key] = m.Value
+			event.Meta[m.Key] = host.WithoutQueries(m.Value)
 		}
 		details.EventList = append(details.EventList, event)
 	}

@@ -5,22 +5,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
-	"edge.internal/gateway/internal/kit/value"
 )
 
 // Bouncer is a program that may ask CrowdSec for its decisions.
 type Bouncer struct {
 	Name      string     `json:"name" doc:"Its name."`
 	Address   string     `json:"address" doc:"Where it last asked from; empty when it never did."`
-	Type      string     `json:"type" doc:"What it says that it is."`
+	Type      string     `json:"type" doc:"What it reports to be."`
 	Version   string     `json:"version" doc:"Which version of that."`
-	CreatedAt time.Time  `json:"created_at" doc:"Since when it may."`
+	CreatedAt time.Time  `json:"created_at" doc:"When it was added."`
 	LastPull  *time.Time `json:"last_pull" doc:"When it last asked; null when it never did."`
 	Own       bool       `json:"own" doc:"Whether it is the gateway's own."`
 }
@@ -28,7 +28,7 @@ type Bouncer struct {
 // Bouncers are those who may ask.
 type Bouncers struct {
 	Bouncers []Bouncer `json:"bouncers" doc:"By name."`
-	Error    string    `json:"error" doc:"Why they cannot be told; empty when they can."`
+	Error    string    `json:"error" doc:"Why they are not known; empty if they are."`
 }
 
 // NewBouncer is a bouncer to make.
@@ -39,7 +39,7 @@ type NewBouncer struct {
 // MadeBouncer is a bouncer with its key.
 type MadeBouncer struct {
 	Name string `json:"name" doc:"Its name."`
-	Key  string `json:"key" doc:"What it asks with. It is shown this once."`
+	Key  string `json:"key" doc:"API key of the bouncer. It is not shown again."`
 }
 
 // Machine is a machine that reports to CrowdSec.
@@ -54,8 +54,8 @@ type Machine struct {
 
 // Machines are those who report.
 type Machines struct {
-	Machines []Machine `json:"machines" doc:"Those who report."`
-	Error    string    `json:"error" doc:"Why they cannot be told; empty when they can."`
+	Machines []Machine `json:"machines" doc:"Machines that report."`
+	Error    string    `json:"error" doc:"Why they are not known; empty if they are."`
 }
 
 // Collection is a set of parsers and scenarios that is installed.
@@ -69,33 +69,33 @@ type Collection struct {
 // Collections are what CrowdSec knows to look for.
 type Collections struct {
 	Collections []Collection `json:"collections" doc:"By name."`
-	Error       string       `json:"error" doc:"Why they cannot be told; empty when they can."`
+	Error       string       `json:"error" doc:"Why they are not known; empty if they are."`
 }
 
 func (r *Room) mountAccounts() {
-	httpd.Handle(r.Router, http.MethodGet, "/ids/bouncers", httpd.Read, doc("ids.bouncer.list", "Who may ask for decisions"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/bouncers", httpd.Read, doc("ids.bouncer.list", "List the bouncers"),
 		func(c *httpd.Call, _ struct{}) (Bouncers, error) {
 			list, err := r.bouncers(c)
 			return Bouncers{Bouncers: list, Error: problem(err)}, nil
 		})
-	create := audited("ids.bouncer.create", "Let a bouncer ask for decisions; its key is shown once")
+	create := audited("ids.bouncer.create", "Add a bouncer. Its key is shown once")
 	create.Creates = true
-	httpd.Handle(r.Router, http.MethodPost, "/ids/bouncers", httpd.Write, create,
+	httpd.Handle(r.Router, http.MethodPost, "/ids/bouncers", httpd.Write.Here(), create,
 		func(c *httpd.Call, in struct{ Body NewBouncer }) (MadeBouncer, error) {
 			return r.addBouncer(c, in.Body.Name)
 		})
-	httpd.Handle(r.Router, http.MethodDelete, "/ids/bouncers/{name}", httpd.Write, audited("ids.bouncer.delete", "Let a bouncer ask no more"),
+	httpd.Handle(r.Router, http.MethodDelete, "/ids/bouncers/{name}", httpd.Write.Here(), audited("ids.bouncer.delete", "Delete a bouncer"),
 		func(c *httpd.Call, in struct {
 			Name string `path:"name" doc:"Name of the bouncer."`
 		}) (resource.Deleted, error) {
 			return resource.Deleted{ID: in.Name}, r.removeBouncer(c, in.Name)
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/ids/machines", httpd.Read, doc("ids.machine.list", "Who reports to CrowdSec"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/machines", httpd.Read, doc("ids.machine.list", "List the machines that report to CrowdSec"),
 		func(c *httpd.Call, _ struct{}) (Machines, error) {
 			list, err := r.machines(c)
 			return Machines{Machines: list, Error: problem(err)}, nil
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/ids/collections", httpd.Read, doc("ids.collection.list", "What CrowdSec knows to look for"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/collections", httpd.Read, doc("ids.collection.list", "List the installed CrowdSec collections"),
 		func(c *httpd.Call, _ struct{}) (Collections, error) {
 			list, err := r.collections(c)
 			return Collections{Collections: list, Error: problem(err)}, nil
@@ -137,7 +137,8 @@ func (r *Room) bouncers(ctx context.Context) ([]Bouncer, error) {
 	list := []Bouncer{}
 	err := r.tool(ctx, host.DetectionBouncers, &said)
 	for _, s := range said {
-		b := Bouncer{Name: s.Name, Address: s.Address, Type: s.Type, Version: s.Version, CreatedAt: s.CreatedAt.UTC(), Own: isOwn(s.Name)}
+		// Of its version Debian's firewall bouncer says a hyphen.
+		b := Bouncer{Name: s.Name, Address: s.Address, Type: s.Type, Version: strings.Trim(s.Version, "-"), CreatedAt: s.CreatedAt.UTC(), Own: isOwn(s.Name)}
 		if s.Address != "" { // before that, CrowdSec has the time of its making there
 			pulled := s.LastPull.UTC()
 			b.LastPull = &pulled
@@ -198,12 +199,12 @@ func (r *Room) find(ctx context.Context, name string) (bool, error) {
 
 func (r *Room) addBouncer(c *httpd.Call, name host.DetectionName) (MadeBouncer, error) {
 	if isOwn(name.String()) {
-		return MadeBouncer{}, fault.Field("name", "is that of the gateway itself")
+		return MadeBouncer{}, fault.Field("name", "belongs to the gateway itself")
 	}
 	if there, err := r.find(c, name.String()); err != nil {
 		return MadeBouncer{}, away(err)
 	} else if there {
-		return MadeBouncer{}, fault.Taken(map[string]string{"name": "is that of another bouncer"})
+		return MadeBouncer{}, fault.Taken(map[string]string{"name": "belongs to another bouncer"})
 	}
 	made := MadeBouncer{Name: name.String()}
 	return made, r.Audit.Do(c, "ids.bouncer.create", made.Name, func() (any, error) {
@@ -215,17 +216,17 @@ func (r *Room) addBouncer(c *httpd.Call, name host.DetectionName) (MadeBouncer, 
 
 func (r *Room) removeBouncer(c *httpd.Call, name string) error {
 	if isOwn(name) {
-		return fault.New(fault.Conflict, "this is the gateway's own bouncer: switch blocking off in the settings instead")
+		return fault.New(fault.Conflict, "This is the gateway's own bouncer. Turn off blocking in the settings instead.")
 	}
 	there, err := r.find(c, name)
 	if err != nil {
 		return away(err)
 	}
 	if !there {
-		return fault.New(fault.NotFound, "there is no such bouncer")
+		return fault.New(fault.NotFound, "This bouncer does not exist.")
 	}
-	if _, err := value.Parse[host.DetectionName](name); err != nil {
-		return fault.New(fault.Conflict, "this bouncer was not made here: remove it with cscli bouncers delete")
+	if host.IsBouncer(name) != nil {
+		return fault.New(fault.Conflict, "The gateway cannot delete a bouncer with this name. Remove it with cscli bouncers delete.")
 	}
 	return r.Audit.Do(c, "ids.bouncer.delete", name, func() (any, error) {
 		_, err := r.Host.Run(c, host.DetectionBouncerRemove, host.Input{Args: []string{name}})

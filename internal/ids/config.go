@@ -69,8 +69,8 @@ func (r *Room) loadBouncer(ctx context.Context, q db.Querier) (BouncerConfig, er
 	return BouncerConfig{Settings: *s, Key: known.Firewall}, err
 }
 
-// always are the networks that are never banned: the machine itself, with the addresses that it has and those that are declared, and the
-// other nodes of the cluster.
+// always are the networks that are never banned: the machine itself, with the addresses that it has and those that are declared, the
+// other nodes of the cluster, and trusted proxies.
 func (r *Room) always(ctx context.Context, q db.Querier) ([]netip.Prefix, error) {
 	links, err := r.Host.Links(ctx)
 	if err != nil {
@@ -97,7 +97,12 @@ func (r *Room) always(ctx context.Context, q db.Querier) ([]netip.Prefix, error)
 			list = append(list, netip.PrefixFrom(a, a.BitLen()))
 		}
 	}
-	slices.SortFunc(list, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
+	proxies, err := r.deps.Proxies(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, proxies...)
+	slices.SortFunc(list, netip.Prefix.Compare)
 	return slices.Compact(list), nil
 }
 

@@ -98,7 +98,7 @@ func (r *Room) verify(ctx context.Context, _ Config, files []host.File) error {
 		err = json.Unmarshal(content, &was)
 	}
 	if err != nil || was.Digest != digest(files) || state.Since.Before(was.At) {
-		return errors.New("crowdsec runs with another configuration than it should")
+		return errors.New("CrowdSec runs with another configuration")
 	}
 	return r.ensure(ctx)
 }

@@ -36,13 +36,13 @@ const (
 // Decision is what was decided about an address or a network.
 type Decision struct {
 	ID        int64     `json:"id" doc:"Its number at CrowdSec."`
-	Value     string    `json:"value" doc:"Whom it is about: an address, a network, or what else its scope says."`
+	Value     string    `json:"value" doc:"Its subject: an address, a network, or another value as given by scope."`
 	Scope     string    `json:"scope" doc:"What the value is: Ip, Range, or a scope of a scenario."`
-	Type      string    `json:"type" doc:"What is decided, such as ban."`
+	Type      string    `json:"type" doc:"Kind of decision, for example ban."`
 	Origin    string    `json:"origin" doc:"Where it comes from: crowdsec for a scenario, gateway for an operator, cscli for the tool of that name, CAPI for the central API."`
 	Reason    string    `json:"reason" doc:"The scenario, or what the operator wrote."`
 	ExpiresAt time.Time `json:"expires_at" doc:"When it ends."`
-	Enforced  bool      `json:"enforced" doc:"Whether the firewall bouncer can drop the packets that it is about. It drops those of single addresses alone."`
+	Enforced  bool      `json:"enforced" doc:"Whether the firewall bouncer can drop its packets. It drops packets from single addresses only."`
 }
 
 // Decisions are what is decided now.
@@ -54,10 +54,10 @@ type Decisions struct {
 
 // Ban is a ban to decide.
 type Ban struct {
-	Value    value.Addr `json:"value" required:"true" doc:"Address to ban. For a network, write a rule of the packet filter: the firewall bouncer drops single addresses alone."`
-	Duration *Duration  `json:"duration" doc:"How long it lasts; that of the settings when there is none."`
+	Value    value.Addr `json:"value" required:"true" doc:"Address to ban. For a network, add a firewall rule: the firewall bouncer drops single addresses only."`
+	Duration *Duration  `json:"duration" doc:"Duration; by default the one in the settings."`
 	Reason   value.Line `json:"reason" doc:"Why, for people; up to 200 characters."`
-	Confirm  bool       `json:"confirm" doc:"Ban it although an administrator is logged in from there."`
+	Confirm  bool       `json:"confirm" doc:"Ban it even if an administrator is logged in from there."`
 }
 
 // Validate says what a ban can say about itself.
@@ -71,7 +71,7 @@ func (b *Ban) Validate() error {
 type decisionQuery struct {
 	Search string `query:"search" doc:"Part of the value or the reason; case does not matter. With an address, also the networks that it is in."`
 	Origin string `query:"origin" doc:"Where they come from."`
-	Limit  *int   `query:"limit" doc:"How many, up to 5000; 500 when there is none."`
+	Limit  *int   `query:"limit" doc:"How many, at most 5000; 500 by default."`
 }
 
 // Validate says what a query can say about itself.
@@ -82,13 +82,13 @@ func (q *decisionQuery) Validate() error {
 }
 
 func (r *Room) mountDecisions() {
-	httpd.Handle(r.Router, http.MethodGet, "/ids/decisions", httpd.Read, doc("ids.decision.list", "What is decided now"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/decisions", httpd.Read, doc("ids.decision.list", "List the decisions in force"),
 		func(c *httpd.Call, in decisionQuery) (Decisions, error) { return r.decisions(c, in), nil })
 	create := audited("ids.decision.create", "Ban an address")
 	create.Creates = true
-	httpd.Handle(r.Router, http.MethodPost, "/ids/decisions", httpd.Write, create,
+	httpd.Handle(r.Router, http.MethodPost, "/ids/decisions", httpd.Write.Here(), create,
 		func(c *httpd.Call, in struct{ Body Ban }) (Decision, error) { return r.ban(c, in.Body) })
-	httpd.Handle(r.Router, http.MethodDelete, "/ids/decisions/{id}", httpd.Write, audited("ids.decision.delete", "End a decision"),
+	httpd.Handle(r.Router, http.MethodDelete, "/ids/decisions/{id}", httpd.Write.Here(), audited("ids.decision.delete", "End a decision"),
 		func(c *httpd.Call, in struct {
 			ID int64 `path:"id" doc:"Number of the decision."`
 		}) (resource.Deleted, error) {
@@ -198,17 +198,17 @@ func (r *Room) mayBan(c *httpd.Call, b Ban) error {
 	}
 	address := b.Value.Netip()
 	if address.IsUnspecified() || address.IsMulticast() {
-		return fault.Field("value", "must be the address of a machine")
+		return fault.Field("value", "must be the address of a host")
 	}
 	if i := slices.IndexFunc(allowed, func(n netip.Prefix) bool { return n.Contains(address) }); i >= 0 {
-		return fault.Field("value", "is never banned: %s belongs to the gateway or is on the allow-list", allowed[i])
+		return fault.Field("value", "is never banned, because %s belongs to the gateway, is a trusted proxy of the WAF, or is on the allow-list", allowed[i])
 	}
 	operators, err := r.deps.Operators(c)
 	if err != nil {
 		return err
 	}
 	if !b.Confirm && (address == c.Client() || slices.Contains(operators, address)) {
-		refusal := fault.New(fault.Conflict, "An administrator is logged in from %s. Send confirm: true to ban it all the same.", address)
+		refusal := fault.New(fault.Conflict, "An administrator is logged in from %s. Send confirm: true to ban it anyway.", address)
 		refusal.Details = map[string]any{"address": address.String(), "yours": address == c.Client()}
 		return refusal
 	}
@@ -237,16 +237,16 @@ func (r *Room) decide(ctx context.Context, address value.Addr, length Duration, 
 	if i := slices.IndexFunc(list, func(d Decision) bool { return d.Origin == byGateway && d.Value == address.String() }); i >= 0 {
 		return list[i], nil
 	}
-	return Decision{}, errors.New("CrowdSec takes the ban and does not list it")
+	return Decision{}, errors.New("CrowdSec accepted the ban but does not list it")
 }
 
 // away is an error about asking CrowdSec, for who wanted it to do something.
 func away(err error) error {
 	switch {
 	case errors.Is(err, host.ErrNotInstalled):
-		return fault.Wrap(fault.Unavailable, err, "CrowdSec is not installed")
+		return fault.Wrap(fault.Unavailable, err, "CrowdSec is not installed.")
 	case errors.Is(err, host.ErrNotRunning):
-		return fault.Wrap(fault.Unavailable, err, "CrowdSec does not run: switch intrusion detection on first")
+		return fault.Wrap(fault.Unavailable, err, "CrowdSec is not running. Turn on intrusion detection first.")
 	}
 	return err
 }
@@ -259,7 +259,7 @@ func (r *Room) unban(c *httpd.Call, id int64) error {
 	}
 	i := slices.IndexFunc(list, func(d Decision) bool { return d.ID == id })
 	if i < 0 {
-		return fault.New(fault.NotFound, "there is no such decision")
+		return fault.New(fault.NotFound, "This decision does not exist.")
 	}
 	return r.Audit.Do(c, "ids.decision.delete", list[i].Value, func() (any, error) {
 		return map[string]any{"id": list[i].ID, "origin": list[i].Origin, "reason": list[i].Reason}, r.end(c, list[i])

@@ -20,6 +20,8 @@ type Deps struct {
 	Addresses func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
 	// Peers are the other nodes of the cluster.
 	Peers func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
+	// Proxies are the networks of those that visitors come through: who is banned is the visitor.
+	Proxies func(ctx context.Context, q db.Querier) ([]netip.Prefix, error)
 	// Operators are the addresses that administrators are logged in from.
 	Operators func(ctx context.Context) ([]netip.Addr, error)
 	// Drops tells of packets that the packet filter drops and logs, until the context ends.
@@ -37,6 +39,8 @@ type Room struct {
 	mu        sync.Mutex
 	token     string       // under mu: of the gateway's machine account, once it has logged in
 	operators []netip.Addr // under mu: as they were when they were last told
+
+	spared string // of Run: which bouncer lets whom pass
 }
 
 // The daemons behind the room.

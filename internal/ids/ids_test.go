@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // world is what other rooms lend.
@@ -45,6 +47,9 @@ func bench(t *testing.T) (*kittest.Bench, *ids.Room, *world) {
 			return []netip.Addr{netip.MustParseAddr("203.0.113.1")}, nil
 		},
 		Peers: none,
+		Proxies: func(context.Context, db.Querier) ([]netip.Prefix, error) {
+			return []netip.Prefix{netip.MustParsePrefix("198.18.0.0/15")}, nil
+		},
 		Operators: func(context.Context) ([]netip.Addr, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -75,23 +80,13 @@ func enabled(t *testing.T) (*kittest.Bench, *ids.Room, *world) {
 	t.Helper()
 	b, room, w := bench(t)
 	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"enabled":true}`).Want(t, 200)
-	wait(t, "both daemons", func() bool { return active(b, host.CrowdSec) && active(b, host.Bouncer) })
+	waittest.Until(t, "both daemons", func() bool { return active(b, host.CrowdSec) && active(b, host.Bouncer) })
 	return b, room, w
 }
 
 func active(b *kittest.Bench, u host.Unit) bool {
 	state, err := b.Machine.State(context.Background(), u)
 	return err == nil && state.Active == "active"
-}
-
-// wait waits for a condition with a limit that only a failure reaches.
-func wait(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("still not: %s", what)
-		}
-	}
 }
 
 func file(t *testing.T, b *kittest.Bench, p host.Place) string {
@@ -113,7 +108,7 @@ func TestSettingsDecideWhatRuns(t *testing.T) {
 		t.Fatalf("apply: %q", got)
 	}
 	// CrowdSec has made a key for the bouncer, which starts then.
-	wait(t, "the bouncer", func() bool { return active(b, host.Bouncer) })
+	waittest.Until(t, "the bouncer", func() bool { return active(b, host.Bouncer) })
 	if !b.Machine.Enabled(host.CrowdSec) || !b.Machine.Enabled(host.Bouncer) {
 		t.Fatal("they do not start with the machine")
 	}
@@ -205,12 +200,21 @@ func TestNotInstalled(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/ids/decisions", "/ids/alerts"} {
-		if a := b.Get(t, path).Want(t, 200); !strings.Contains(string(a.Data), `"error":"CrowdSec does not run."`) {
+		if a := b.Get(t, path).Want(t, 200); !strings.Contains(string(a.Data), `"error":"CrowdSec is not running."`) {
 			t.Errorf("%s: %s", path, a.Data)
 		}
 	}
 	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.9"}`).Want(t, 503)
 	b.Do(t, "admin", http.MethodPost, "/ids/bouncers", `{"name":"edge"}`).Want(t, 503)
+}
+
+// Trusted proxies are never banned for their visitors.
+func TestTrustedProxiesAreAllowed(t *testing.T) {
+	b, _, _ := enabled(t)
+	if list := file(t, b, host.DetectionAllowList); !strings.Contains(list, `"198.18.0.0/15"`) {
+		t.Error(list)
+	}
+	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"198.18.0.9"}`).Want(t, 400)
 }
 
 // CrowdSec runs with what was on the disk when it was started.
@@ -236,7 +240,7 @@ func TestVerify(t *testing.T) {
 	b.Machine.ForgetDetectionAccount("gateway")
 	b.Machine.ForgetDetectionAccount("gateway-firewall")
 	again()
-	wait(t, "another key", func() bool { return file(t, b, host.DetectionBouncer) != was })
+	waittest.Until(t, "another key", func() bool { return file(t, b, host.DetectionBouncer) != was })
 	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.9"}`).Want(t, 201)
 }
 
@@ -301,7 +305,7 @@ func TestDecisions(t *testing.T) {
 	b.Do(t, "viewer", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.45"}`).Want(t, 403)
 }
 
-const alert = `{"capacity":5,"created_at":"2026-11-16T05:42:31Z","decisions":[{"duration":"3h59m56s","id":3},{"duration":"-1h","id":2}],"events":[{"meta":[{"key":"service","value":"ssh"},{"key":"source_ip","value":"192.0.2.77"}],"timestamp":"2026-11-16 05:42:31 +0000 UTC"}],"events_count":6,"id":3,"machine_id":"agent","message":"Ip 192.0.2.77 performed 'crowdsecurity/ssh-bf'","scenario":"crowdsecurity/ssh-bf","source":{"ip":"192.0.2.77","scope":"Ip","value":"192.0.2.77"},"start_at":"2026-11-16 05:42:31.234383014 +0000 UTC","stop_at":"2026-11-16T05:42:32Z"}`
+const alert = `{"capacity":5,"created_at":"2026-11-16T05:42:31Z","decisions":[{"duration":"3h59m56s","id":3},{"duration":"-1h","id":2}],"events":[{"meta":[{"key":"service","value":"ssh"},{"key":"target_uri","value":"/a?q=hunter2#22x"},{"key":"source_ip","value":"192.0.2.77"}],"timestamp":"2026-11-16 05:42:31 +0000 UTC"}],"events_count":6,"id":3,"machine_id":"agent","message":"Ip 192.0.2.77 performed 'crowdsecurity/ssh-bf'","scenario":"crowdsecurity/ssh-bf","source":{"ip":"192.0.2.77","scope":"Ip","value":"192.0.2.77"},"start_at":"2026-11-16 05:42:31.234383014 +0000 UTC","stop_at":"2026-11-16T05:42:32Z"}`
 
 func TestAlerts(t *testing.T) {
 	b, _, _ := enabled(t)
@@ -317,7 +321,7 @@ func TestAlerts(t *testing.T) {
 	}
 	var one ids.AlertDetails
 	b.Get(t, "/ids/alerts/3").Want(t, 200).Into(t, &one)
-	if len(one.EventList) != 1 || one.EventList[0].Meta["service"] != "ssh" || len(one.Decided) != 1 || one.Decided[0].ID != 3 {
+	if len(one.EventList) != 1 || one.EventList[0].Meta["service"] != "ssh" || one.EventList[0].Meta["target_uri"] != "/a?…" || len(one.Decided) != 1 || one.Decided[0].ID != 3 {
 		t.Errorf("%+v", one)
 	}
 	for _, none := range []string{"/ids/alerts/4", "/ids/alerts/x", "/ids/alerts/-1"} {
@@ -360,7 +364,12 @@ func TestBouncers(t *testing.T) {
 	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/unknown", nil).Want(t, 404)
 	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/edge-proxy", nil).Want(t, 200)
 	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/edge-proxy", nil).Want(t, 404)
-	for action, times := range map[string]int{"ids.bouncer.create": 1, "ids.bouncer.delete": 1} {
+	// One that the bouncer's package has made.
+	if _, err := b.Machine.Run(t.Context(), host.DetectionBouncerAdd, host.Input{Args: []string{"FirewallBouncer-C4gc9MA"}}); err != nil {
+		t.Fatal(err)
+	}
+	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/FirewallBouncer-C4gc9MA", nil).Want(t, 200)
+	for action, times := range map[string]int{"ids.bouncer.create": 1, "ids.bouncer.delete": 2} {
 		if n := b.Audited(t, action); n != times {
 			t.Errorf("%s audited %d times", action, n)
 		}
@@ -400,15 +409,31 @@ func TestBansOfAdministratorsAreUndone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); room.Run(ctx) }()
-	wait(t, "two decisions", func() bool { return len(b.Machine.Decisions()) == 2 })
+	waittest.Until(t, "two decisions", func() bool { return len(b.Machine.Decisions()) == 2 })
 	for _, d := range b.Machine.Decisions() {
 		if d.ID != 100 && d.ID != 104 {
 			t.Errorf("%+v is left", d)
 		}
 	}
+	// Packets of who is banned by an operator are dropped, the others' are not.
+	waittest.Until(t, "one is spared", func() bool {
+		return slices.Equal(b.Machine.DetectionSpared(), []netip.Addr{netip.MustParseAddr("2001:db8::44")})
+	})
 	// Also one that comes later.
 	b.Machine.Decide(hosttest.Decision{ID: 105, Origin: "crowdsec", Type: "ban", Scope: "Ip", Value: "192.0.2.44", Duration: "4h", Scenario: "crowdsecurity/ssh-bf"})
-	wait(t, "two decisions again", func() bool { return len(b.Machine.Decisions()) == 2 })
+	waittest.Until(t, "two decisions again", func() bool { return len(b.Machine.Decisions()) == 2 })
+	// The spared are those who are there, also with another bouncer.
+	w.set("192.0.2.46")
+	waittest.Until(t, "another one is spared", func() bool {
+		return slices.Equal(b.Machine.DetectionSpared(), []netip.Addr{netip.MustParseAddr("192.0.2.46")})
+	})
+	if err := b.Machine.DetectionSpare(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Machine.Restart(ctx, host.Bouncer); err != nil {
+		t.Fatal(err)
+	}
+	waittest.Until(t, "it is spared again", func() bool { return len(b.Machine.DetectionSpared()) == 1 })
 	cancel()
 	<-done
 	if n := b.Audited(t, "ids.decision.undo"); n != 4 {

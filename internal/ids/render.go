@@ -249,14 +249,16 @@ var parsers = []any{
 		Statics: []static{{Parsed: "program", Value: "sshd"}},
 	},
 	parser{
+		// What people type into forms is for scenarios to look at, and not to be in alerts. Behind a trusted proxy, the visitor is whom the
+		// web application firewall found.
 		Name: "gateway/proxy-logs", Description: "requests that the reverse proxy logs",
 		Filter: "evt.Parsed.program == 'haproxy'", OnSuccess: "next_stage",
 		Grok: &grok{
-			Pattern: `^%{IP:client_ip}:%{INT} \[%{DATA}\] %{NOTSPACE} %{NOTSPACE} %{NOTSPACE} %{INT:http_status} %{NOTSPACE} %{NOTSPACE} %{NOTSPACE} %{NOTSPACE} %{NOTSPACE} %{NOTSPACE} (?:\{[^}]*\} )?"(?:<BADREQ>|%{WORD:verb} (?:https?://[^/ "]*)?%{NOTSPACE:request}(?: HTTP/%{NUMBER:http_version})?)"`,
+			Pattern: `^%{IP:client_ip}:%{INT} \[%{DATA}\] %{NOTSPACE} %{NOTSPACE} %{NOTSPACE} %{INT:http_status} %{NOTSPACE} %{NOTSPACE} %{NOTSPACE} %{NOTSPACE} %{NOTSPACE} %{NOTSPACE} (?:\{[^}]*\} )?"(?:<BADREQ>|%{WORD:verb} (?:https?://[^/ "]*)?%{DATA:request}(?:\?%{DATA:http_args})?(?: HTTP/%{NUMBER:http_version})?)"(?: %{NOTSPACE} %{NOTSPACE} %{NOTSPACE} (?:-|%{IP:visitor_ip}))?`,
 			ApplyOn: "message",
 		},
 		Statics: []static{
-			{Meta: "log_type", Value: "http_access-log"}, {Meta: "service", Value: "http"}, {Meta: "source_ip", Expression: "evt.Parsed.client_ip"},
+			{Meta: "log_type", Value: "http_access-log"}, {Meta: "service", Value: "http"}, {Meta: "source_ip", Expression: "evt.Parsed.visitor_ip != '' ? evt.Parsed.visitor_ip : evt.Parsed.client_ip"},
 			{Meta: "http_status", Expression: "evt.Parsed.http_status"}, {Meta: "http_path", Expression: "evt.Parsed.request"}, {Meta: "http_verb", Expression: "evt.Parsed.verb"},
 		},
 	},
@@ -341,10 +343,10 @@ func RenderBouncer(c BouncerConfig) ([]host.File, error) {
 	content, err := conf.YAML(bouncerFile{
 		Mode: "nftables", PIDFolder: "/run/", Update: updateEvery, Daemonize: true, LogMode: "stdout", LogLevel: "info",
 		URL: "http://" + localAPI + "/", Key: c.Key, Action: "DROP", Supported: []string{"ban"},
-		IPv4: "crowdsec-blacklists", IPv6: "crowdsec6-blacklists",
+		IPv4: host.BouncerSet4, IPv6: host.BouncerSet6,
 		Nftables: nftablesPart{
-			IPv4: tablePart{Enabled: true, Table: "crowdsec", Chain: "crowdsec-chain"},
-			IPv6: tablePart{Enabled: true, Table: "crowdsec6", Chain: "crowdsec6-chain"},
+			IPv4: tablePart{Enabled: true, Table: host.BouncerTable4, Chain: host.BouncerChain4},
+			IPv6: tablePart{Enabled: true, Table: host.BouncerTable6, Chain: host.BouncerChain6},
 		},
 	})
 	return []host.File{{Place: host.DetectionBouncer, Content: content, Redact: redact}}, err

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,10 +21,10 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// crowdsec asks the daemon itself whether it can read the files, in a copy of its folders.
-func crowdsec(t testing.TB, files []host.File) (string, error) {
+// installed puts the files into a copy of the daemon's folders, and tells where that is and what its configuration is called there.
+func installed(t testing.TB, files []host.File) (root, config string) {
 	t.Helper()
-	root := t.TempDir()
+	root = t.TempDir()
 	for from, to := range map[string]string{"/etc/crowdsec": "etc", "/var/lib/crowdsec/data": "data"} {
 		if out, err := exec.Command("cp", "-a", from, filepath.Join(root, to)).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -47,8 +49,76 @@ func crowdsec(t testing.TB, files []host.File) (string, error) {
 			t.Fatal(err)
 		}
 	}
-	out, err := exec.Command("crowdsec", "-t", "-c", moved.Replace(host.DetectionConfig.Path())).CombinedOutput()
+	return root, moved.Replace(host.DetectionConfig.Path())
+}
+
+// crowdsec asks the daemon itself whether it can read the files.
+func crowdsec(t testing.TB, files []host.File) (string, error) {
+	t.Helper()
+	_, config := installed(t, files)
+	out, err := exec.Command("crowdsec", "-t", "-c", config).CombinedOutput()
 	return string(out), err
+}
+
+// Of a request that the proxy logs, CrowdSec takes the visitor for the source, whom the web application firewall has found behind a trusted
+// proxy, and keeps the path alone. What follows it is for scenarios.
+func TestProxyLogsAreUnderstood(t *testing.T) {
+	files, err := ids.Render(config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, config := installed(t, files)
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"code":200,"expire":"2099-01-01T00:00:00Z","token":"x"}`))
+	}))
+	defer api.Close()
+	log, dump := filepath.Join(root, "requests.log"), filepath.Join(root, "dump")
+	var lines strings.Builder
+	for _, said := range []string{
+		`"GET /a/b?q=hunter2#22x HTTP/1.1" 6f0d d1 - 198.51.100.9`, `"GET /c HTTP/1.1" 6f0d d1 busy -`, `"GET https://www.example.net/d? HTTP/2.0" 6f0d d1 - 2001:db8::9`, `"<BADREQ>" - - - -`,
+	} {
+		lines.WriteString("Nov 17 05:00:00 gw haproxy[1]: 192.0.2.7:40000 [17/Nov/2026:05:00:00.000] gateway_https~ b/s 0/0/0/1/1 404 100 - - ---- 1/1/0/0/0 0/0 " + said + "\n")
+	}
+	for path, content := range map[string]string{
+		log: lines.String(), filepath.Join(root, "etc", "local_api_credentials.yaml"): "url: " + api.URL + "/\nlogin: x\npassword: x\n",
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(dump, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("crowdsec", "-c", config, "-no-api", "-type", "syslog", "-dsn", "file://"+log, "-dump-data", dump).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	parsed, err := os.ReadFile(filepath.Join(dump, "parser-dump.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What each line has become when the gateway's parser was done with it.
+	_, own, _ := strings.Cut(string(parsed), "\n  gateway/proxy-logs:\n")
+	var got []string
+	for _, event := range strings.Split(own, "\n  - evt:")[:4] {
+		_, meta, _ := strings.Cut(event, "\n      Meta:\n")
+		meta, _, _ = strings.Cut(meta, "\n    success:")
+		fields := map[string]string{}
+		for line := range strings.Lines(meta) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			fields[key] = value
+		}
+		if strings.Contains(meta, "hunter2") {
+			t.Errorf("the query is kept: %s", meta)
+		}
+		got = append(got, fields["source_ip"]+" "+fields["http_path"])
+	}
+	if want := []string{"198.51.100.9 /a/b", "192.0.2.7 /c", "2001:db8::9 /d", "192.0.2.7 "}; !slices.Equal(got, want) {
+		t.Errorf("%q, not %q\n%s", got, want, own)
+	}
+	if !strings.Contains(own, "http_args: q=hunter2#22x") {
+		t.Error("scenarios do not see the query")
+	}
 }
 
 func TestRender(t *testing.T) {

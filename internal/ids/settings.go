@@ -18,25 +18,25 @@ import (
 // Settings say whether attacks are looked for, in which logs, and what follows.
 type Settings struct {
 	resource.Meta
-	Enabled     bool      `json:"enabled" doc:"Whether CrowdSec looks for attacks. Off, it is stopped, and so is its firewall bouncer."`
-	Blocking    bool      `json:"blocking" doc:"Whether the packets of who is banned are dropped. Off, bans are decided and listed, and do nothing."`
-	BanDuration Duration  `json:"ban_duration" required:"true" doc:"How long a ban lasts, such as 90m or 4h."`
+	Enabled     bool      `json:"enabled" doc:"Whether CrowdSec looks for attacks. When off, CrowdSec and its firewall bouncer are stopped."`
+	Blocking    bool      `json:"blocking" doc:"Whether packets from banned addresses are dropped. When off, bans are only listed."`
+	BanDuration Duration  `json:"ban_duration" required:"true" doc:"Duration of a ban, for example 90m or 4h."`
 	Sources     Sources   `json:"sources" doc:"Which logs are read."`
-	AllowList   []Allowed `json:"allow_list" doc:"Who is never banned. The gateway's own addresses and those of its cluster need not be in it."`
+	AllowList   []Allowed `json:"allow_list" doc:"Addresses that are never banned. The gateway's own addresses, its cluster and the trusted proxies of the WAF are always included."`
 }
 
 // Sources are the logs that can be read.
 type Sources struct {
 	SSH          bool `json:"ssh" doc:"Failed logins of sshd."`
 	HAProxy      bool `json:"haproxy" doc:"What the reverse proxy logs: requests that failed."`
-	PacketFilter bool `json:"packet_filter" doc:"Packets that the packet filter dropped and logged."`
+	PacketFilter bool `json:"packet_filter" doc:"Packets that the firewall dropped and logged."`
 	WAF          bool `json:"waf" doc:"Requests that the web application firewall blocked."`
 }
 
 // Allowed is an entry of the allow-list.
 type Allowed struct {
 	CIDR value.Prefix `json:"cidr" required:"true" doc:"Network, or a single address."`
-	Note value.Line   `json:"note" doc:"What it is, for people; up to 200 characters."`
+	Note value.Line   `json:"note" doc:"Description, up to 200 characters."`
 }
 
 // noteMost is how many characters a remark for people may have.
@@ -52,14 +52,14 @@ func (s *Settings) Validate() error {
 	for i, a := range s.AllowList {
 		switch {
 		case a.CIDR.IsZero():
-			c.Add("allow_list", "item %d has no cidr", i+1)
+			c.Add("allow_list", "must have a cidr in item %d", i+1)
 		case a.CIDR.Netip().Bits() == 0:
-			c.Add("allow_list", "item %d is everybody: switch blocking off instead", i+1)
+			c.Add("allow_list", "must not contain all addresses (item %d). Turn off blocking instead", i+1)
 		case seen[a.CIDR]:
-			c.Add("allow_list", "item %d is there already", i+1)
+			c.Add("allow_list", "contains item %d twice", i+1)
 		}
 		seen[a.CIDR] = true
-		c.That(utf8.RuneCountInString(a.Note.String()) <= noteMost, "allow_list", "item %d has a note of more than %d characters", i+1, noteMost)
+		c.That(utf8.RuneCountInString(a.Note.String()) <= noteMost, "allow_list", "has a note in item %d that is longer than %d characters", i+1, noteMost)
 	}
 	return c.Err()
 }
@@ -83,7 +83,7 @@ func (duration) Example() string { return "4h" }
 func (duration) Parse(s string) (string, error) {
 	m := durations.FindStringSubmatch(s)
 	if m == nil {
-		return "", errors.New("must be a number and a unit, such as 90m, 4h or 7d")
+		return "", errors.New("must be a number and a unit, for example 90m, 4h or 7d")
 	}
 	n, err := strconv.Atoi(m[1])
 	if err != nil {

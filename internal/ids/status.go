@@ -20,7 +20,7 @@ type Daemon struct {
 // Status is what intrusion detection does.
 type Status struct {
 	Agent           Daemon         `json:"agent" doc:"CrowdSec, which reads logs and decides."`
-	FirewallBouncer Daemon         `json:"firewall_bouncer" doc:"What drops the packets of who is banned."`
+	FirewallBouncer Daemon         `json:"firewall_bouncer" doc:"Daemon that drops packets from banned addresses."`
 	Enabled         bool           `json:"enabled" doc:"Whether the settings want CrowdSec to run."`
 	Blocking        bool           `json:"blocking" doc:"Whether the settings want packets to be dropped."`
 	Decisions       int            `json:"decisions" doc:"Decisions in force."`
@@ -36,7 +36,7 @@ func audited(id, summary string) httpd.Doc {
 }
 
 func (r *Room) mountStatus() {
-	httpd.Handle(r.Router, http.MethodGet, "/ids/status", httpd.Read, doc("ids.status", "What intrusion detection does"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/status", httpd.Read, doc("ids.status", "State of intrusion detection"),
 		func(c *httpd.Call, _ struct{}) (Status, error) { return r.status(c) })
 }
 
@@ -89,7 +89,7 @@ func why(d Daemon) string {
 	if d.State == "not_installed" {
 		return "CrowdSec is not installed."
 	}
-	return "CrowdSec does not run."
+	return "CrowdSec is not running."
 }
 
 // told is an error about asking CrowdSec, in a sentence.
@@ -98,7 +98,7 @@ func told(err error) string {
 	case errors.Is(err, host.ErrNotInstalled):
 		return "CrowdSec is not installed."
 	case errors.Is(err, host.ErrNotRunning):
-		return "CrowdSec does not run."
+		return "CrowdSec is not running."
 	}
 	return err.Error()
 }

@@ -3,8 +3,10 @@ package ids
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"edge.internal/gateway/internal/kit/actor"
@@ -12,8 +14,8 @@ import (
 )
 
 const (
-	// watchEvery is how often the addresses of administrators are held against the decisions: twice as often as the bouncer asks for
-	// these, so that a ban which should not be is usually over before it asks for the second time. Until then it may drop packets.
+	// watchEvery is how often the addresses of administrators are held against the decisions, and the bouncer's tables are told of those
+	// who have come. Who logs in is spared within so long.
 	watchEvery = 500 * time.Millisecond
 	// allowEvery is how often the allow-list is, which CrowdSec itself does for what it finds in logs.
 	allowEvery = 30 * time.Second
@@ -78,35 +80,50 @@ func (r *Room) prepare(ctx context.Context) error {
 	return r.register(ctx)
 }
 
-// watch ends the decisions that are about an administrator who is logged in, and with everything those about the allow-list. Decisions
-// that an operator has made are none of its business.
+// watch has the packets of administrators who are logged in pass, and ends the decisions that are about them, and with everything those
+// about the allow-list. Decisions that an operator has made are none of its business.
 func (r *Room) watch(ctx context.Context, everything bool) error {
 	state, err := r.Host.State(ctx, unit)
 	if err != nil || state.Active != "active" {
 		return err
 	}
+	var spared []netip.Addr
+	var wrong []Decision
 	for _, a := range r.present(ctx) {
-		if err := r.undo(ctx, url.Values{"ip": {a.String()}}, "an administrator is logged in from there"); err != nil {
+		list, err := r.decided(ctx, url.Values{"ip": {a.String()}})
+		if err != nil {
 			return gone(err)
 		}
+		if !slices.ContainsFunc(list, Decision.meant) {
+			spared = append(spared, a)
+		}
+		wrong = append(wrong, list...)
+	}
+	unspared := gone(r.spare(ctx, spared))
+	if err := r.undo(ctx, wrong, "an administrator is logged in from there"); err != nil {
+		return gone(err)
 	}
 	if !everything {
-		return nil
+		return unspared
 	}
 	list, err := r.allowed(ctx)
 	if err != nil {
-		return nil // the database is away; CrowdSec has the list
+		return unspared // the database is away; CrowdSec has the list
 	}
 	for _, n := range list {
 		query := url.Values{"range": {n.String()}, "contains": {"false"}}
 		if n.IsSingleIP() {
 			query = url.Values{"ip": {n.Addr().String()}}
 		}
-		if err := r.undo(ctx, query, "it is on the allow-list"); err != nil {
+		list, err := r.decided(ctx, query)
+		if err == nil {
+			err = r.undo(ctx, list, "it is on the allow-list")
+		}
+		if err != nil {
 			return gone(err)
 		}
 	}
-	return nil
+	return unspared
 }
 
 // gone forgives a CrowdSec that ends or starts meanwhile.
@@ -128,14 +145,33 @@ func (r *Room) present(ctx context.Context) []netip.Addr {
 	return r.operators
 }
 
-// undo ends the decisions that a query finds, but for those of operators.
-func (r *Room) undo(ctx context.Context, query url.Values, why string) error {
-	list, err := r.decided(ctx, query)
-	if err != nil {
+// spare has the bouncer's tables let addresses pass, whatever it hears of before that is undone. It does so again when another bouncer runs,
+// which has made its tables new.
+func (r *Room) spare(ctx context.Context, addresses []netip.Addr) error {
+	state, err := r.Host.State(ctx, bouncer)
+	if err != nil || state.Active != "active" {
+		r.spared = ""
 		return err
 	}
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	now := fmt.Sprint(state.PID, state.Since, addresses)
+	if now == r.spared {
+		return nil
+	}
+	if err := r.Host.DetectionSpare(ctx, addresses); err != nil {
+		return err
+	}
+	r.spared = now
+	return nil
+}
+
+// meant tells whether an operator has made a decision.
+func (d Decision) meant() bool { return d.Origin == byGateway || d.Origin == byTool }
+
+// undo ends decisions, but for those of operators.
+func (r *Room) undo(ctx context.Context, list []Decision, why string) error {
 	for _, d := range list {
-		if d.Origin == byGateway || d.Origin == byTool {
+		if d.meant() {
 			continue
 		}
 		err := r.Audit.Do(ctx, "ids.decision.undo", d.Value, func() (any, error) {

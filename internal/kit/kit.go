@@ -8,6 +8,7 @@ import (
 	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/audit"
+	"edge.internal/gateway/internal/kit/changes"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
@@ -21,6 +22,7 @@ import (
 type Kit struct {
 	DB        *db.DB
 	Audit     *audit.Log
+	Changes   *changes.Log
 	Alarms    *alarm.Port
 	Engine    *apply.Engine
 	Router    *httpd.Router
@@ -38,11 +40,20 @@ type Kit struct {
 // New puts a kit together from its outer parts. It needs no database yet.
 func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.Box, paths Paths, version string) *Kit {
 	auditLog := audit.New(d, c, m.Facts().MachineID, paths.State("audit"))
-	engine := apply.New(d, m, c, log, box, paths.State("good"))
+	history := changes.New(d, c, m.Facts().MachineID)
+	engine := apply.New(d, m, c, log, box, history, paths.State("good"))
 	router := httpd.NewRouter(log)
+	alarms := alarm.New(d, c)
+	resources := resource.NewRegistry(d, auditLog, history, alarms, engine, router, c, box, log)
+	for _, table := range []string{"audit_entries", "apply_revisions", "change_sets", "change_rows", "change_floor", "change_drafts"} {
+		resources.Declare(table, resource.Passing)
+	}
+	for _, table := range []string{"audit_outbox", "apply_local_revisions", "alarm_conditions", "alarm_events", "alarm_outbox", "scheduler_jobs", "change_local_sets", "change_local_rows", "change_local_floor", "change_applies"} {
+		resources.Declare(table, resource.Local)
+	}
 	return &Kit{
-		DB: d, Audit: auditLog, Alarms: alarm.New(d, c), Engine: engine, Router: router, Host: m, Clock: c, Secrets: box, Outbound: outbound.New(m), Log: log, Paths: paths, Version: version,
-		Resources: resource.NewRegistry(d, auditLog, engine, router, c, box),
+		DB: d, Audit: auditLog, Changes: history, Alarms: alarms, Engine: engine, Router: router, Host: m, Clock: c, Secrets: box, Outbound: outbound.New(m), Log: log, Paths: paths, Version: version,
+		Resources: resources,
 	}
 }
 

@@ -26,6 +26,7 @@ const initName = "gateway-lab-init"
 const (
 	planFD   = 3
 	reportFD = 4
+	laidFD   = 5 // and after it: the namespaces that are there already
 )
 
 // Init runs the lab's init, and never returns, when Up has started this program for that; otherwise it does nothing. A
@@ -58,12 +59,12 @@ func runInit(reports *json.Encoder) error {
 	if p.isolated() {
 		err := isolate(p)
 		if err == nil {
-			err = connect(p.Site)
+			err = connect(p)
 		}
 		if err != nil {
 			return reports.Encode(report{Denied: err.Error()})
 		}
-		_ = reports.Encode(report{Step: "namespaces: wan — gateway — lan"})
+		_ = reports.Encode(report{Step: "namespaces: wan — " + p.name() + " — lan"})
 	}
 	s := newSupervisor(p)
 	defer s.stopAll()

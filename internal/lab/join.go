@@ -30,11 +30,11 @@ func (l *Lab) Join(other *Lab) error {
 	}
 	defer there.Close()
 	// The other end of an earlier cable may lie in a lab that is gone.
-	if err := other.Within(Wan, removeJoint); err != nil {
+	if err := other.Within(Wan, func() error { return removeLink(joint) }); err != nil {
 		return err
 	}
 	err = l.Within(Wan, func() error {
-		if err := removeJoint(); err != nil {
+		if err := removeLink(joint); err != nil {
 			return err
 		}
 		attrs := netlink.NewLinkAttrs()
@@ -50,8 +50,8 @@ func (l *Lab) Join(other *Lab) error {
 	return other.Within(Wan, func() error { return other.reach(l, ends[1], ends[0]) })
 }
 
-func removeJoint() error {
-	link, err := netlink.LinkByName(joint)
+func removeLink(name string) error {
+	link, err := netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
 		return nil
 	}

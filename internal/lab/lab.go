@@ -9,6 +9,9 @@
 // else they write below /etc, /var and /run stays in the lab's memory. The wan and lan sides are network namespaces only and
 // share everything else with the gateway.
 //
+// A lab may have several gateways, its nodes. Each is a tree of its own below the one process that called Up, with its own state folder; they
+// share the wan and the lan side, and have a link between them.
+//
 // Where namespaces are not permitted, the gateway's programs and PostgreSQL run all the same, with root/ in the state
 // folder before their paths, and the daemons do not.
 package lab
@@ -21,6 +24,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,6 +45,8 @@ const (
 	Gateway Side = "gateway"
 	Wan     Side = "wan"
 	Lan     Side = "lan"
+	// Cluster is the switch between the nodes, where there are several.
+	Cluster Side = "cluster"
 )
 
 // Units that exist in labs only.
@@ -56,11 +62,12 @@ const (
 	tokenFile     = "/var/lib/gateway/setup-token"
 )
 
-// Lab is a running lab.
+// Lab is a running lab: one gateway and what is around it. In a lab with several gateways it is one node, and the first of them stands for all.
 type Lab struct {
 	dir string
 	record
-	up *upkeep // nil in processes other than the one that called Up
+	up     *upkeep // nil in processes other than the one that called Up
+	others []*Lab  // of the first node: the other nodes
 }
 
 // ErrNotRunning says that no lab runs in a state folder.
@@ -76,8 +83,40 @@ func Find(dir string) (*Lab, error) {
 	if err != nil || !r.Outer.alive() {
 		return nil, fmt.Errorf("%w: %s (start one with: gateway-lab up --dir %s)", ErrNotRunning, dir, dir)
 	}
-	return &Lab{dir: dir, record: r}, nil
+	l := &Lab{dir: dir, record: r}
+	for n := 2; r.Node == 1 && n <= r.Nodes; n++ {
+		if other, err := readRecord(NodeDir(dir, n)); err == nil { // it may not have begun to start
+			l.others = append(l.others, &Lab{dir: NodeDir(dir, n), record: other})
+		}
+	}
+	return l, nil
 }
+
+// NodeDir is the state folder of a node: the first one has that of the lab.
+func NodeDir(dir string, node int) string {
+	if node == 1 {
+		return dir
+	}
+	return filepath.Join(dir, fmt.Sprintf("node%d", node))
+}
+
+// All are the nodes of the lab that this is the first one of.
+func (l *Lab) All() []*Lab { return append([]*Lab{l}, l.others...) }
+
+// Name is what the node is called: gateway, or gateway1 and so on where there are several.
+func (l *Lab) Name() string { return nodeName(l.Node, l.Nodes) }
+
+// At finds the node and the side of it that a name stands for: gateway2 is the gateway of the second node, and wan and lan are entered from the first.
+func (l *Lab) At(name string) (*Lab, Side) {
+	for _, node := range l.All() {
+		if name == node.Name() {
+			return node, Gateway
+		}
+	}
+	return l, Side(name)
+}
+
+func (l *Lab) wires() []wire { return wires(l.Site, l.Node, l.Nodes) }
 
 // Dir is the state folder.
 func (l *Lab) Dir() string { return l.dir }
@@ -129,7 +168,7 @@ func (l *Lab) network(side Side) (string, error) {
 	}
 	file := l.Path(namespaceFile(side))
 	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-		return "", fmt.Errorf("no side %q: want gateway, wan or lan", side)
+		return "", fmt.Errorf("no side %q: want %s, wan or lan", side, l.Name())
 	}
 	return file, nil
 }
@@ -169,7 +208,11 @@ func (l *Lab) SetupToken() (string, error) {
 // Down stops the lab and returns when nothing of it is left.
 func (l *Lab) Down() error {
 	if l.up != nil {
-		return l.up.down(l)
+		var err error
+		for _, node := range slices.Backward(l.All()) {
+			err = errors.Join(err, node.up.down(node))
+		}
+		return err
 	}
 	if err := l.Outer.signal(terminate); err != nil {
 		return fmt.Errorf("stopping the lab: %w", err)
@@ -180,8 +223,10 @@ func (l *Lab) Down() error {
 	if err := l.Outer.signal(kill); err != nil {
 		return fmt.Errorf("killing the lab: %w", err)
 	}
-	if !l.Outer.waitGone(5*time.Second) || !l.Init.waitGone(5*time.Second) {
-		return errors.New("the lab does not end")
+	for _, node := range l.All() {
+		if !l.Outer.waitGone(5*time.Second) || !node.Init.waitGone(5*time.Second) {
+			return errors.New("the lab does not end")
+		}
 	}
 	return nil
 }

@@ -22,6 +22,9 @@ var shadowed = []string{"/etc", "/var"}
 // databaseFolder holds the data of PostgreSQL.
 var databaseFolder = host.Folder{Path: "/var/lib/postgresql", Mode: 0o755, Owner: "postgres", Group: "postgres"}
 
+// peeringFolder holds PostgreSQL's settings for other nodes.
+var peeringFolder = host.Folder{Path: host.DatabaseFolder, Mode: 0o755, Owner: "root", Group: "root"}
+
 // isolate lays out the mounts of the lab.
 func isolate(p plan) error {
 	// What is mounted from here on must not show outside.
@@ -187,7 +190,7 @@ func bindFolders(p plan) error {
 
 // folders are those of all units, parents first.
 func folders() []host.Folder {
-	all := []host.Folder{databaseFolder}
+	all := []host.Folder{databaseFolder, peeringFolder}
 	for _, spec := range host.UnitSpecs() {
 		all = append(all, spec.Folders...)
 	}
@@ -212,7 +215,7 @@ func makeFolder(path string, f host.Folder) error {
 
 // identify gives the lab a name and a machine id of its own, so that two labs are two machines.
 func identify(p plan) error {
-	if err := unix.Sethostname([]byte("gateway")); err != nil {
+	if err := unix.Sethostname([]byte(p.name())); err != nil {
 		return fmt.Errorf("naming the machine: %w", err)
 	}
 	id, err := machineID(filepath.Join(p.Dir, "machine-id"))
@@ -221,8 +224,8 @@ func identify(p plan) error {
 	}
 	for path, content := range map[string]string{
 		"/etc/machine-id": id,
-		"/etc/hostname":   "gateway\n",
-		"/etc/hosts":      hosts(p.Site),
+		"/etc/hostname":   p.name() + "\n",
+		"/etc/hosts":      hosts(p),
 	} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err

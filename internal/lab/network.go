@@ -1,20 +1,23 @@
 package lab
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// wire is a cable between the gateway and a client on one of its sides.
+// wire is a cable between the gateway and a client on one of its sides. Where there are several gateways, the client's end is a switch.
 type wire struct {
 	Side    Side
+	Zone    string
 	Link    string   // the gateway's end
 	Gateway []string // addresses of the gateway's end
 	Client  []string // addresses of the client's end
@@ -26,20 +29,54 @@ const clientLink = "eth0"
 // sites are the networks that a lab can have, see Options.Site. The wan side comes first.
 var sites = [][]wire{
 	{
-		{Wan, "wan0", []string{"198.51.100.1/24", "2001:db8:1::1/64"}, []string{"198.51.100.2/24", "2001:db8:1::2/64"}},
-		{Lan, "lan0", []string{"10.10.0.1/24", "fd00:10::1/64"}, []string{"10.10.0.2/24", "fd00:10::2/64"}},
+		{Wan, "wan", "wan0", []string{"198.51.100.1/24", "2001:db8:1::1/64"}, []string{"198.51.100.2/24", "2001:db8:1::2/64"}},
+		{Lan, "lan", "lan0", []string{"10.10.0.1/24", "fd00:10::1/64"}, []string{"10.10.0.2/24", "fd00:10::2/64"}},
 	}, {
-		{Wan, "wan0", []string{"203.0.113.1/24", "2001:db8:2::1/64"}, []string{"203.0.113.2/24", "2001:db8:2::2/64"}},
-		{Lan, "lan0", []string{"10.20.0.1/24", "fd00:20::1/64"}, []string{"10.20.0.2/24", "fd00:20::2/64"}},
+		{Wan, "wan", "wan0", []string{"203.0.113.1/24", "2001:db8:2::1/64"}, []string{"203.0.113.2/24", "2001:db8:2::2/64"}},
+		{Lan, "lan", "lan0", []string{"10.20.0.1/24", "fd00:20::1/64"}, []string{"10.20.0.2/24", "fd00:20::2/64"}},
 	},
 }
 
+// wires are those of one of the gateways of a lab. Several have addresses of their own, and another link that only they are on.
+func wires(site, node, nodes int) []wire {
+	all := slices.Clone(sites[site])
+	if nodes == 1 {
+		return all
+	}
+	all = append(all, wire{Cluster, "mgmt", "cluster0", []string{"10.99.0.1/24", "fd00:99::1/64"}, nil})
+	for i := range all {
+		all[i].Gateway = slices.Clone(all[i].Gateway)
+		for j, a := range all[i].Gateway {
+			if node > 1 { // the first has those of the only one
+				all[i].Gateway[j] = strings.Replace(a, "1/", fmt.Sprintf("%d/", 10+node), 1)
+			}
+		}
+	}
+	return all
+}
+
+// nodeName is the name of a gateway.
+func nodeName(node, nodes int) string {
+	if nodes == 1 {
+		return string(Gateway)
+	}
+	return fmt.Sprintf("%s%d", Gateway, node)
+}
+
 // hosts is the lab's /etc/hosts.
-func hosts(site int) string {
-	text := "127.0.0.1 localhost\n::1 localhost ip6-localhost\n127.0.1.1 gateway.lab.internal gateway\n"
-	for _, w := range sites[site] {
+func hosts(p plan) string {
+	named := func(address, name string) string {
+		return fmt.Sprintf("%[1]s %[2]s.lab.internal %[2]s\n", bare(address), name)
+	}
+	text := "127.0.0.1 localhost\n::1 localhost ip6-localhost\n" + named("127.0.1.1", p.name())
+	for i, w := range p.wires() {
 		for _, a := range w.Client {
-			text += fmt.Sprintf("%[1]s %[2]s.lab.internal %[2]s\n", bare(a), w.Side)
+			text += named(a, string(w.Side))
+		}
+		for n := 1; n <= p.Nodes && w.Side == Cluster; n++ {
+			if n != p.Node {
+				text += named(wires(p.Site, n, p.Nodes)[i].Gateway[0], nodeName(n, p.Nodes))
+			}
 		}
 	}
 	return text
@@ -54,16 +91,16 @@ func bare(address string) string {
 // namespaceFile is where iproute2 looks for a network namespace, inside the lab.
 func namespaceFile(s Side) string { return filepath.Join("/run/netns", string(s)) }
 
-// connect makes the network of a lab. It runs in the gateway's network namespace.
-func connect(site int) error {
+// connect makes the network of a lab, or connects another node to it. It runs in the gateway's network namespace.
+func connect(p plan) error {
 	if err := turnForwardingOn("/proc"); err != nil {
 		return err
 	}
 	if err := raise("lo"); err != nil {
 		return err
 	}
-	for _, w := range sites[site] {
-		if err := w.connect(); err != nil {
+	for i, w := range p.wires() {
+		if err := w.connect(p, i); err != nil {
 			return fmt.Errorf("connecting the %s side: %w", w.Side, err)
 		}
 	}
@@ -80,15 +117,23 @@ func turnForwardingOn(proc string) error {
 	return nil
 }
 
-func (w wire) connect() error {
-	ns, err := newNamespace(namespaceFile(w.Side))
+func (w wire) connect(p plan, n int) error {
+	ns, err := w.namespace(p, n)
 	if err != nil {
 		return err
 	}
 	defer ns.Close()
+	end := clientLink
+	if p.Nodes > 1 {
+		end = p.name()
+		// That of a node which was killed goes with its namespace, a moment later.
+		if err := within(ns, func() error { return removeLink(end) }); err != nil {
+			return err
+		}
+	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = w.Link
-	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: clientLink, PeerNamespace: netlink.NsFd(int(ns.Fd()))}
+	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: end, PeerNamespace: netlink.NsFd(int(ns.Fd()))}
 	if err := netlink.LinkAdd(veth); err != nil {
 		return fmt.Errorf("making link %s: %w", w.Link, err)
 	}
@@ -96,19 +141,66 @@ func (w wire) connect() error {
 		return err
 	}
 	return within(ns, func() error {
+		if p.Nodes > 1 {
+			if err := plug(end, p.Laid == 0); err != nil {
+				return err
+			}
+		}
+		if p.Laid > 0 {
+			return nil
+		}
 		if err := raise("lo"); err != nil {
 			return err
 		}
 		if err := raise(clientLink, w.Client...); err != nil {
 			return err
 		}
-		for _, gateway := range w.Gateway {
+		for _, gateway := range w.Gateway[:len(w.Client)] {
 			if err := netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(bare(gateway))}); err != nil {
 				return fmt.Errorf("adding the default route via %s: %w", bare(gateway), err)
 			}
 		}
 		return nil
 	})
+}
+
+// namespace is that of the wire's other end: a new one, or that which the first node has made.
+func (w wire) namespace(p plan, n int) (*os.File, error) {
+	file := namespaceFile(w.Side)
+	if p.Laid == 0 {
+		return newNamespace(file)
+	}
+	if err := namespaceMount(file); err != nil {
+		return nil, err
+	}
+	ns := os.NewFile(uintptr(laidFD+n), file)
+	return ns, mount(fmt.Sprintf("/proc/self/fd/%d", laidFD+n), file, "", unix.MS_BIND, "")
+}
+
+// plug connects a cable to the switch of this namespace, which is made first if it is new.
+func plug(end string, fresh bool) error {
+	if fresh {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = clientLink
+		// Its own address, for it is the client's, too: that of a cable goes with the cable, and neighbours would not know where the client is.
+		attrs.HardwareAddr = append(net.HardwareAddr{2}, make([]byte, 5)...)
+		_, _ = rand.Read(attrs.HardwareAddr[1:])
+		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
+			return fmt.Errorf("making a switch: %w", err)
+		}
+	}
+	bridge, err := netlink.LinkByName(clientLink)
+	if err != nil {
+		return err
+	}
+	port, err := netlink.LinkByName(end)
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetMaster(port, bridge); err != nil {
+		return fmt.Errorf("connecting %s to the switch: %w", end, err)
+	}
+	return netlink.LinkSetUp(port)
 }
 
 // raise gives a link its addresses and sets it up.
@@ -135,21 +227,24 @@ func raise(name string, addrs ...string) error {
 	return nil
 }
 
-// newNamespace makes a network namespace that lives as long as the mount of its file, that is as long as the lab. Addresses are
-// usable in it at once: a router that still looks for duplicates of its link-local address drops what it should forward.
+// namespaceSettings are those of every network namespace. Addresses are usable at once: a router that still looks for duplicates of its
+// link-local address drops what it should forward. And sockets hold as many lines as systemd lets them: with the kernel's ten, daemons lose
+// lines of their logs.
+var namespaceSettings = map[string]string{"ipv6/conf/default/accept_dad": "0", "unix/max_dgram_qlen": "512"}
+
+// newNamespace makes a network namespace that lives as long as the mount of its file, that is as long as the lab.
 func newNamespace(file string) (*os.File, error) {
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(file, nil, 0o444); err != nil {
+	if err := namespaceMount(file); err != nil {
 		return nil, err
 	}
 	err := onThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("making a network namespace: %w", err)
 		}
-		if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0o644); err != nil {
-			return fmt.Errorf("turning the search for duplicate addresses off: %w", err)
+		for name, value := range namespaceSettings {
+			if err := os.WriteFile("/proc/sys/net/"+name, []byte(value), 0o644); err != nil {
+				return fmt.Errorf("setting %s: %w", name, err)
+			}
 		}
 		return mount("/proc/thread-self/ns/net", file, "", unix.MS_BIND, "")
 	})
@@ -157,6 +252,14 @@ func newNamespace(file string) (*os.File, error) {
 		return nil, err
 	}
 	return os.Open(file)
+}
+
+// namespaceMount makes the file that a namespace is mounted on.
+func namespaceMount(file string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, nil, 0o444)
 }
 
 // within runs do in another network namespace.

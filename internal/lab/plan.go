@@ -13,6 +13,9 @@ type plan struct {
 	Env      []string // added to the environment of the gateway's programs
 	Volatile bool     // without fsync
 	Site     int      // which networks it has
+	Node     int      // which of the nodes it is, from 1
+	Nodes    int      // how many gateways there are
+	Laid     int      // how many of the other sides are there already, and inherited
 	HAProxy  string   // the program that stands for the machine's HAProxy; empty for that itself
 	Alone    bool     // without the helper
 	Reason   string   // why there are no namespaces; empty when there are
@@ -27,6 +30,11 @@ type report struct {
 }
 
 func (p plan) isolated() bool { return p.Reason == "" }
+
+// name is what the node is called.
+func (p plan) name() string { return nodeName(p.Node, p.Nodes) }
+
+func (p plan) wires() []wire { return wires(p.Site, p.Node, p.Nodes) }
 
 // root stands before the paths of the gateway where there are no namespaces.
 func (p plan) root() string {

@@ -26,6 +26,8 @@ type record struct {
 	UI       string    `json:"ui"`       // where the UI is, on the machine
 	Programs string    `json:"programs"` // the folder of the gateway's programs
 	Site     int       `json:"site"`     // which networks it has
+	Node     int       `json:"node"`     // which of the nodes it is, from 1
+	Nodes    int       `json:"nodes"`    // how many gateways the lab has
 	Reason   string    `json:"reason"`   // why there are no namespaces; empty when there are
 	Started  time.Time `json:"started"`
 }

@@ -13,8 +13,8 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// fqdn is the name of a gateway in a lab.
-const fqdn = "gateway.lab.internal"
+// FQDN is the name of the gateway.
+func (l *Lab) FQDN() string { return nodeName(l.Node, l.Nodes) + ".lab.internal" }
 
 // waitHealthy waits until the API answers and has its database: who logs in earlier gets no further than the system.
 func (l *Lab) waitHealthy(ctx context.Context) error {
@@ -49,14 +49,18 @@ func (l *Lab) SetupComplete(ctx context.Context) (bool, error) {
 }
 
 // ensureSetup completes the setup and declares the links, unless the setup is complete: then all of it is left as it is.
-func (l *Lab) ensureSetup(ctx context.Context, opts Options) error {
+func (l *Lab) ensureSetup(ctx context.Context) error {
+	opts := l.up.opts
 	complete, err := l.SetupComplete(ctx)
 	if err != nil {
 		return fmt.Errorf("asking for the setup: %w", err)
 	}
 	if complete {
-		opts.Progress("the setup is complete already")
+		opts.Progress("The setup is already complete.")
 		return nil
+	}
+	if l.Node > 1 {
+		return l.join(ctx)
 	}
 	token, err := l.SetupToken()
 	if err != nil {
@@ -65,7 +69,7 @@ func (l *Lab) ensureSetup(ctx context.Context, opts Options) error {
 	err = l.call(ctx, http.MethodPost, "/api/v1/setup/complete", map[string]any{
 		"admin_email":    opts.AdminEmail,
 		"admin_password": opts.AdminPassword,
-		"fqdn":           fqdn,
+		"fqdn":           l.FQDN(),
 		"acme_email":     opts.AdminEmail,
 		"acme_enabled":   false,
 		"ipv6_enabled":   true,
@@ -75,11 +79,33 @@ func (l *Lab) ensureSetup(ctx context.Context, opts Options) error {
 		return fmt.Errorf("completing the setup: %w", err)
 	}
 	opts.Progress("setup complete, administrator " + opts.AdminEmail)
-	if err := l.adopt(ctx, opts); err != nil {
+	if err := l.adopt(ctx); err != nil {
 		return fmt.Errorf("declaring the gateway's links: %w", err)
 	}
 	if l.Isolated() {
-		opts.Progress("wan0 and lan0 are declared, and the lan may reach the wan")
+		opts.Progress("its links are declared, and the lan may reach the wan")
+	}
+	return nil
+}
+
+// join makes a node one of the cluster of the first one, and declares its links.
+func (l *Lab) join(ctx context.Context) error {
+	var ticket struct {
+		Token string `json:"token"`
+	}
+	first := l.up.first
+	if err := first.call(ctx, http.MethodPost, "/api/v1/cluster/join-tokens", map[string]any{"node_fqdn": l.FQDN()}, &ticket); err != nil {
+		return fmt.Errorf("asking for a join token: %w", err)
+	}
+	if err := l.call(ctx, http.MethodPost, "/api/v1/setup/join-cluster", map[string]any{"primary_fqdn": first.FQDN(), "join_token": ticket.Token}, nil); err != nil {
+		return fmt.Errorf("joining: %w", err)
+	}
+	if err := l.call(ctx, http.MethodPost, "/api/v1/setup/complete-node", map[string]any{"fqdn": l.FQDN(), "acme_enabled": false, "ipv6_enabled": true}, nil); err != nil {
+		return fmt.Errorf("completing the setup: %w", err)
+	}
+	l.up.opts.Progress("joined the cluster")
+	if err := l.adopt(ctx); err != nil {
+		return fmt.Errorf("declaring the gateway's links: %w", err)
 	}
 	return nil
 }
@@ -94,11 +120,26 @@ func (r *refusal) Error() string { return fmt.Sprintf("the API answers %d: %s", 
 
 // call asks the API on its control socket and decodes the data of its answer.
 func (l *Lab) call(ctx context.Context, method, path string, in, out any) error {
-	return ask(ctx, l.Client(), "http://"+fqdn, "", method, path, in, out)
+	return ask(ctx, l.Client(), "http://"+l.FQDN(), "", method, path, in, out)
 }
 
-// ask asks the API, with the token of a session if there is one, and decodes the data of its answer.
+// ask asks the API, with the token of a session if there is one, and decodes the data of its answer. It asks again when the API can do nothing at the moment: on a
+// busy machine the database may be silent for seconds, and the first node's reverse proxy may not show the certificate for nodes that join yet.
 func ask(ctx context.Context, client *http.Client, base, token, method, path string, in, out any) error {
+	for {
+		err := askOnce(ctx, client, base, token, method, path, in, out)
+		if no, answered := errors.AsType[*refusal](err); !answered || no.status != http.StatusServiceUnavailable {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func askOnce(ctx context.Context, client *http.Client, base, token, method, path string, in, out any) error {
 	var body bytes.Buffer
 	if in != nil {
 		if err := json.NewEncoder(&body).Encode(in); err != nil {

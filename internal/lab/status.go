@@ -34,7 +34,7 @@ func (l *Lab) Status(ctx context.Context) (Status, error) {
 	if !l.Isolated() {
 		return s, nil
 	}
-	for _, w := range sites[l.Site] {
+	for _, w := range l.wires() {
 		for _, a := range w.Gateway {
 			s.Network = append(s.Network, Address{Gateway, w.Link, a})
 		}

@@ -85,16 +85,9 @@ func stubAPI(db, units, root string) error {
 	mux.HandleFunc("POST /api/v1/auth/login", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]any{"token": "stub-session"})
 	})
-	mux.HandleFunc("GET /api/v1/network/adoptable", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, []any{
-			map[string]any{"name": "wan0", "type": "ethernet", "addresses": []any{map[string]any{"address": "198.51.100.1", "prefix": 24}, map[string]any{"address": "198.51.100.99", "prefix": 24, "dynamic": true}}},
-			map[string]any{"name": "other0", "type": "ethernet"},
-			map[string]any{"name": "lan0", "type": "ethernet", "addresses": []any{map[string]any{"address": "10.10.0.1", "prefix": 24}}},
-		})
-	})
-	mux.HandleFunc("POST /api/v1/change-sets", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST /api/v1/network/setup", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		os.WriteFile(filepath.Join(root, "/var/lib/gateway/change-set.json"), append([]byte(r.Header.Get("Authorization")+" "), body...), 0o600)
+		os.WriteFile(filepath.Join(root, "/var/lib/gateway/networks.json"), append([]byte(r.Header.Get("Authorization")+" "), body...), 0o600)
 		answer(w, nil)
 	})
 	listen := func(name string) (net.Listener, error) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,6 +27,7 @@ type supervisor struct {
 	units   []*unit // in the order in which they start
 	changes bus.Topic[host.Unit]
 	said    *chronicle
+	loading sync.Mutex
 }
 
 var _ units.Supervised = (*supervisor)(nil)
@@ -44,7 +46,7 @@ var environment = []string{"PATH=" + searchPath, "LC_ALL=C.UTF-8"}
 func newSupervisor(p plan) *supervisor {
 	s := &supervisor{plan: p, said: newChronicle(filepath.Join(p.Dir, "log", "chronicle.jsonl"))}
 	s.addDatabase()
-	if p.isolated() {
+	if p.isolated() && p.Node == 1 {
 		s.addTimeServer()
 	}
 	// The daemons first, as on a machine that boots: the programs find them running.
@@ -83,6 +85,10 @@ func (s *supervisor) addJob(j host.Job) {
 
 // Begin starts a job that the lab has.
 func (s *supervisor) Begin(ctx context.Context, j host.Job) error {
+	if j == host.DatabaseJob && s.plan.isolated() {
+		go s.loadDatabaseSettings()
+		return nil
+	}
 	if u, err := s.find(host.Unit(j)); err != nil || !u.once {
 		return fmt.Errorf("%s: %w", string(j), host.ErrNotInstalled)
 	}
@@ -200,6 +206,7 @@ func (s *supervisor) launchDatabase(ctx context.Context, log io.Writer) (running
 		Group:     group,
 		Dir:       filepath.Join(s.plan.path(databaseFolder.Path), "gateway"),
 		SocketDir: s.plan.path(socketFolder),
+		Settings:  s.plan.path(host.DatabaseSettings.Path()),
 		Fsync:     !s.plan.Volatile,
 		Log:       log,
 	})
@@ -215,6 +222,21 @@ func (s *supervisor) launchDatabase(ctx context.Context, log io.Writer) (running
 		return nil, fmt.Errorf("creating the role of the web application firewall's agent: %w", err)
 	}
 	return server, nil
+}
+
+// loadDatabaseSettings does what gateway-database does on a machine.
+func (s *supervisor) loadDatabaseSettings() {
+	s.loading.Lock() // so that what one has done is not done again
+	defer s.loading.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	restart, err := private.Reload(ctx, private.URL(s.plan.path(socketFolder), database))
+	if err == nil && restart {
+		err = s.Restart(ctx, PostgreSQL)
+	}
+	if err != nil {
+		slog.Warn("PostgreSQL's settings", "err", err)
+	}
 }
 
 // addTimeServer adds the time server that the lab can synchronise with: a second chronyd, on the wan side, that trusts
@@ -356,7 +378,16 @@ func (s *supervisor) Restart(ctx context.Context, name host.Unit) error {
 }
 
 func (s *supervisor) Reload(ctx context.Context, name host.Unit) error {
-	return s.do(ctx, name, func(u *unit) error { return fmt.Errorf("%s cannot reload, it must restart", u.name) })
+	return s.do(ctx, name, func(u *unit) error {
+		d, ok := u.current().(*daemon)
+		switch {
+		case !ok:
+			return fmt.Errorf("%s: %w", u.name, host.ErrNotRunning)
+		case d.spec.Reload == 0:
+			return fmt.Errorf("%s cannot reload, it must restart", u.name)
+		}
+		return d.cmd.Process.Signal(d.spec.Reload)
+	})
 }
 
 func (s *supervisor) do(ctx context.Context, name host.Unit, verb func(*unit) error) error {

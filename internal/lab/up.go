@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,12 +32,16 @@ const (
 type Options struct {
 	// Dir is the state folder: DefaultDir when empty.
 	Dir string
-	// UI is the address on the machine where the UI is served: 127.0.0.1:3443 when empty.
+	// UI is the address on the machine where the UI is served: 127.0.0.1:3443 when empty. That of the second node is at 127.0.0.2, and so on.
 	UI string
+	// Nodes is how many gateways the lab has: 1 when zero, 9 at most.
+	Nodes int
 	// Programs is the folder of the gateway's programs: that of the running program when empty.
 	Programs string
-	// AdminEmail and AdminPassword complete the setup, if it is not complete yet.
+	// AdminEmail and AdminPassword complete the setup, if it is not complete yet. The other nodes join the first one.
 	AdminEmail, AdminPassword string
+	// Apart leaves the setup of the other nodes to whoever uses the lab.
+	Apart bool
 	// Env is added to the environment of the gateway's programs.
 	Env []string
 	// Volatile does without fsync: a lab for tests, whose data need not survive the machine.
@@ -51,8 +56,11 @@ type Options struct {
 	Progress func(step string)
 }
 
-// upkeep is what the process that called Up holds for its lab.
+// upkeep is what the process that called Up holds for a node of its lab.
 type upkeep struct {
+	opts    Options
+	first   *Lab          // the node that the others join
+	laid    []*os.File    // the namespaces that all nodes share, where there are several
 	lock    *os.File      // says that the state folder is in use
 	plan    *os.File      // init ends when it is closed
 	done    chan struct{} // closed when init has ended
@@ -66,22 +74,72 @@ func Up(ctx context.Context, opts Options) (*Lab, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, bootTime, fmt.Errorf("the lab did not start within %s", bootTime))
-	defer cancel()
+	first, err := upNode(ctx, opts, 1, &Lab{up: new(upkeep)})
+	if err != nil {
+		return nil, err
+	}
+	for n := 2; n <= opts.Nodes; n++ {
+		node, err := upNode(ctx, opts, n, first)
+		if err != nil {
+			_ = first.Down()
+			return nil, fmt.Errorf("starting node %d: %w", n, err)
+		}
+		first.others = append(first.others, node)
+	}
+	return first, nil
+}
+
+// upNode starts one node, beside the first one.
+func upNode(ctx context.Context, opts Options, n int, first *Lab) (*Lab, error) {
+	opts, err := opts.of(n)
+	if err != nil {
+		return nil, err
+	}
 	lock, err := claim(opts.Dir)
 	if err != nil {
 		return nil, err
 	}
 	l := &Lab{
 		dir:    opts.Dir,
-		record: record{Outer: newProcess(os.Getpid()), UI: opts.UI, Programs: opts.Programs, Site: opts.Site, Started: time.Now()},
-		up:     &upkeep{lock: lock, done: make(chan struct{})},
+		record: record{Outer: newProcess(os.Getpid()), UI: opts.UI, Programs: opts.Programs, Site: opts.Site, Node: n, Nodes: opts.Nodes, Started: time.Now()},
+		up:     &upkeep{opts: opts, first: first, laid: first.up.laid, lock: lock},
 	}
-	if err := l.boot(ctx, opts); err != nil {
-		_ = l.Down()
+	if err := l.Boot(ctx); err != nil {
+		_ = l.up.down(l)
 		return nil, err
 	}
 	return l, nil
+}
+
+// Boot starts a node again that has crashed, and returns when its API answers.
+func (l *Lab) Boot(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, bootTime, fmt.Errorf("the lab did not start within %s", bootTime))
+	defer cancel()
+	l.up.done = make(chan struct{})
+	return l.boot(ctx, l.up.opts)
+}
+
+// Crash ends a node at once, as if its power failed. The other nodes and sides stay. Boot starts it again.
+func (l *Lab) Crash() error {
+	l.up.forward.close()
+	l.up.forward = nil
+	// One program would notice that a cable is out and say so by another one. All stand still first.
+	if err := l.signalFamily(context.Background(), "all programs", 1, Pause); err != nil {
+		return err
+	}
+	// The kernel goes on sending what a killed program has left. A machine without power does not.
+	for _, w := range l.wires() {
+		if err := l.Within(w.Side, func() error { return removeLink(l.Name()) }); err != nil {
+			return err
+		}
+	}
+	if err := l.Init.signal(kill); err != nil {
+		return err
+	}
+	<-l.up.done
+	err := l.up.plan.Close()
+	l.up.plan = nil
+	return err
 }
 
 // complete fills in the defaults.
@@ -116,6 +174,12 @@ func (o *Options) complete() (err error) {
 			return fmt.Errorf("the HAProxy to run: %w", err)
 		}
 	}
+	if o.Nodes == 0 {
+		o.Nodes = 1
+	}
+	if o.Nodes < 1 || o.Nodes > 9 {
+		return fmt.Errorf("a lab has 1 to 9 nodes, and not %d", o.Nodes)
+	}
 	if o.Site < 0 || o.Site >= len(sites) {
 		return fmt.Errorf("no site %d: there are %d", o.Site, len(sites))
 	}
@@ -123,6 +187,29 @@ func (o *Options) complete() (err error) {
 		o.Progress = func(string) {}
 	}
 	return nil
+}
+
+// of are the options of one of the nodes.
+func (o Options) of(n int) (Options, error) {
+	if n == 1 {
+		return o, nil
+	}
+	host, port, err := net.SplitHostPort(o.UI)
+	if err != nil {
+		return o, fmt.Errorf("the UI's address: %w", err)
+	}
+	address, err := netip.ParseAddr(host)
+	if err != nil {
+		return o, fmt.Errorf("with several nodes the UI's address begins with that of the first one: %w", err)
+	}
+	for range n - 1 {
+		address = address.Next()
+	}
+	o.UI = net.JoinHostPort(address.String(), port)
+	o.Dir = NodeDir(o.Dir, n)
+	progress := o.Progress
+	o.Progress = func(step string) { progress(nodeName(n, o.Nodes) + ": " + step) }
+	return o, os.MkdirAll(o.Dir, 0o755)
 }
 
 // claim takes the state folder for this process and clears away what a killed lab has left in it.
@@ -170,10 +257,13 @@ func (l *Lab) boot(ctx context.Context, opts Options) error {
 	l.UI = listener.Addr().String()
 	opts.Progress("state folder " + l.dir)
 
-	p := plan{Dir: l.dir, Programs: opts.Programs, Env: opts.Env, Volatile: opts.Volatile, Site: opts.Site, HAProxy: opts.HAProxy, Alone: opts.Alone}
+	p := plan{
+		Dir: l.dir, Programs: opts.Programs, Env: opts.Env, Volatile: opts.Volatile, Site: opts.Site, Node: l.Node, Nodes: l.Nodes, Laid: len(l.up.laid),
+		HAProxy: opts.HAProxy, Alone: opts.Alone,
+	}
 	err = l.startInit(ctx, p, opts.Progress)
 	var no *deniedError
-	if errors.As(err, &no) {
+	if errors.As(err, &no) && l.Nodes == 1 {
 		p.Reason = no.Error()
 		l.Reason, l.up.plan, l.up.done = p.Reason, nil, make(chan struct{})
 		opts.Progress("going without: " + p.Reason)
@@ -188,14 +278,32 @@ func (l *Lab) boot(ctx context.Context, opts Options) error {
 		return err
 	}
 	l.up.forward = forward(listener, l.Path(apiSocket))
+	if err := l.keepLaid(); err != nil {
+		return err
+	}
 	if err := l.waitHealthy(ctx); err != nil {
 		return err
 	}
 	opts.Progress("the API answers")
-	if opts.AdminEmail == "" {
+	if opts.AdminEmail == "" || opts.Apart && l.Node > 1 {
 		return nil
 	}
-	return l.ensureSetup(ctx, opts)
+	return l.ensureSetup(ctx)
+}
+
+// keepLaid keeps what the nodes share for as long as the lab lasts: the first one may end and come back.
+func (l *Lab) keepLaid() error {
+	if l.Nodes == 1 || len(l.up.laid) > 0 {
+		return nil
+	}
+	for _, w := range l.wires() {
+		f, err := os.Open(l.Path(namespaceFile(w.Side)))
+		if err != nil {
+			return err
+		}
+		l.up.laid = append(l.up.laid, f)
+	}
+	return nil
 }
 
 // deniedError says why a lab can have no namespaces.
@@ -226,8 +334,8 @@ func (l *Lab) startInit(ctx context.Context, p plan, progress func(string)) erro
 	cmd.Args = []string{initName}
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = []*os.File{planReader, reportWriter} // planFD, reportFD
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}  // a terminal's Ctrl-C is for us
+	cmd.ExtraFiles = append([]*os.File{planReader, reportWriter}, l.up.laid...) // planFD, reportFD, laidFD
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}                        // a terminal's Ctrl-C is for us
 	if p.isolated() {
 		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
 	}
@@ -318,6 +426,11 @@ func (u *upkeep) stop(l *Lab) (err error) {
 			<-u.done
 		}
 		u.plan.Close()
+	}
+	if l.Node == 1 {
+		for _, f := range u.laid {
+			err = errors.Join(err, f.Close())
+		}
 	}
 	return errors.Join(err, remove(recordFile(l.dir)), u.lock.Close())
 }

@@ -51,25 +51,25 @@ func New(k *kit.Kit, d Deps) *Room {
 
 // Record is the license, its status, and how much of what it limits is used.
 type Record struct {
-	Status    Status     `json:"status" enum:"active,trial,expired,invalid" doc:"Status of the license. No status takes a function away."`
+	Status    Status     `json:"status" enum:"active,trial,expired,invalid" doc:"Status of the license. No status disables a function."`
 	Reason    string     `json:"reason" doc:"A sentence that says why the status is what it is."`
 	Installed bool       `json:"installed" doc:"Whether a license is stored."`
 	Accepts   bool       `json:"accepts_licenses" doc:"Whether this build of the gateway can verify licenses: one without a public key accepts none."`
 	ID        string     `json:"id" doc:"Id of the license; empty without one, as are the subject and the plan."`
 	Subject   string     `json:"subject" doc:"Whom the license was issued to."`
-	Plan      string     `json:"plan" doc:"What was bought."`
+	Plan      string     `json:"plan" doc:"Plan of the license."`
 	NotBefore *time.Time `json:"not_before" doc:"From when the license is valid."`
 	NotAfter  *time.Time `json:"not_after" doc:"Until when the license is valid."`
 	DaysLeft  *int       `json:"days_left" doc:"Whole days until the license expires; 0 on its last day and after it."`
-	Features  []string   `json:"features" doc:"Features that the license names; one that names none is for all of them."`
-	Limits    Limits     `json:"limits" doc:"How much the license is for, and how much there is."`
+	Features  []string   `json:"features" doc:"Features in the license; none means all."`
+	Limits    Limits     `json:"limits" doc:"Limits of the license and current usage."`
 	Over      bool       `json:"over" doc:"Whether there is more of something than the license is for. Nothing is refused because of it."`
 	CheckedAt *time.Time `json:"checked_at" doc:"When the signature of the license was verified."`
 }
 
 // Limits are all that a license limits.
 type Limits struct {
-	Nodes       Limit `json:"nodes" doc:"Nodes of the cluster; a gateway of its own is one."`
+	Nodes       Limit `json:"nodes" doc:"Nodes of the cluster; a single gateway counts as one."`
 	Domains     Limit `json:"domains" doc:"Domains of the reverse proxy."`
 	TunnelPeers Limit `json:"tunnel_peers" doc:"Peers of the tunnels."`
 }
@@ -77,7 +77,7 @@ type Limits struct {
 // Limit is one limit, and what it is held against.
 type Limit struct {
 	Limit *int `json:"limit" doc:"How many the license is for; null without a limit."`
-	Used  *int `json:"used" doc:"How many there are; null while the database is away."`
+	Used  *int `json:"used" doc:"Current number; null while the database is unavailable."`
 	Over  bool `json:"over" doc:"Whether there are more than the license is for."`
 }
 
@@ -96,9 +96,9 @@ func (r *Room) Mount() {
 	}
 	httpd.Handle(r.Router, http.MethodGet, "/license", httpd.Read.Offline(), doc("license.get", "The license: its status, its limits and their use"),
 		func(c *httpd.Call, _ struct{}) (Record, error) { return r.record(c), nil })
-	httpd.Handle(r.Router, http.MethodPost, "/license/verify", httpd.Write.Offline(), audited("license.verify", "Verify the stored license again"), r.verify)
-	httpd.Handle(r.Router, http.MethodPut, "/license/key", httpd.Write.Offline(), audited("license.set", "Install a license; it replaces the one that is stored"), r.set)
-	httpd.Handle(r.Router, http.MethodDelete, "/license/key", httpd.Write.Offline(), audited("license.clear", "Remove the license"), r.clear)
+	httpd.Handle(r.Router, http.MethodPost, "/license/verify", httpd.Write.Offline().Here(), audited("license.verify", "Verify the stored license again"), r.verify)
+	httpd.Handle(r.Router, http.MethodPut, "/license/key", httpd.Write.Offline().Here(), audited("license.set", "Install a license. It replaces the stored one"), r.set)
+	httpd.Handle(r.Router, http.MethodDelete, "/license/key", httpd.Write.Offline().Here(), audited("license.clear", "Remove the license"), r.clear)
 }
 
 func (r *Room) verify(c *httpd.Call, _ struct{}) (Record, error) {

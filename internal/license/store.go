@@ -116,7 +116,7 @@ func (s *Store) verify(text string) finding {
 	sum := sha256.Sum256([]byte(text))
 	f := finding{KeySHA256: hex.EncodeToString(sum[:]), PublicKey: document.FormatPublicKey(s.public), CheckedAt: s.clock.Now()}
 	if !s.Accepts() {
-		f.Problem = "this build of the gateway has no public key to verify licenses with"
+		f.Problem = "this build of the gateway has no public key to verify licenses"
 		return f
 	}
 	sealed, err := document.Parse(text)
@@ -140,9 +140,9 @@ func (s *Store) judge() Standing {
 	f := s.found
 	at := Standing{Installed: f != finding{}, License: f.License, CheckedAt: f.CheckedAt}
 	if !at.Installed {
-		at.Status, at.Reason = Trial, "No license is installed. Every feature is on, and nothing is limited."
+		at.Status, at.Reason = Trial, "No license is installed. All features work, without limits."
 		if !s.Accepts() {
-			at.Reason += " This build of the gateway has no public key to verify licenses with, and accepts none."
+			at.Reason += " This build of the gateway has no public key to verify licenses, so it accepts none."
 		}
 		return at
 	}

@@ -30,21 +30,21 @@ const (
 
 // Input are the parameters of a search.
 type Input struct {
-	Sources string    `query:"sources" doc:"Names of sources, with commas between; all without it."`
-	Level   string    `query:"level" doc:"The least that matters: error, warn, info or debug; all without it."`
-	Text    string    `query:"text" doc:"Text in what was said, taken literally; case does not matter."`
+	Sources string    `query:"sources" doc:"Names of sources, separated by commas; all by default."`
+	Level   string    `query:"level" doc:"Lowest level: error, warn, info or debug; all by default."`
+	Text    string    `query:"text" doc:"Text in the message, taken literally; case does not matter."`
 	Domain  uuid.UUID `query:"domain" doc:"Id of a domain of the reverse proxy: only the lines about its requests."`
 	Since   time.Time `query:"since" doc:"Not before this time."`
 	Until   time.Time `query:"until" doc:"Not after this time."`
-	Limit   *int      `query:"limit" doc:"How many, at most 1000; 200 without it."`
+	Limit   *int      `query:"limit" doc:"How many, at most 1000; 200 by default."`
 	Cursor  string    `query:"cursor" doc:"The cursor of an earlier page, to read on."`
 }
 
 // LiveInput are the parameters of a stream.
 type LiveInput struct {
-	Sources string    `query:"sources" doc:"Names of sources, with commas between; all without it."`
-	Level   string    `query:"level" doc:"The least that matters: error, warn, info or debug; all without it."`
-	Text    string    `query:"text" doc:"Text in what was said, taken literally; case does not matter."`
+	Sources string    `query:"sources" doc:"Names of sources, separated by commas; all by default."`
+	Level   string    `query:"level" doc:"Lowest level: error, warn, info or debug; all by default."`
+	Text    string    `query:"text" doc:"Text in the message, taken literally; case does not matter."`
 	Domain  uuid.UUID `query:"domain" doc:"Id of a domain of the reverse proxy: only the lines about its requests."`
 	Limit   *int      `query:"limit" doc:"How many earlier entries to begin with, at most 1000; 100 without it."`
 }
@@ -155,13 +155,17 @@ func parseCursor(text, mark string) (places, error) {
 	var c cursor
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(text) > longestCursor || json.Unmarshal(b, &c) != nil || c.Places == nil {
-		return nil, fmt.Errorf("is not one that this gateway has given: begin without it")
+		return nil, fmt.Errorf("is not valid. Start without it")
 	}
 	if c.Mark != mark {
-		return nil, fmt.Errorf("belongs to other filters: begin without it")
+		return nil, fmt.Errorf("belongs to other filters. Start without it")
 	}
 	return c.Places, nil
 }
 
-// tooBusy is the answer when too many search or follow.
-var tooBusy = fault.New(fault.Unavailable, "Other searches are reading the logs. Try again in a moment.")
+var (
+	// tooBusy is the answer when too many search.
+	tooBusy = fault.New(fault.Unavailable, "Other searches are reading the logs. Try again in a moment.")
+	// followedEnough is the answer when too many follow.
+	followedEnough = fault.New(fault.Unavailable, "The logs are followed at most %d times by one user, and %d times in all. Close a page that follows them, or try again later.", followsEach, follows)
+)

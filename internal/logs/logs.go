@@ -26,15 +26,16 @@ type Deps struct {
 type Room struct {
 	*kit.Kit
 	deps Deps
-	// searching and following hold as many as there may be at a time: each is a process that reads the journal.
-	searching, following chan struct{}
+	// searching and following are who does so: each is a process that reads the journal.
+	searching, following *turns
 	// within is how long a search may take.
 	within time.Duration
 }
 
 const (
-	// searches and follows are how many run at a time.
-	searches, follows = 3, 12
+	// searches and follows are how many run at a time, and how many of them one user has: a console with some tabs, and room for others.
+	searches, searchesEach = 3, 2
+	follows, followsEach   = 12, 4
 	// searchWithin is when a search tells what it has found so far.
 	searchWithin = 5 * time.Second
 	// pollEvery is how often files are looked at that are followed.
@@ -43,13 +44,13 @@ const (
 
 // New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
-	return &Room{Kit: k, deps: deps, searching: make(chan struct{}, searches), following: make(chan struct{}, follows), within: searchWithin}
+	return &Room{Kit: k, deps: deps, searching: newTurns(searches, searchesEach), following: newTurns(follows, followsEach), within: searchWithin}
 }
 
 // Source is one of those who say something.
 type Source struct {
 	Name        string `json:"name" doc:"Name of the source in queries and entries."`
-	Title       string `json:"title" doc:"What people call it."`
+	Title       string `json:"title" doc:"Its name."`
 	Description string `json:"description" doc:"What is in it."`
 
 	voices []host.Voice
@@ -62,22 +63,23 @@ const requests = "reverse-proxy-access"
 
 // sources is the whole list, in the order in which people read it.
 var sources = []Source{
-	{Name: "api", Title: "API", Description: "The service behind the console, and what it applies.", voices: []host.Voice{host.APIVoice}},
-	{Name: "scheduler", Title: "Scheduler", Description: "Periodic jobs.", voices: []host.Voice{host.SchedulerVoice}},
+	{Name: "api", Title: "API", Description: "The service behind the console, and the changes it applies.", voices: []host.Voice{host.APIVoice}},
+	{Name: "scheduler", Title: "Scheduler", Description: "Background jobs.", voices: []host.Voice{host.SchedulerVoice}},
 	{Name: "helper", Title: "Helper", Description: "What the gateway does as root, its upgrades and its start.", voices: []host.Voice{host.HelperVoice}},
 	{Name: "waf", Title: "WAF agent", Description: "The agent of the web application firewall.", voices: []host.Voice{host.WAFVoice}},
-	{Name: "reverse-proxy", Title: "Reverse proxy", Description: "What HAProxy says about itself and its servers.", voices: []host.Voice{host.ProxyVoice}},
+	{Name: "reverse-proxy", Title: "Reverse proxy", Description: "Messages of HAProxy about itself and its servers.", voices: []host.Voice{host.ProxyVoice}},
 	{Name: requests, Title: "Reverse proxy, requests", Description: "Requests of domains whose access log is on, and requests of all domains that failed.", voices: []host.Voice{host.RequestsVoice}},
-	{Name: "forward-proxy", Title: "Forward proxy", Description: "What squid says about itself.", voices: []host.Voice{host.SquidVoice}},
+	{Name: "forward-proxy", Title: "Forward proxy", Description: "Messages of squid.", voices: []host.Voice{host.SquidVoice}},
 	{Name: "forward-proxy-access", Title: "Forward proxy, requests", Description: "Requests of the forward proxy's clients.", files: []host.Log{host.SquidAccess}},
 	{Name: "dns", Title: "DNS", Description: "The resolver, unbound.", voices: []host.Voice{host.ResolverVoice}},
 	{Name: "ntp", Title: "NTP", Description: "The time daemon, chrony.", voices: []host.Voice{host.TimeVoice}},
 	{Name: "dhcp", Title: "DHCP", Description: "The DHCP server, Kea.", voices: []host.Voice{host.LeasesVoice}},
-	{Name: "radius", Title: "RADIUS", Description: "FreeRADIUS, and who tried to log in.", voices: []host.Voice{host.RadiusVoice}, files: []host.Log{host.RadiusServer, host.RadiusLogins}},
-	{Name: "tunnels", Title: "Tunnels", Description: "The units of tunnels that the kernel does not carry itself.", voices: []host.Voice{host.TunnelVoice}},
-	{Name: "ids", Title: "Intrusion detection", Description: "CrowdSec and what puts its bans into the packet filter.", voices: []host.Voice{host.DetectionVoice}},
+	{Name: "radius", Title: "RADIUS", Description: "FreeRADIUS and its login attempts.", voices: []host.Voice{host.RadiusVoice}, files: []host.Log{host.RadiusServer, host.RadiusLogins}},
+	{Name: "tunnels", Title: "Tunnels", Description: "Tunnels that run in userspace.", voices: []host.Voice{host.TunnelVoice}},
+	{Name: "ids", Title: "Intrusion detection", Description: "CrowdSec and its firewall bouncer.", voices: []host.Voice{host.DetectionVoice}},
+	{Name: "vrrp", Title: "Virtual addresses", Description: "keepalived, which moves the virtual addresses of a cluster.", voices: []host.Voice{host.VRRPVoice}},
 	{Name: "journal", Title: "Log daemon", Description: "The journal itself: what it rotates, and what it had to drop.", voices: []host.Voice{host.JournalVoice}},
-	{Name: "audit", Title: "Audit", Description: "Who did what.", audit: true},
+	{Name: "audit", Title: "Audit", Description: "Changes and logins.", audit: true},
 }
 
 // sourceOf is the name of the source that a voice or a file belongs to.
@@ -97,10 +99,10 @@ var sourceOf = func() map[string]string {
 // Entry is one thing that was said.
 type Entry struct {
 	ID     string            `json:"id" doc:"Names the entry."`
-	Time   time.Time         `json:"time" doc:"When it was said."`
-	Source string            `json:"source" doc:"Who said it: the name of a source."`
-	Level  string            `json:"level" enum:"error,warn,info,debug" doc:"How much it matters."`
-	Text   string            `json:"text" doc:"What was said. Characters that are no text are replaced."`
+	Time   time.Time         `json:"time" doc:"Time of the message."`
+	Source string            `json:"source" doc:"Name of the source."`
+	Level  string            `json:"level" enum:"error,warn,info,debug" doc:"Severity."`
+	Text   string            `json:"text" doc:"The message. Characters that are not text are replaced."`
 	Cut    bool              `json:"cut" doc:"Whether the text was longer."`
 	Fields map[string]string `json:"fields" doc:"What else is known about it, by name."`
 }
@@ -108,11 +110,11 @@ type Entry struct {
 // Page is an answer to a search.
 type Page struct {
 	Entries []Entry `json:"entries" doc:"What was found, newest first."`
-	Cursor  string  `json:"cursor" doc:"Give it back with the same filters to read on; empty when there is nothing older."`
-	Partial bool    `json:"partial" doc:"Whether the search took too long and ended before the page was full: there may be more, also of what is asked for."`
+	Cursor  string  `json:"cursor" doc:"Send it with the same filters to read the next page; empty on the last page."`
+	Partial bool    `json:"partial" doc:"Whether the search timed out before the page was full. There may be more matches."`
 	// SearchedTo is for people who wonder whether to go on.
 	SearchedTo *time.Time `json:"searched_to" doc:"Everything newer than this has been looked at; absent when everything has."`
-	Errors     []Failure  `json:"errors" doc:"Sources that could not be read now; the rest was."`
+	Errors     []Failure  `json:"errors" doc:"Sources that could not be read."`
 }
 
 // Failure is a source that could not be read.
@@ -126,9 +128,9 @@ var levels = []string{host.LevelError: "error", host.LevelWarn: "warn", host.Lev
 // Mount adds the room's routes. They answer without the database, too.
 func (r *Room) Mount() {
 	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "logs", Summary: summary} }
-	httpd.Handle(r.Router, http.MethodGet, "/logs/sources", httpd.Read.Offline(), tagged("logs.sources", "Who says something"),
+	httpd.Handle(r.Router, http.MethodGet, "/logs/sources", httpd.Read.Offline(), tagged("logs.sources", "List the sources of log entries"),
 		func(*httpd.Call, struct{}) ([]Source, error) { return sources, nil })
-	httpd.Handle(r.Router, http.MethodGet, "/logs", httpd.Read.Offline(), tagged("logs.search", "What programs and daemons said and who did what, newest first"),
+	httpd.Handle(r.Router, http.MethodGet, "/logs", httpd.Read.Offline(), tagged("logs.search", "Log entries of programs and daemons and audit entries, newest first"),
 		func(c *httpd.Call, in Input) (Page, error) {
 			f, err := in.filter()
 			if err != nil {

@@ -90,7 +90,7 @@ func TestSources(t *testing.T) {
 		}
 	}
 	want := []string{"api", "scheduler", "helper", "waf", "reverse-proxy", "reverse-proxy-access", "forward-proxy", "forward-proxy-access",
-		"dns", "ntp", "dhcp", "radius", "tunnels", "ids", "journal", "audit"}
+		"dns", "ntp", "dhcp", "radius", "tunnels", "ids", "vrrp", "journal", "audit"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
@@ -394,21 +394,59 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// There is a bound to how many follow; those who search wait for a turn.
+// There is a bound to how many follow; those who search wait for a turn. One user does not keep the others out.
 func TestBusy(t *testing.T) {
 	w := newWorld(t)
 	w.room.within = 200 * time.Millisecond
-	for range cap(w.room.searching) {
-		w.room.searching <- struct{}{}
+	follow := func(user uuid.UUID) error {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		return w.room.follow(ended, filter{}, actor.Actor{UserID: user}, func(Entry) error { return nil })
+	}
+	for _, x := range []struct {
+		turns     *turns
+		all, each int
+		busy      func(user uuid.UUID) bool
+	}{
+		{w.room.searching, searches, searchesEach, func(user uuid.UUID) bool {
+			_, err := w.room.search(t.Context(), filter{}, actor.Actor{UserID: user})
+			return errors.Is(err, tooBusy)
+		}},
+		{w.room.following, follows, followsEach, func(user uuid.UUID) bool { return errors.Is(follow(user), followedEnough) }},
+	} {
+		var leave []func()
+		enter := func(user uuid.UUID) bool {
+			left, ok := x.turns.try(user)
+			if ok {
+				leave = append(leave, left)
+			}
+			return ok
+		}
+		greedy := uuid.New()
+		for enter(greedy) {
+		}
+		if len(leave) != x.each || x.each >= x.all || !x.busy(greedy) || x.busy(uuid.New()) {
+			t.Errorf("one user has %d places of %d", len(leave), x.all)
+		}
+		for enter(uuid.New()) {
+		}
+		if len(leave) != x.all || !x.busy(uuid.New()) {
+			t.Errorf("there are %d places", len(leave))
+		}
+		for _, left := range leave {
+			left()
+		}
+		if len(x.turns.own) != 0 || x.busy(greedy) {
+			t.Errorf("places are lost: %v", x.turns.own)
+		}
+	}
+	for range searches {
+		if _, ok := w.room.searching.try(uuid.New()); !ok {
+			t.Fatal("there is no place")
+		}
 	}
 	if a := w.Get(t, "/logs"); a.Status != http.StatusServiceUnavailable || a.Error.Code != "unavailable" {
 		t.Errorf("%d %s", a.Status, a.Body)
-	}
-	for range cap(w.room.following) {
-		w.room.following <- struct{}{}
-	}
-	if err := w.room.follow(t.Context(), filter{}, actor.Actor{}, nil); err == nil {
-		t.Error("one too many follows")
 	}
 }
 

@@ -52,12 +52,11 @@ type track struct {
 func (r *Room) search(ctx context.Context, f filter, who actor.Actor) (Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.within)
 	defer cancel()
-	select {
-	case r.searching <- struct{}{}:
-		defer func() { <-r.searching }()
-	case <-ctx.Done():
+	leave, ok := r.searching.take(ctx, who.UserID)
+	if !ok {
 		return Page{}, tooBusy
 	}
+	defer leave()
 	var tracks []*track
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -221,12 +220,11 @@ func (r *Room) readers(f filter, who actor.Actor) []reader {
 
 // follow tells the newest entries, oldest first, and then each new one.
 func (r *Room) follow(ctx context.Context, f filter, who actor.Actor, send func(Entry) error) error {
-	select {
-	case r.following <- struct{}{}:
-		defer func() { <-r.following }()
-	default:
-		return tooBusy
+	leave, ok := r.following.try(who.UserID)
+	if !ok {
+		return followedEnough
 	}
+	defer leave()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	begun := r.Clock.Now()

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/value"
@@ -15,6 +16,9 @@ import (
 type Config struct {
 	Links  []WantedLink  `json:"links"`
 	Routes []WantedRoute `json:"routes"`
+	// Unzoned are the links whose role names no zone, by name. It can be gone: zones are deleted on the primary of a cluster, which does not
+	// know the interfaces of the other nodes.
+	Unzoned map[string]string `json:"unzoned,omitempty"`
 }
 
 // WantedLink is a link that shall be there, with its addresses.
@@ -63,10 +67,34 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	if r.deps.VIPsElsewhere() {
+	elsewhere, err := r.deps.VIPsElsewhere(ctx, q)
+	if err != nil {
+		return Config{}, err
+	}
+	if elsewhere {
 		addresses = slices.DeleteFunc(addresses, func(a Address) bool { return a.IsVIP })
 	}
-	return configure(interfaces, addresses, routes), nil
+	c := configure(interfaces, addresses, routes)
+	c.Unzoned, err = unzoned(ctx, q)
+	return c, err
+}
+
+// unzoned are the active interfaces whose zone is gone.
+func unzoned(ctx context.Context, q db.Querier) (map[string]string, error) {
+	rows, err := q.Query(ctx, `SELECT name, role FROM network_interfaces i WHERE active AND NOT EXISTS (SELECT FROM firewall_zones z WHERE z.name = i.role)`)
+	if err != nil {
+		return nil, err
+	}
+	var links map[string]string
+	var name, role string
+	_, err = pgx.ForEachRow(rows, []any{&name, &role}, func() error {
+		if links == nil {
+			links = map[string]string{}
+		}
+		links[name] = role
+		return nil
+	})
+	return links, err
 }
 
 // configure leaves out what takes no part: what is inactive, and what hangs on that.

@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"edge.internal/gateway/internal/kit/apply"
@@ -11,6 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
+	"github.com/jackc/pgx/v5"
 )
 
 // The types of interface. The kernel's words for the kinds of link that we make are the same.
@@ -22,22 +24,24 @@ const (
 	wireguard = "wireguard"
 )
 
+const interfaceTable = "network_interfaces"
+
 // defaultBondMode needs nothing of the switch.
 const defaultBondMode = "active-backup"
 
 // Interface declares a link of the gateway and the zone it belongs to.
 type Interface struct {
 	resource.Meta
-	Name        value.IfName   `json:"name" required:"true" doc:"Name of the link in the kernel."`
-	Type        string         `json:"type" required:"true" enum:"ethernet,vlan,bond,bridge,wireguard" doc:"What it is. A vlan, bond or bridge is made and removed by the gateway; an ethernet link or a tunnel is there by itself."`
+	Name        value.IfName   `json:"name" required:"true" doc:"Name of the interface in the system."`
+	Type        string         `json:"type" required:"true" enum:"ethernet,vlan,bond,bridge,wireguard" doc:"Type. The gateway creates and removes a VLAN, bond or bridge; an Ethernet port or a tunnel exists independently of it."`
 	Role        value.Zone     `json:"role" required:"true" doc:"The zone it belongs to."`
-	Parent      value.IfName   `json:"parent" doc:"The link that carries a vlan."`
-	VLANID      *int           `json:"vlan_id" minimum:"1" maximum:"4094" doc:"Number of a vlan on its parent."`
-	Members     []value.IfName `json:"members" doc:"The links that make up a bond or a bridge."`
-	MTU         *int           `json:"mtu" minimum:"68" maximum:"65535" doc:"Largest packet in bytes; null leaves it as it is."`
+	Parent      value.IfName   `json:"parent" doc:"The interface that carries a VLAN."`
+	VLANID      *int           `json:"vlan_id" minimum:"1" maximum:"4094" doc:"VLAN ID on the parent interface."`
+	Members     []value.IfName `json:"members" doc:"The interfaces of a bond or a bridge."`
+	MTU         *int           `json:"mtu" minimum:"68" maximum:"65535" doc:"Largest packet in bytes (MTU); null keeps the current value."`
 	BondMode    *string        `json:"bond_mode" enum:"balance-rr,active-backup,balance-xor,broadcast,802.3ad,balance-tlb,balance-alb" doc:"How a bond uses its members; active-backup unless said otherwise."`
 	Description string         `json:"description" maxLength:"500" doc:"What it is for."`
-	Active      bool           `json:"active" doc:"Whether it takes part. Without it, its addresses and routes are taken away, and what the gateway made is removed."`
+	Active      bool           `json:"active" doc:"Whether it is on. When off, its addresses and routes are removed, and a VLAN, bond or bridge is taken down."`
 }
 
 // made tells whether the gateway makes and removes the link.
@@ -46,28 +50,28 @@ func (i *Interface) made() bool { return i.Type == vlan || i.Type == bond || i.T
 // Validate says what one interface can say about itself.
 func (i *Interface) Validate() error {
 	var c check.List
-	c.That(i.Name.String() != "lo", "name", "must not be lo, which belongs to the machine itself")
-	c.That(i.Role.String() != "any" && i.Role.String() != "self", "role", "must be a zone: %s stands for more than one place", i.Role)
+	c.That(i.Name.String() != "lo", "name", "must not be lo, the loopback interface")
+	c.That(i.Role.String() != "any" && i.Role.String() != "self", "role", "must be a zone, which %s is not", i.Role)
 	if i.Type == vlan {
-		c.That(!i.Parent.IsZero(), "parent", "is required: a vlan needs the link that carries it")
-		c.That(i.VLANID != nil, "vlan_id", "is required for a vlan")
+		c.That(!i.Parent.IsZero(), "parent", "is required for a VLAN")
+		c.That(i.VLANID != nil, "vlan_id", "is required for a VLAN")
 	} else {
-		c.That(i.Parent.IsZero(), "parent", "must be empty: only a vlan has a parent")
-		c.That(i.VLANID == nil, "vlan_id", "must be empty: only a vlan has a number")
+		c.That(i.Parent.IsZero(), "parent", "must be empty, because only a VLAN has a parent interface")
+		c.That(i.VLANID == nil, "vlan_id", "must be empty, because only a VLAN has a VLAN ID")
 	}
 	if i.Type == bond || i.Type == bridge {
-		c.That(len(i.Members) > 0, "members", "must have at least one item: a %s is made of other links", i.Type)
+		c.That(len(i.Members) > 0, "members", "must have at least one interface for a %s", i.Type)
 	} else {
-		c.That(len(i.Members) == 0, "members", "must be empty: only a bond or a bridge has members")
+		c.That(len(i.Members) == 0, "members", "must be empty, because only a bond or a bridge has members")
 	}
-	c.That(i.Type == bond || i.BondMode == nil, "bond_mode", "must be empty: only a bond has a mode")
-	c.That(i.Parent.IsZero() || i.Parent != i.Name, "parent", "must be another link than the interface itself")
+	c.That(i.Type == bond || i.BondMode == nil, "bond_mode", "must be empty, because only a bond has a mode")
+	c.That(i.Parent.IsZero() || i.Parent != i.Name, "parent", "must not be the interface itself")
 	for n, member := range i.Members {
-		c.That(member != i.Name, "members", "must be other links than the interface itself")
-		c.That(!slices.Contains(i.Members[:n], member), "members", "has %s twice", member)
-		c.That(member.String() != "lo", "members", "must not have lo, which belongs to the machine itself")
+		c.That(member != i.Name, "members", "must not contain the interface itself")
+		c.That(!slices.Contains(i.Members[:n], member), "members", "contains %s twice", member)
+		c.That(member.String() != "lo", "members", "must not contain lo, the loopback interface")
 	}
-	c.That(i.Parent.String() != "lo", "parent", "must not be lo, which belongs to the machine itself")
+	c.That(i.Parent.String() != "lo", "parent", "must not be lo, the loopback interface")
 	return c.Err()
 }
 
@@ -80,8 +84,8 @@ func (i *Interface) user() resource.User {
 
 func (r *Room) interfaceKind() resource.Kind[Interface] {
 	return resource.Kind[Interface]{
-		Name: "network.interface", Title: "network interface", Path: "/network-interfaces", Table: "network_interfaces", Order: "name", Local: true,
-		Feeds: []apply.ID{apply.Network, apply.PacketFilter, apply.DHCP},
+		Name: "network.interface", Title: "network interface", Path: "/network-interfaces", Table: interfaceTable, Order: "name", Local: true,
+		Feeds: []apply.ID{apply.Network, apply.PacketFilter, apply.DHCP, apply.VRRP},
 		New:   func() Interface { return Interface{Active: true} },
 		Check: r.checkInterface,
 	}
@@ -105,7 +109,7 @@ func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, was, now *Interfac
 			if err != nil {
 				return err
 			}
-			title, bound := "the interface "+was.Name.String(), addresses
+			title, bound := "Interface "+was.Name.String(), addresses
 			if now != nil {
 				title, bound = "the name "+was.Name.String(), nil // addresses refer to the id
 			}
@@ -117,6 +121,11 @@ func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, was, now *Interfac
 	if now == nil {
 		return nil
 	}
+	if was == nil || was.Role != now.Role {
+		if err := inZone(ctx, tx, now.Role); err != nil {
+			return err
+		}
+	}
 	if now.Type == bond && now.BondMode == nil {
 		mode := defaultBondMode
 		now.BondMode = &mode
@@ -126,6 +135,15 @@ func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, was, now *Interfac
 		return err
 	}
 	return now.among(others, addresses, links)
+}
+
+// inZone complains unless there is the zone, and keeps it from being deleted meanwhile.
+func inZone(ctx context.Context, tx *db.Tx, zone value.Zone) error {
+	err := tx.QueryRow(ctx, `SELECT FROM firewall_zones WHERE name = $1 FOR KEY SHARE`, zone).Scan()
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fault.Field("role", "does not exist: there is no zone %q", zone)
+	}
+	return err
 }
 
 // users are the rows that refer to the interface.
@@ -160,26 +178,26 @@ func (i *Interface) among(others []Interface, addresses []Address, links []host.
 		return declared[name] != nil || slices.ContainsFunc(links, func(l host.Link) bool { return l.Name == name.String() })
 	}
 	if !i.Parent.IsZero() {
-		c.That(there(i.Parent), "parent", "%s is neither declared here nor a link of the machine", i.Parent)
+		c.That(there(i.Parent), "parent", "Interface %s does not exist.", i.Parent)
 		if p := declared[i.Parent]; p != nil {
-			c.That(p.Type != wireguard, "parent", "%s is a tunnel, which carries no vlans", i.Parent)
+			c.That(p.Type != wireguard, "parent", "%s is a tunnel, which cannot carry VLANs.", i.Parent)
 		}
 	}
 	for _, name := range i.Members {
-		c.That(there(name), "members", "%s is neither declared here nor a link of the machine", name)
+		c.That(there(name), "members", "Interface %s does not exist.", name)
 		if m := declared[name]; m != nil {
-			c.That(m.Type != wireguard && m.Type != bridge, "members", "%s is a %s, which cannot be a member", name, m.Type)
+			c.That(m.Type != wireguard && m.Type != bridge, "members", "%s is a %s, which cannot be a member.", name, m.Type)
 			carries := slices.ContainsFunc(addresses, func(a Address) bool { return a.InterfaceID == m.ID })
-			c.That(!carries, "members", "%s carries addresses: move them to %s first", name, i.Name)
+			c.That(!carries, "members", "must not contain %s, which has addresses. Move them to %s first", name, i.Name)
 		}
 		for _, o := range others {
-			c.That(!slices.Contains(o.Members, name), "members", "%s is a member of %s already", name, o.Name)
+			c.That(!slices.Contains(o.Members, name), "members", "must not contain %s, which is already a member of %s", name, o.Name)
 		}
 	}
 	for _, o := range others {
 		// A link that is a member of another carries no addresses: whoever names a member takes it over.
-		c.That(!slices.Contains(o.Members, i.Name) || i.Type != wireguard && i.Type != bridge, "type", "must not be %s: %s is a member of %s", i.Type, i.Name, o.Name)
-		c.That(o.Parent != i.Name || i.Type != wireguard, "type", "must not be wireguard: %s is the parent of %s", i.Name, o.Name)
+		c.That(!slices.Contains(o.Members, i.Name) || i.Type != wireguard && i.Type != bridge, "type", "must not be %s, because %s is a member of %s", i.Type, i.Name, o.Name)
+		c.That(o.Parent != i.Name || i.Type != wireguard, "type", "must not be wireguard, because %s is the parent of %s", i.Name, o.Name)
 	}
 	declared[i.Name] = i
 	if loop(declared, i.Name) {
@@ -187,14 +205,14 @@ func (i *Interface) among(others []Interface, addresses []Address, links []host.
 		if i.Type == vlan {
 			field = "parent"
 		}
-		c.Add(field, "leads back to %s itself", i.Name)
+		c.Add(field, "must not lead back to %s itself", i.Name)
 	}
 	if err := c.Err(); err != nil {
 		return err
 	}
 	for _, o := range others {
 		if i.Type == vlan && o.Type == vlan && o.Parent == i.Parent && *o.VLANID == *i.VLANID {
-			return fault.Taken(map[string]string{"vlan_id": "is taken already by " + o.Name.String()})
+			return fault.Taken(map[string]string{"vlan_id": "is already taken by " + o.Name.String()})
 		}
 	}
 	return nil

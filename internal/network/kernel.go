@@ -91,11 +91,11 @@ func reason(s Step, err error) string {
 	route := s.Verb == addRoute || s.Verb == replaceRoute
 	switch {
 	case route && (errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)):
-		return fmt.Sprintf("the router %s is in no network that the gateway has an address in", s.Route.Gateway)
+		return fmt.Sprintf("the next hop %s is not in a network of the gateway", s.Route.Gateway)
 	case route && errors.Is(err, syscall.ENETDOWN):
-		return "its link is down"
+		return "the interface is down"
 	case s.Verb == setMTU && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ERANGE)):
-		return "the link does not take packets of that size"
+		return "the interface does not support packets of that size"
 	}
 	return err.Error()
 }

@@ -13,19 +13,20 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/host/nettest"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/network"
 )
 
@@ -111,6 +112,9 @@ func clear(t *testing.T) {
 	})
 }
 
+// here says that virtual addresses are bound like all others.
+func here(context.Context, db.Querier) (bool, error) { return false, nil }
+
 // gateway is the room on the real kernel.
 type gateway struct {
 	*kittest.Bench
@@ -130,7 +134,7 @@ func onKernel(t *testing.T) gateway {
 	b.Kit = kit.New(b.DB, k, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
 	b.Router.SetupDone = func() bool { return true }
 	b.Router.Sessions = kittest.Roles{}
-	network.New(b.Kit, network.Deps{VIPsElsewhere: func() bool { return false }}).Mount()
+	network.New(b.Kit, network.Deps{VIPsElsewhere: here}).Mount()
 	b.Resources.MountChangeSets()
 	b.Start(t)
 	g := gateway{b, k}
@@ -225,11 +229,11 @@ func TestNE02BridgeComesAndGoes(t *testing.T) {
 	// Somebody removes it: the timer's pass makes it again, with all that belongs to it.
 	ip(t, "link", "del", "br0")
 	g.Engine.Converge()
-	eventually(t, "the bridge is back", func() bool {
+	waittest.Until(t, "the bridge is back", func() bool {
 		out, err := exec.Command("ip", "addr", "show", "br0").Output()
 		return err == nil && strings.Contains(string(out), "10.1.0.1/24")
 	})
-	eventually(t, "its member too", func() bool { return strings.Contains(ip(t, "link", "show", "p0"), "master br0") })
+	waittest.Until(t, "its member too", func() bool { return strings.Contains(ip(t, "link", "show", "p0"), "master br0") })
 	g.settle(t) // the pass that makes it again may have more to do
 	g.quiet(t)
 
@@ -382,9 +386,9 @@ func TestOneBadThingDoesNotStopTheRest(t *testing.T) {
 		t.Fatal(a.Header)
 	}
 	has(t, ip(t, "addr", "show", "p0"), "10.6.0.1/24")
-	has(t, g.Engine.Statuses()[0].LastError, "The link away0 is not there", "10.61.0.0/16 by nowhere0: the link nowhere0 is not there",
-		"10.60.0.0/16 via 192.0.2.77: the router 192.0.2.77 is in no network", "!last known good")
-	// The cause goes away by itself, and so does the complaint.
+	has(t, g.Engine.Statuses()[0].LastError, "Interface away0 is missing", "10.61.0.0/16 by nowhere0: interface nowhere0 is missing",
+		"10.60.0.0/16 via 192.0.2.77: the next hop 192.0.2.77 is not in a network", "!last known good")
+	// The cause goes away on its own, and so does the complaint.
 	cable(t, "away0", "away1")
 	ip(t, "link", "add", "nowhere0", "type", "bridge")
 	ip(t, "link", "set", "nowhere0", "up")
@@ -425,7 +429,7 @@ func TestForwarding(t *testing.T) {
 	g.quiet(t)
 
 	// Without the packet filter the machine is no router.
-	const without = "The gateway does not forward packets, because the packet filter is not loaded."
+	const without = "The gateway does not forward packets, because the firewall is not loaded."
 	g.kernel.SetFilter(host.FilterState{}, "")
 	_, failed := g.Engine.ApplyAll(t.Context())
 	if read("net/ipv4/ip_forward") != "0" || read("net/ipv6/conf/all/forwarding") != "0" || !strings.Contains(failed[apply.Network], without) {
@@ -494,14 +498,14 @@ func TestWays(t *testing.T) {
 		{"10.9.0.7", "", "", host.Way{Interface: "q0", Source: netip.MustParseAddr("10.9.0.1")}},
 		{"fd00:9::7", "", "", host.Way{Interface: "q0", Source: netip.MustParseAddr("fd00:9::1")}},
 		{"fd00:9::1", "fd00:9::7", "q0", host.Way{Local: true}},
-		{"10.9.0.7", "10.8.0.7", "nothere0", host.Way{Unreachable: "there is no link nothere0"}},
+		{"10.9.0.7", "10.8.0.7", "nothere0", host.Way{Unreachable: "there is no interface nothere0"}},
 	} {
 		var src netip.Addr
 		if x.src != "" {
 			src = netip.MustParseAddr(x.src)
 		}
 		// The kernel takes a moment to begin with an address.
-		eventually(t, fmt.Sprintf("%+v", x), func() bool {
+		waittest.Until(t, fmt.Sprintf("%+v", x), func() bool {
 			got, err := g.kernel.RouteTo(t.Context(), netip.MustParseAddr(x.dst), src, x.in)
 			return err == nil && got == x.want
 		})
@@ -534,7 +538,7 @@ func TestRootFolderLeavesTheNetworkAlone(t *testing.T) {
 	b.Kit = kit.New(b.DB, k, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
 	b.Router.SetupDone = func() bool { return true }
 	b.Router.Sessions = kittest.Roles{}
-	network.New(b.Kit, network.Deps{VIPsElsewhere: func() bool { return false }}).Mount()
+	network.New(b.Kit, network.Deps{VIPsElsewhere: here}).Mount()
 	b.Start(t)
 	a := b.Do(t, "admin", http.MethodPost, "/network-interfaces", `{"name":"p0","type":"ethernet","role":"lan"}`).Want(t, 201)
 	if a.Header.Get("Gateway-Apply") != "network=not_installed" {
@@ -544,15 +548,4 @@ func TestRootFolderLeavesTheNetworkAlone(t *testing.T) {
 	if after := ip(t, "addr"); after != before {
 		t.Fatalf("%s\ninstead of\n%s", after, before)
 	}
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for range 6000 {
-		if ok() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatal("never: " + what)
 }

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
@@ -27,8 +29,12 @@ type Room struct {
 
 // Deps is what other rooms lend.
 type Deps struct {
-	// VIPsElsewhere tells whether somebody else binds the virtual addresses, as VRRP does in a cluster.
-	VIPsElsewhere func() bool
+	// VIPsElsewhere tells whether the virtual addresses are bound by VRRP, as they are in a cluster.
+	VIPsElsewhere func(ctx context.Context, q db.Querier) (bool, error)
+	// Away tells whether another node is written, and not this one.
+	Away func(ctx context.Context) (bool, error)
+	// Services are what belongs to a network in other rooms.
+	Services Services
 }
 
 // New builds the room.
@@ -49,11 +55,22 @@ func (r *Room) Mount() {
 	r.addresses.Mount(r.Resources)
 	r.routes.Mount(r.Resources)
 	r.mountStatus()
+	r.mountSetup()
 }
 
 // Interfaces are the declared interfaces, active or not, by name.
 func (r *Room) Interfaces(ctx context.Context, q db.Querier) ([]Interface, error) {
 	return r.interfaces.All(ctx, q)
+}
+
+// AddressesOf are the declared addresses of an interface.
+func (r *Room) AddressesOf(ctx context.Context, q db.Querier) (map[uuid.UUID][]Address, error) {
+	rows, err := r.addresses.All(ctx, q)
+	of := map[uuid.UUID][]Address{}
+	for _, a := range rows {
+		of[a.InterfaceID] = append(of[a.InterfaceID], a)
+	}
+	return of, err
 }
 
 // ZoneInterfaces are the names of the active interfaces of each zone, sorted.
@@ -123,6 +140,18 @@ func (r *Room) Links(ctx context.Context, q db.Querier) ([]string, error) {
 	delete(named, "")
 	maps.DeleteFunc(named, func(name string, _ bool) bool { return own[name] })
 	return slices.Sorted(maps.Keys(named)), nil
+}
+
+// IsVirtual tells whether an address moves between the nodes of a cluster.
+func (r *Room) IsVirtual(ctx context.Context, address string) (is bool, err error) {
+	err = r.DB.QueryRow(ctx, "SELECT EXISTS (SELECT FROM network_addresses WHERE is_vip AND address = $1)", address).Scan(&is)
+	return is, db.Fault(err)
+}
+
+// LeaveVIPs has the virtual addresses stay with the cluster that this machine leaves: alone it would bind them.
+func (r *Room) LeaveVIPs(ctx context.Context, tx *db.Tx) error {
+	_, err := tx.Exec(ctx, `DELETE FROM network_addresses WHERE is_vip`)
+	return err
 }
 
 // RenameLinks has the configuration speak of other links, as on a machine where they have other names. Two may change places.

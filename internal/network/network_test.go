@@ -1,6 +1,7 @@
 package network_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,7 +34,7 @@ func bench(t *testing.T, vips ...elsewhere) (*kittest.Bench, *network.Room) {
 	b.Machine.SetLinks(links...)
 	b.Machine.SetFilter(host.FilterState{Present: true}, "")
 	b.Machine.SetRouteTables(map[string]uint32{"main": 254, "local": 255, "default": 253, "isp": 100, "trap": 255})
-	room := network.New(b.Kit, network.Deps{VIPsElsewhere: func() bool { return len(vips) > 0 }})
+	room := network.New(b.Kit, network.Deps{VIPsElsewhere: func(context.Context, db.Querier) (bool, error) { return len(vips) > 0, nil }})
 	room.Mount()
 	b.Resources.MountChangeSets()
 	b.Start(t)
@@ -136,7 +137,7 @@ func TestInterfacesFitTogether(t *testing.T) {
 	if bond.BondMode == nil || *bond.BondMode != "active-backup" || !bond.Active || bond.MTU != nil {
 		t.Fatalf("%+v", bond)
 	}
-	if a := b.Do(t, "admin", http.MethodPut, "/network-interfaces/"+first, `{"members":["eth0","c"]}`).WantField(t, "members"); !strings.Contains(a.Error.Fields["members"], "leads back") {
+	if a := b.Do(t, "admin", http.MethodPut, "/network-interfaces/"+first, `{"members":["eth0","c"]}`).WantField(t, "members"); !strings.Contains(a.Error.Fields["members"], "must not lead back") {
 		t.Fatalf("%s", a.Body)
 	}
 	b.Do(t, "admin", http.MethodPut, "/network-interfaces/"+first, `{"type":"vlan","members":[],"bond_mode":null,"parent":"c","vlan_id":9}`).WantField(t, "parent")
@@ -330,7 +331,7 @@ func TestRefusedByTheKernel(t *testing.T) {
 	b, _ := bench(t)
 	lan := make1(t, b, "/network-interfaces", `{"name":"eth0","type":"ethernet","role":"lan"}`)
 	b.Machine.RefuseNetwork("set-address", "10.0.0.1/24", syscall.EPERM)
-	b.Machine.RefuseNetwork("create-link", "br0", errors.New("this kernel knows no links of kind bridge"))
+	b.Machine.RefuseNetwork("create-link", "br0", errors.New("this kernel has no support for bridge interfaces"))
 	make1(t, b, "/ip-addresses", `{"interface_id":"`+lan+`","address":"10.0.0.1","prefix":24}`)
 	br := make1(t, b, "/network-interfaces", `{"name":"br0","type":"bridge","role":"lan","members":["eth1"]}`)
 	make1(t, b, "/ip-addresses", `{"interface_id":"`+br+`","address":"10.0.1.1","prefix":24}`)
@@ -339,7 +340,7 @@ func TestRefusedByTheKernel(t *testing.T) {
 		t.Fatal(a.Header)
 	}
 	s := b.Engine.Statuses()[0]
-	want := "Could not create the link br0 (bridge): this kernel knows no links of kind bridge. Could not bind 10.0.0.1/24 on eth0: operation not permitted."
+	want := "Could not create interface br0 (bridge): this kernel has no support for bridge interfaces. Could not bind 10.0.0.1/24 on eth0: operation not permitted."
 	if s.LastError != want {
 		t.Fatalf("%s", s.LastError)
 	}

@@ -3,6 +3,7 @@ package network
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -36,12 +37,12 @@ const (
 	forward       = "forward packets"
 	// stopForwarding is what is done without a packet filter.
 	stopForwarding = "stop forwarding packets"
-	removeLink     = "remove the link"
-	createLink     = "create the link"
-	markLink       = "mark the link"
+	removeLink     = "remove interface"
+	createLink     = "create interface"
+	markLink       = "mark interface"
 	freeMember     = "free the member"
 	addMember      = "add the member"
-	setMTU         = "set the mtu of"
+	setMTU         = "set the MTU of"
 	raiseLink      = "set up"
 	setAddress     = "bind"
 	removeAddress  = "unbind"
@@ -102,6 +103,9 @@ func MakePlan(live Live, c Config) Plan {
 	for i := range c.Links {
 		p.wanted[c.Links[i].Name] = &c.Links[i]
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.Unzoned)) {
+		p.problem("%s belongs to the zone %s, which is gone: no rule of a zone applies to it. Give it another role.", name, c.Unzoned[name])
+	}
 	p.forwarding()
 	p.removeLinks()
 	p.makeLinks()
@@ -153,12 +157,12 @@ func (p *planner) forwarding() {
 	}
 	switch f := p.live.Forwarding; {
 	case p.live.FilterErr != nil:
-		p.problem("Forwarding stays as it is, because the packet filter cannot be read: %s.", p.live.FilterErr)
+		p.problem("Forwarding was not changed, because the firewall cannot be read: %s.", p.live.FilterErr)
 	case !p.live.Filtered:
 		if f.Any() {
 			p.step(Step{Verb: stopForwarding})
 		}
-		p.problem("The gateway does not forward packets, because the packet filter is not loaded.")
+		p.problem("The gateway does not forward packets, because the firewall is not loaded.")
 	case !f.IPv4 || !f.IPv6 || !f.KeepsSecondaries:
 		p.step(Step{Verb: forward})
 	}
@@ -234,9 +238,9 @@ func (p *planner) expect(w *WantedLink) {
 	p.missing[w.Name] = true
 	switch {
 	case w.Type == ethernet:
-		p.problem("the link %s is not there", w.Name)
+		p.problem("Interface %s is missing.", w.Name)
 	case len(w.Addresses) > 0:
-		p.problem("the tunnel %s is not there, so it has no addresses", w.Name)
+		p.problem("The tunnel %s is missing, so it has no addresses.", w.Name)
 	}
 }
 
@@ -253,10 +257,10 @@ func (p *planner) makeLink(w *WantedLink) {
 		p.step(Step{Verb: markLink, Link: w.Name, Alias: alias})
 	case exists:
 		p.missing[w.Name] = true
-		p.problem("%s should be a %s, and the machine has another link of that name: remove that, or choose another name", w.Name, w.Type)
+		p.problem("%s should be a %s, but the machine has another interface with this name. Remove that, or choose another name.", w.Name, w.Type)
 	case w.Type == vlan && !p.there(w.Parent):
 		p.missing[w.Name] = true
-		p.problem("the vlan %s cannot be: its parent %s is not there", w.Name, w.Parent)
+		p.problem("VLAN %s cannot be created: parent interface %s is missing.", w.Name, w.Parent)
 	default:
 		p.step(Step{Verb: createLink, Link: w.Name, New: host.NewLink{
 			Name: w.Name, Alias: alias, Kind: w.Type, Parent: w.Parent, VLANID: w.VLANID, BondMode: w.BondMode,
@@ -278,7 +282,7 @@ func (p *planner) members() {
 			switch {
 			case p.missing[w.Name]:
 			case !p.there(name):
-				p.problem("%s cannot be a member of %s: it is not there", name, w.Name)
+				p.problem("%s cannot be a member of %s, because it is missing.", name, w.Name)
 			case l.Master != w.Name || p.doomed[name] || p.doomed[w.Name]:
 				p.step(Step{Verb: addMember, Link: name, Master: w.Name})
 			}
@@ -308,7 +312,7 @@ func (p *planner) settings() {
 		switch other := w.MTU != 0 && live.MTU != w.MTU; {
 		case other && strings.HasPrefix(live.Alias, host.OwnTunnel):
 			// Two rooms that set it would do so in turns.
-			p.problem("%s is a tunnel of the gateway and has an mtu of %d: change it there, or take the %d from the interface", w.Name, live.MTU, w.MTU)
+			p.problem("%s is a tunnel of the gateway with an MTU of %d. Change the MTU there, or remove the %d from the interface.", w.Name, live.MTU, w.MTU)
 		case other:
 			p.step(Step{Verb: setMTU, Link: w.Name, MTU: w.MTU})
 		}
@@ -361,14 +365,14 @@ func (p *planner) address(w WantedLink, a WantedAddress, has []host.LinkAddr, re
 	for _, x := range has {
 		switch {
 		case x.Prefix() == a.Address && x.Duplicate:
-			p.problem("%s on %s is not used, because another machine on the link has it", a.Address.Addr(), w.Name)
+			p.problem("%s on %s is not used, because another device on the network has it.", a.Address.Addr(), w.Name)
 			return remove
 		case x.Prefix() == a.Address && x.Protocol == host.RouteProtocol:
 			return remove
 		case x.Prefix() != a.Address && x.Local == a.Address.Addr().String() && a.Address.Addr().Is6():
 			// The kernel has an IPv6 address of a link once, whatever its length.
 			if x.Protocol != host.RouteProtocol {
-				p.problem("%s is on %s already with the length %d, bound by somebody else: unbind it there, or declare that length", a.Address.Addr(), w.Name, x.PrefixLen)
+				p.problem("%s is already on %s with prefix length %d, set by another program. Remove it there, or use this prefix length.", a.Address.Addr(), w.Name, x.PrefixLen)
 				return remove
 			}
 			first := slices.IndexFunc(remove, func(s Step) bool { return s.Link == w.Name && s.Address.Prefix == x.Prefix() })
@@ -409,16 +413,16 @@ func (p *planner) routes() {
 		r := host.NewRoute{Destination: w.Destination, Gateway: w.Gateway, Dev: w.Dev, Metric: w.Metric}
 		var known bool
 		if r.Table, known = w.Table.number(p.live.Tables); !known {
-			p.problem("the route %s: this system has no routing table %s", routeText(r), w.Table)
+			p.problem("Route %s: this system has no routing table %s.", routeText(r), w.Table)
 			continue
 		}
 		if r.Dev != "" && !p.there(r.Dev) {
-			p.problem("the route %s: the link %s is not there", routeText(r), r.Dev)
+			p.problem("Route %s: interface %s is missing.", routeText(r), r.Dev)
 			continue
 		}
 		key := routeKey{r.Table, r.Destination, r.Metric}
 		if handled[key] {
-			p.problem("the route %s: there is another with the same metric in the table %s", routeText(r), w.Table)
+			p.problem("Route %s: another route in table %s has the same metric.", routeText(r), w.Table)
 			continue
 		}
 		handled[key] = true
@@ -451,7 +455,7 @@ func (p *planner) route(r host.NewRoute, has []host.Route) *host.Route {
 	case len(has) == 0:
 		p.step(Step{Verb: addRoute, Link: r.Dev, Route: r})
 	case foreign > 0:
-		p.problem("the route %s: the kernel has another route there with the same metric that the gateway did not make: remove that, or choose another metric", routeText(r))
+		p.problem("Route %s: the kernel has another route with the same metric that the gateway did not create. Remove that, or choose another metric.", routeText(r))
 	default:
 		p.step(Step{Verb: replaceRoute, Link: r.Dev, Route: r})
 	}

@@ -78,9 +78,9 @@ func TestPlan(t *testing.T) {
 		unfiltered bool
 	}{
 		{name: "no packet filter, no forwarding", unfiltered: true, live: Live{Forwarding: host.Forwarding{IPv4: true, IPv6: true, KeepsSecondaries: true}},
-			steps: []string{"stop forwarding packets"}, problems: []string{"The gateway does not forward packets, because the packet filter is not loaded."}},
+			steps: []string{"stop forwarding packets"}, problems: []string{"The gateway does not forward packets, because the firewall is not loaded."}},
 		{name: "nothing to stop on a kernel without IPv6", unfiltered: true, live: Live{Forwarding: host.Forwarding{IPv6: true, NoIPv6: true, KeepsSecondaries: true}},
-			problems: []string{"The gateway does not forward packets, because the packet filter is not loaded."}},
+			problems: []string{"The gateway does not forward packets, because the firewall is not loaded."}},
 		{name: "nothing declared, nothing touched", live: Live{
 			Links:  []host.Link{up("lo", "device"), up("eth0", "device", addr("10.0.0.1/24", 0)), up("br0", "bridge"), up("eth1", "device", in("br0"))},
 			Routes: []host.Route{route("0.0.0.0/0", "10.0.0.2", "eth0", 0, 4)},
@@ -94,45 +94,45 @@ func TestPlan(t *testing.T) {
 		}, config: Config{Links: []WantedLink{{Name: "eth0", Type: ethernet, Role: "wan"}, {Name: "eth2", Type: ethernet, Role: "lan"}}},
 			steps: []string{"accept routers on eth0", "accept routers on eth1", "forward packets"}},
 		{name: "an ethernet link is set up, and given the mtu that is stated", live: Live{Links: []host.Link{up("eth0", "device", down)}},
-			config: Config{Links: []WantedLink{{Name: "eth0", Type: ethernet, MTU: 9000}}}, steps: []string{"set the mtu of eth0 to 9000", "set up eth0"}},
+			config: Config{Links: []WantedLink{{Name: "eth0", Type: ethernet, MTU: 9000}}}, steps: []string{"set the MTU of eth0 to 9000", "set up eth0"}},
 		{name: "a missing ethernet link does not stop the rest", live: Live{Links: []host.Link{up("eth1", "device")}}, config: Config{
 			Links:  []WantedLink{{Name: "eth0", Type: ethernet, Addresses: want("10.0.0.1/24")}, {Name: "eth1", Type: ethernet, Addresses: want("10.0.1.1/24")}, {Name: "eth0.5", Type: vlan, Parent: "eth0", VLANID: 5, Addresses: want("10.0.5.1/24")}},
 			Routes: []WantedRoute{wantRoute("10.9.0.0/16", "10.0.0.2", "eth0", 0, "main"), wantRoute("10.8.0.0/16", "10.0.1.2", "eth1", 0, "main")},
 		}, steps: []string{"bind 10.0.1.1/24 on eth1", "add the route to 10.8.0.0/16 via 10.0.1.2 by eth1"},
-			problems: []string{"the link eth0 is not there", "the vlan eth0.5 cannot be: its parent eth0 is not there", "the route to 10.9.0.0/16 via 10.0.0.2 by eth0: the link eth0 is not there"}},
+			problems: []string{"Interface eth0 is missing.", "VLAN eth0.5 cannot be created: parent interface eth0 is missing.", "Route to 10.9.0.0/16 via 10.0.0.2 by eth0: interface eth0 is missing."}},
 		{name: "a tunnel is looked after elsewhere", live: Live{Links: []host.Link{up("wg1", "wireguard", down)}}, config: Config{Links: []WantedLink{
 			{Name: "wg0", Type: wireguard}, {Name: "wg1", Type: wireguard}, {Name: "wg2", Type: wireguard, Addresses: want("10.0.0.1/24")},
-		}}, problems: []string{"the tunnel wg2 is not there, so it has no addresses"}},
+		}}, problems: []string{"The tunnel wg2 is missing, so it has no addresses."}},
 		{name: "the mtu of a tunnel of the gateway is the tunnel's", live: Live{Links: []host.Link{up("wg0", "tun", aliased(host.OwnTunnel+"x")), up("wg1", "tun", aliased(host.OwnTunnel+"y")), up("wg2", "wireguard")}}, config: Config{Links: []WantedLink{
 			{Name: "wg0", Type: wireguard, MTU: 1280}, {Name: "wg1", Type: wireguard, MTU: 1500}, {Name: "wg2", Type: wireguard, MTU: 1280},
-		}}, steps: []string{"set the mtu of wg2 to 1280"}, problems: []string{"wg0 is a tunnel of the gateway and has an mtu of 1500: change it there, or take the 1280 from the interface"}},
+		}}, steps: []string{"set the MTU of wg2 to 1280"}, problems: []string{"wg0 is a tunnel of the gateway with an MTU of 1500. Change the MTU there, or remove the 1280 from the interface."}},
 		{name: "parents before vlans, whatever their names; bond before its vlan, members at last", live: Live{Links: []host.Link{up("eth0", "device"), up("eth1", "device")}}, config: Config{Links: []WantedLink{
 			{ID: id(1), Name: "a.7", Type: vlan, Parent: "b.6", VLANID: 7, MTU: 1400}, {ID: id(2), Name: "b.6", Type: vlan, Parent: "c0", VLANID: 6},
 			{ID: id(3), Name: "c0", Type: bond, BondMode: "802.3ad", Members: []string{"eth0", "eth1"}, MTU: 9000},
 		}}, steps: []string{
-			"create the link c0 (bond)", "create the link b.6 (vlan)", "create the link a.7 (vlan)", "add the member eth0 of c0", "add the member eth1 of c0",
-			"set the mtu of c0 to 9000", "set up c0", "set up b.6", "set the mtu of a.7 to 1400", "set up a.7",
+			"create interface c0 (bond)", "create interface b.6 (vlan)", "create interface a.7 (vlan)", "add the member eth0 of c0", "add the member eth1 of c0",
+			"set the MTU of c0 to 9000", "set up c0", "set up b.6", "set the MTU of a.7 to 1400", "set up a.7",
 		}},
 		{name: "removed deepest first, and what is on them goes with them", live: Live{Links: []host.Link{
 			up("c0", "bond", aliased(alias(3)), moded("802.3ad")), up("eth0", "device", in("c0")), up("b.6", "vlan", aliased(alias(2)), on("c0", 6), addr("10.0.6.1/24", 250)), up("a.7", "vlan", aliased(alias(1)), on("b.6", 7)),
-		}, Routes: []host.Route{route("10.9.0.0/16", "10.0.6.2", "b.6", 0, 250)}}, steps: []string{"remove the link a.7", "remove the link b.6", "remove the link c0"}},
+		}, Routes: []host.Route{route("10.9.0.0/16", "10.0.6.2", "b.6", 0, 250)}}, steps: []string{"remove interface a.7", "remove interface b.6", "remove interface c0"}},
 		{name: "made anew when it is another now", live: Live{Links: []host.Link{
 			up("eth0", "device"), up("eth1", "device"), up("x", "vlan", aliased(alias(1)), on("eth0", 5), addr("10.0.5.1/24", 250)), up("y", "bond", aliased(alias(2)), moded("balance-rr")), up("eth2", "device", in("y")),
 		}}, config: Config{Links: []WantedLink{
 			{ID: id(1), Name: "x", Type: vlan, Parent: "eth1", VLANID: 5, Addresses: want("10.0.5.1/24")}, {ID: id(2), Name: "y", Type: bond, BondMode: "active-backup", Members: []string{"eth2"}},
-		}}, steps: []string{"remove the link x", "remove the link y", "create the link x (vlan)", "create the link y (bond)", "add the member eth2 of y", "set up x", "set up y", "bind 10.0.5.1/24 on x"}},
+		}}, steps: []string{"remove interface x", "remove interface y", "create interface x (vlan)", "create interface y (bond)", "add the member eth2 of y", "set up x", "set up y", "bind 10.0.5.1/24 on x"}},
 		{name: "taken over when it fits, in the way when not", live: Live{Links: []host.Link{
 			up("eth0", "device"), up("br0", "bridge"), up("br1", "bridge", aliased("by hand")), up("v", "vlan", on("eth0", 6)), up("br2", "bridge", aliased(alias(9))),
 		}}, config: Config{Links: []WantedLink{
 			{ID: id(1), Name: "br0", Type: bridge, Members: []string{"eth0"}}, {ID: id(2), Name: "br1", Type: bridge, Members: []string{"eth1"}}, {ID: id(3), Name: "v", Type: vlan, Parent: "eth0", VLANID: 5}, {ID: id(4), Name: "br2", Type: bridge},
-		}}, steps: []string{"mark the link br0", "mark the link br2", "add the member eth0 of br0"}, problems: []string{
-			"br1 should be a bridge, and the machine has another link of that name: remove that, or choose another name",
-			"v should be a vlan, and the machine has another link of that name: remove that, or choose another name",
+		}}, steps: []string{"mark interface br0", "mark interface br2", "add the member eth0 of br0"}, problems: []string{
+			"br1 should be a bridge, but the machine has another interface with this name. Remove that, or choose another name.",
+			"v should be a vlan, but the machine has another interface with this name. Remove that, or choose another name.",
 		}},
 		{name: "members come and go", live: Live{Links: []host.Link{
 			up("br0", "bridge", aliased(alias(1))), up("eth0", "device", in("br0")), up("eth1", "device", in("br0")), up("eth2", "device", down), up("eth3", "device", in("docker0")), up("docker0", "bridge"),
 		}}, config: Config{Links: []WantedLink{{ID: id(1), Name: "br0", Type: bridge, Members: []string{"eth1", "eth2", "away"}}}},
-			steps: []string{"free the member eth0 of br0", "add the member eth2 of br0", "set up eth2"}, problems: []string{"away cannot be a member of br0: it is not there"}},
+			steps: []string{"free the member eth0 of br0", "add the member eth2 of br0", "set up eth2"}, problems: []string{"away cannot be a member of br0, because it is missing."}},
 		{name: "addresses are bound before others are unbound; what is not ours stays", live: Live{Links: []host.Link{
 			up("eth0", "device", addr("10.0.0.1/24", 250), addr("10.0.0.9/24", 0), addr("10.0.0.8/24", 0), addr("fe80::1/64", 3)), up("eth1", "device", addr("10.0.1.1/24", 250), addr("10.0.1.2/24", 0)),
 		}}, config: Config{Links: []WantedLink{{Name: "eth0", Type: ethernet, Addresses: want("10.0.0.2/24", "10.0.0.9/24")}}},
@@ -140,10 +140,10 @@ func TestPlan(t *testing.T) {
 		{name: "IPv6 has an address once, whatever its length", live: Live{Links: []host.Link{up("eth0", "device", addr("fd00::1/64", 250), addr("fd00::2/64", 250), addr("fd00::3/64", 0), addr("10.0.0.1/24", 0))}},
 			config:   Config{Links: []WantedLink{{Name: "eth0", Type: ethernet, Addresses: want("fd00::1/48", "fd00::3/48", "10.0.0.1/16")}}},
 			steps:    []string{"unbind fd00::1/64 on eth0", "bind fd00::1/48 on eth0", "bind 10.0.0.1/16 on eth0", "unbind fd00::2/64 on eth0"},
-			problems: []string{"fd00::3 is on eth0 already with the length 64, bound by somebody else: unbind it there, or declare that length"}},
+			problems: []string{"fd00::3 is already on eth0 with prefix length 64, set by another program. Remove it there, or use this prefix length."}},
 		{name: "an address that another machine has", live: Live{Links: []host.Link{up("eth0", "device", addr("fd00::1/64", 250), func(l *host.Link) { l.Addrs[0].Duplicate = true })}},
 			config:   Config{Links: []WantedLink{{Name: "eth0", Type: ethernet, Addresses: want("fd00::1/64")}}},
-			problems: []string{"fd00::1 on eth0 is not used, because another machine on the link has it"}},
+			problems: []string{"fd00::1 on eth0 is not used, because another device on the network has it."}},
 		{name: "routes: kept, replaced, added, removed; others stay", live: Live{Links: []host.Link{up("eth0", "device")}, Routes: []host.Route{
 			route("10.1.0.0/16", "10.0.0.2", "eth0", 0, 250), route("10.2.0.0/16", "10.0.0.2", "eth0", 0, 250), route("10.3.0.0/16", "10.0.0.2", "eth0", 0, 250), route("10.3.0.0/16", "10.0.0.2", "eth0", 5, 4),
 			route("fd00:1::/64", "fe80::2", "eth0", 1024, 250),
@@ -155,14 +155,14 @@ func TestPlan(t *testing.T) {
 		}}, config: Config{Links: []WantedLink{eth}, Routes: []WantedRoute{
 			wantRoute("10.1.0.0/16", "10.0.0.2", "eth0", 0, "main"), wantRoute("10.2.0.0/16", "10.0.0.3", "eth0", 0, "main"), wantRoute("10.0.0.0/24", "", "eth0", 0, "main"), wantRoute("10.5.0.0/16", "10.0.0.2", "eth0", 0, "main"),
 		}}, steps: []string{"replace the route to 10.1.0.0/16 via 10.0.0.2 by eth0"}, problems: []string{
-			"the route to 10.2.0.0/16 via 10.0.0.3 by eth0: the kernel has another route there with the same metric that the gateway did not make: remove that, or choose another metric",
-			"the route to 10.0.0.0/24 by eth0: the kernel has another route there with the same metric that the gateway did not make: remove that, or choose another metric",
+			"Route to 10.2.0.0/16 via 10.0.0.3 by eth0: the kernel has another route with the same metric that the gateway did not create. Remove that, or choose another metric.",
+			"Route to 10.0.0.0/24 by eth0: the kernel has another route with the same metric that the gateway did not create. Remove that, or choose another metric.",
 		}},
 		{name: "tables that are not there, and one that is the kernel's in disguise", live: Live{Links: []host.Link{up("eth0", "device")}}, config: Config{Links: []WantedLink{eth}, Routes: []WantedRoute{
 			wantRoute("10.1.0.0/16", "", "eth0", 0, "gone"), wantRoute("10.2.0.0/16", "", "eth0", 0, "trap"), wantRoute("10.3.0.0/16", "", "eth0", 0, "isp"), wantRoute("10.3.0.0/16", "10.0.0.1", "eth0", 0, "100"),
 		}}, steps: []string{"add the route to 10.3.0.0/16 by eth0"}, problems: []string{
-			"the route to 10.1.0.0/16 by eth0: this system has no routing table gone", "the route to 10.2.0.0/16 by eth0: this system has no routing table trap",
-			"the route to 10.3.0.0/16 via 10.0.0.1 by eth0: there is another with the same metric in the table 100",
+			"Route to 10.1.0.0/16 by eth0: this system has no routing table gone.", "Route to 10.2.0.0/16 by eth0: this system has no routing table trap.",
+			"Route to 10.3.0.0/16 via 10.0.0.1 by eth0: another route in table 100 has the same metric.",
 		}},
 	} {
 		t.Run(x.name, func(t *testing.T) {

@@ -31,7 +31,7 @@ func (destinationGrammar) Parse(s string) (string, error) {
 	}
 	p, err := value.Parse[value.Prefix](s)
 	if err != nil {
-		return "", errors.New("must be a network such as 192.0.2.0/24 or 2001:db8::/32, one address, or the word default")
+		return "", errors.New("must be a network, for example 192.0.2.0/24 or 2001:db8::/32, a single address, or default")
 	}
 	return p.String(), nil
 }
@@ -59,7 +59,7 @@ func (tableGrammar) Parse(s string) (string, error) {
 		return strconv.FormatUint(n, 10), nil
 	}
 	if !tableWord.MatchString(s) || s == "local" {
-		return "", errors.New("must be a number between 1 and 4294967295 or the name of a routing table, and not the kernel's own table local (255)")
+		return "", errors.New("must be a number between 1 and 4294967295 or the name of a routing table, except local (255)")
 	}
 	return s, nil
 }
@@ -76,11 +76,11 @@ func (t Table) number(tables map[string]uint32) (n uint32, ok bool) {
 // Route is a static route.
 type Route struct {
 	resource.Meta
-	Destination Destination  `json:"destination" required:"true" doc:"The network it leads to, or the word default, which is kept as 0.0.0.0/0 or ::/0."`
-	Gateway     value.Addr   `json:"gateway" doc:"The next router. Empty where the destination is on the link itself."`
-	Dev         value.IfName `json:"dev" doc:"The link it leaves by. Empty leaves that to the gateway's address."`
-	Metric      int64        `json:"metric" minimum:"0" maximum:"4294967295" doc:"Among routes to the same network, the lowest wins. IPv6 knows no 0 and takes it for 1024."`
-	TableName   Table        `json:"table_name" doc:"Number or name of the routing table; main unless said otherwise."`
+	Destination Destination  `json:"destination" required:"true" doc:"Destination network, or default, which is stored as 0.0.0.0/0 or ::/0."`
+	Gateway     value.Addr   `json:"gateway" doc:"Address of the next hop; empty if the destination is directly connected."`
+	Dev         value.IfName `json:"dev" doc:"Outgoing interface; by default the one that reaches the next hop."`
+	Metric      int64        `json:"metric" minimum:"0" maximum:"4294967295" doc:"Among routes to the same network, the lowest wins. For IPv6, 0 means 1024."`
+	TableName   Table        `json:"table_name" doc:"Number or name of the routing table; main by default."`
 	Active      bool         `json:"active" doc:"Whether it is in the kernel."`
 	Comment     string       `json:"comment" maxLength:"500" doc:"What it is for."`
 }
@@ -89,14 +89,14 @@ type Route struct {
 func (r *Route) Validate() error {
 	var c check.List
 	dst, gateway := r.Destination.Netip(), r.Gateway.Netip()
-	c.That(!r.Gateway.IsZero() || !r.Dev.IsZero(), "gateway", "is required unless dev says where the destination is")
+	c.That(!r.Gateway.IsZero() || !r.Dev.IsZero(), "gateway", "is required unless dev is set")
 	if gateway.IsValid() {
 		c.That(!gateway.IsUnspecified() && !gateway.IsLoopback() && !gateway.IsMulticast(), "gateway", "must be the address of a router")
-		c.That(!gateway.IsLinkLocalUnicast() || gateway.Is4() || !r.Dev.IsZero(), "dev", "is required for a gateway whose address is known on its link only")
+		c.That(!gateway.IsLinkLocalUnicast() || gateway.Is4() || !r.Dev.IsZero(), "dev", "is required for a link-local gateway address")
 		c.That(!dst.IsValid() || dst.Addr().Is4() == gateway.Is4(), "gateway", "must be of the same family as the destination, %s", dst)
-		c.That(!dst.IsValid() || !dst.IsSingleIP() || dst.Addr() != gateway, "gateway", "must be another address than the destination")
+		c.That(!dst.IsValid() || !dst.IsSingleIP() || dst.Addr() != gateway, "gateway", "must not be the destination itself")
 	}
-	c.That(r.Dev.String() != "lo", "dev", "must not be lo, which belongs to the machine itself")
+	c.That(r.Dev.String() != "lo", "dev", "must not be lo, the loopback interface")
 	return c.Err()
 }
 
@@ -114,8 +114,8 @@ func (r *Route) Label() string {
 
 func (r *Room) routeKind() resource.Kind[Route] {
 	return resource.Kind[Route]{
-		Name: "network.route", Title: "static route", Path: "/routes", Table: "network_routes", Order: "destination::inet, metric", Local: true,
-		Feeds: []apply.ID{apply.Network},
+		Name: "network.route", Title: "static route", Path: "/routes", Table: "network_routes", Order: "destination::inet, metric", Local: true, Natural: []string{"destination", "metric", "table_name"},
+		Feeds: []apply.ID{apply.Network}, Refers: map[string]string{"dev": interfaceTable},
 		New:   func() Route { return Route{TableName: value.Must[Table]("main"), Active: true} },
 		Check: r.checkRoute,
 	}
@@ -138,7 +138,7 @@ func (r *Room) checkRoute(ctx context.Context, tx *db.Tx, was, now *Route) error
 	tables := r.Host.RouteTables()
 	number, known := now.TableName.number(tables)
 	var c check.List
-	c.That(known, "table_name", "is no table of this system: take a number, or name it in /etc/iproute2/rt_tables")
+	c.That(known, "table_name", "is not a table of this system. Use a number, or name it in /etc/iproute2/rt_tables")
 	addresses, err := r.addresses.All(ctx, tx)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (r *Room) checkRoute(ctx context.Context, tx *db.Tx, was, now *Route) error
 		theirs, _ := o.TableName.number(tables)
 		if (was == nil || o.ID != was.ID) && o.Active && now.Active && o.Destination == now.Destination && o.metric() == now.metric() && theirs == number {
 			return fault.Taken(map[string]string{
-				"destination": "has an active route with the same metric in this table already, " + o.Label(),
+				"destination": "already has a route with the same metric in this table, " + o.Label(),
 			})
 		}
 	}

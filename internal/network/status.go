@@ -1,7 +1,6 @@
 package network
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,43 +13,43 @@ import (
 // LiveRoute is a route of the kernel.
 type LiveRoute struct {
 	Family      string `json:"family" enum:"inet,inet6" doc:"Address family."`
-	Destination string `json:"destination" doc:"The network it leads to."`
-	Gateway     string `json:"gateway" doc:"The next router; empty where the destination is on the link."`
-	Dev         string `json:"dev" doc:"The link it leaves by."`
+	Destination string `json:"destination" doc:"Destination network."`
+	Gateway     string `json:"gateway" doc:"Address of the next hop; empty if the destination is directly connected."`
+	Dev         string `json:"dev" doc:"Outgoing interface."`
 	Metric      uint32 `json:"metric" doc:"Among routes to the same network, the lowest wins."`
 	Table       uint32 `json:"table" doc:"Number of the routing table."`
 	TableName   string `json:"table_name" doc:"Name of the routing table; empty when it has none."`
-	Protocol    uint8  `json:"protocol" doc:"Number that says who made it; 250 is the gateway."`
+	Protocol    uint8  `json:"protocol" doc:"Protocol number of the program that added it; 250 is the gateway."`
 	Proto       string `json:"protocol_name" doc:"Name of the protocol; empty when it has none."`
-	Scope       string `json:"scope" doc:"How far the destination is: global, link or host."`
+	Scope       string `json:"scope" doc:"Scope: global, link or host."`
 	Type        string `json:"type" doc:"What happens to packets: unicast, local, broadcast, blackhole and others."`
-	PrefSrc     string `json:"prefsrc" doc:"The address that the gateway's own packets get; empty when none is preferred."`
-	Error       string `json:"error,omitzero" doc:"Why the routes are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts."`
+	PrefSrc     string `json:"prefsrc" doc:"Preferred source address of the gateway's own packets; empty if none."`
+	Error       string `json:"error,omitzero" doc:"Why the routes cannot be read from the kernel. This is then the only entry, and its other fields are meaningless."`
 }
 
 // Adoptable is a link of the machine that no interface declares yet, in the words of an interface.
 type Adoptable struct {
-	Name      string             `json:"name" doc:"Name of the link."`
-	Kind      string             `json:"kind" doc:"The kernel's word for it, such as device, veth or bridge."`
-	MAC       string             `json:"mac" doc:"Hardware address."`
+	Name      string             `json:"name" doc:"Name of the interface."`
+	Kind      string             `json:"kind" doc:"Kind in the kernel, for example device, veth or bridge."`
+	MAC       string             `json:"mac" doc:"MAC address."`
 	Up        bool               `json:"up" doc:"Whether it is set up."`
 	Carrier   bool               `json:"carrier" doc:"Whether it is connected to something."`
 	MTU       int                `json:"mtu" doc:"Largest packet in bytes."`
 	Addresses []AdoptableAddress `json:"addresses" doc:"Its global addresses."`
 	Type      string             `json:"type" enum:"ethernet,vlan,bond,bridge,wireguard" doc:"The type of interface that it would be."`
-	Parent    string             `json:"parent" doc:"The link that carries a vlan."`
-	VLANID    *int               `json:"vlan_id" doc:"Number of a vlan."`
-	Members   []string           `json:"members" doc:"The links that make up a bond or a bridge."`
+	Parent    string             `json:"parent" doc:"The interface that carries a VLAN."`
+	VLANID    *int               `json:"vlan_id" doc:"VLAN ID."`
+	Members   []string           `json:"members" doc:"The interfaces of a bond or a bridge."`
 	BondMode  *string            `json:"bond_mode" doc:"How a bond uses its members."`
-	Error     string             `json:"error,omitzero" doc:"Why the links are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts."`
-	Role      string             `json:"suggested_role" doc:"A zone that fits: wan for the link of the default route or, where no link has one, for a link with a public IPv4 address; otherwise lan."`
+	Error     string             `json:"error,omitzero" doc:"Why the interfaces cannot be read from the kernel. This is then the only entry, and its other fields are meaningless."`
+	Role      string             `json:"suggested_role" doc:"Suggested zone: wan for the interface with the default route or, if there is none, for an interface with a public IPv4 address; otherwise lan."`
 }
 
 // AdoptableAddress is an address of a link that no interface declares.
 type AdoptableAddress struct {
 	Address string `json:"address" doc:"IPv4 or IPv6 address."`
-	Prefix  int    `json:"prefix" doc:"Length of its network's prefix."`
-	Dynamic bool   `json:"dynamic" doc:"Whether it was leased or learned. Such an address belongs to whoever renews it, and is better left alone."`
+	Prefix  int    `json:"prefix" doc:"Prefix length."`
+	Dynamic bool   `json:"dynamic" doc:"Whether it was assigned by DHCP or router advertisement. Leave it unmanaged."`
 }
 
 func (r *Room) mountStatus() {
@@ -76,21 +75,16 @@ func (r *Room) mountStatus() {
 			}
 			return list, nil
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/network/adoptable", httpd.Read, httpd.Doc{ID: "network.adoptable", Tag: "network", Summary: "Links of the machine that no interface declares yet"},
+	httpd.Handle(r.Router, http.MethodGet, "/network/adoptable", httpd.Read, httpd.Doc{ID: "network.adoptable", Tag: "network", Summary: "List the interfaces of the machine that are not managed yet"},
 		func(c *httpd.Call, _ struct{}) ([]Adoptable, error) {
 			declared, err := r.interfaces.All(c, r.DB)
 			if err != nil {
 				return nil, err
 			}
-			live, err := host.Ask(c, func(ctx context.Context) (live Live, err error) {
-				if live.Links, err = r.Host.Links(ctx); err == nil {
-					live.Routes, err = r.Host.Routes(ctx)
-				}
-				return live, err
-			})
+			live, err := r.look(c)
 			if err != nil {
 				r.Log.Warn("reading links", "component", "network", "err", err)
-				return []Adoptable{{Error: "The kernel's links cannot be read."}}, nil
+				return []Adoptable{{Error: "The kernel's interfaces cannot be read."}}, nil
 			}
 			return adoptable(declared, live.Links, live.Routes), nil
 		})

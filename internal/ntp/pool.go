@@ -10,7 +10,7 @@ import (
 // Pool is one upstream time source: a single server, or a name that resolves to many.
 type Pool struct {
 	resource.Meta
-	Kind    string     `json:"kind" enum:"pool,server" doc:"Whether the name stands for one server or for many."`
+	Kind    string     `json:"kind" enum:"pool,server" doc:"Whether the name is a single server or a pool."`
 	Address value.Host `json:"address" required:"true" doc:"Host name or IP address."`
 	IBurst  bool       `json:"iburst" doc:"Send a burst at start for a faster first sync."`
 	Prefer  bool       `json:"prefer" doc:"Prefer this source while it is healthy."`

@@ -14,11 +14,11 @@ import (
 // Settings say whether and to whom the gateway serves time, and how it sets its own clock.
 type Settings struct {
 	resource.Meta
-	ListenAddresses []value.Addr   `json:"listen_addresses" doc:"Addresses to serve on; none means loopback alone. chrony binds one address per family: with several of one family it listens on all of them, and the packet filter opens only these."`
-	AllowACL        []value.Prefix `json:"allow_acl" doc:"Networks that may ask for the time; none means nobody."`
-	ServeClients    bool           `json:"serve_clients" doc:"Serve time to clients. Off, the daemon is a client only."`
-	Makestep        Makestep       `json:"makestep" doc:"When to step the clock instead of slewing it: threshold in seconds and number of first updates. Empty: never."`
-	RTCSync         bool           `json:"rtcsync" doc:"Keep the hardware clock in step."`
+	ListenAddresses []value.Addr   `json:"listen_addresses" doc:"Addresses to serve on; if empty, loopback only. chrony binds one address per family: with several of one family it listens on all addresses, and the firewall opens only these."`
+	AllowACL        []value.Prefix `json:"allow_acl" doc:"Networks that may ask for the time; if empty, none."`
+	ServeClients    bool           `json:"serve_clients" doc:"Serve time to clients. When off, the daemon only sets the gateway's clock."`
+	Makestep        Makestep       `json:"makestep" doc:"When to step the clock instead of slewing it: threshold in seconds and number of first updates; empty for never."`
+	RTCSync         bool           `json:"rtcsync" doc:"Keep the hardware clock in sync."`
 }
 
 // Label is how people know it.
@@ -47,7 +47,7 @@ type makestep struct{}
 func (makestep) Example() string { return "1.0 3" }
 
 func (makestep) Parse(s string) (string, error) {
-	complaint := errors.New(`must be a threshold in seconds and a number of updates, such as "1.0 3"; -1 updates means always`)
+	complaint := errors.New(`must be a threshold in seconds and a number of updates, for example "1.0 3". With -1 updates the clock is always stepped`)
 	words := strings.Fields(s)
 	if len(words) != 2 || strings.Trim(words[0], "0123456789.") != "" {
 		return "", complaint

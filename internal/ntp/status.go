@@ -30,7 +30,7 @@ type Status struct {
 // Source is one time source as the daemon sees it.
 type Source struct {
 	Mode          string  `json:"mode" enum:"server,peer,reference" doc:"What the source is."`
-	State         string  `json:"state" enum:"selected,combined,not combined,unreachable,falseticker,jittery,unusable" doc:"What the daemon thinks of it."`
+	State         string  `json:"state" enum:"selected,combined,not combined,unreachable,falseticker,jittery,unusable" doc:"State of the source."`
 	Address       string  `json:"address" doc:"Address, or a placeholder while the name does not resolve."`
 	Stratum       int     `json:"stratum" doc:"Its distance from a reference clock."`
 	Poll          int     `json:"poll" doc:"Polling interval, log2 seconds."`
@@ -50,11 +50,11 @@ type Sources struct {
 type ForcedSync struct {
 	Burst   bool   `json:"burst" doc:"Whether every source is measured now."`
 	Stepped bool   `json:"stepped" doc:"Whether the clock was stepped to the measured time."`
-	Error   string `json:"error" doc:"What the daemon refused; empty when nothing."`
+	Error   string `json:"error" doc:"What the daemon refused; empty if nothing."`
 }
 
 func (r *Room) mountStatus() {
-	httpd.Handle(r.Router, http.MethodGet, "/ntp/status", httpd.Read, httpd.Doc{ID: "ntp.status", Tag: "ntp", Summary: "How well the gateway knows the time"},
+	httpd.Handle(r.Router, http.MethodGet, "/ntp/status", httpd.Read, httpd.Doc{ID: "ntp.status", Tag: "ntp", Summary: "State of the clock"},
 		func(c *httpd.Call, _ struct{}) (Status, error) {
 			s, err := r.status(c)
 			if err != nil {
@@ -70,7 +70,7 @@ func (r *Room) mountStatus() {
 			}
 			return Sources{Sources: list}, nil
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/ntp/force-sync", httpd.Write, httpd.Doc{ID: "ntp.force-sync", Tag: "ntp", Summary: "Measure every source now and step the clock", Audit: "ntp.force-sync"},
+	httpd.Handle(r.Router, http.MethodPost, "/ntp/force-sync", httpd.Write.Here(), httpd.Doc{ID: "ntp.force-sync", Tag: "ntp", Summary: "Query all sources now and step the clock", Audit: "ntp.force-sync"},
 		func(c *httpd.Call, _ struct{}) (ForcedSync, error) { return r.forceSync(c) })
 }
 

@@ -28,7 +28,7 @@ func (pathGrammar) Example() string { return "/api" }
 
 func (pathGrammar) Parse(s string) (string, error) {
 	if len(s) > 500 || !pathForm.MatchString(s) {
-		return "", errors.New("must begin with / and be the path of a URL: other characters are written as %XX")
+		return "", errors.New("must start with / and be the path of a URL, with other characters written as %XX")
 	}
 	return s, nil
 }
@@ -50,7 +50,7 @@ func (statusListGrammar) Parse(s string) (string, error) {
 		low, err1 := strconv.Atoi(from)
 		high, err2 := strconv.Atoi(to)
 		if err1 != nil || err2 != nil || low < 100 || high > 599 || low > high || len(parts) == 20 {
-			return "", errors.New("must be statuses or ranges of them, such as 200-399 or 200,204")
+			return "", errors.New("must be status codes or ranges, for example 200-399 or 200,204")
 		}
 		if low == high {
 			parts = append(parts, strconv.Itoa(low))
@@ -65,17 +65,17 @@ func (statusListGrammar) Parse(s string) (string, error) {
 type Backend struct {
 	resource.Meta
 	Name                value.Line `json:"name" required:"true" maxLength:"120" doc:"Name of the backend."`
-	Scheme              string     `json:"scheme" enum:"http,https" doc:"How the proxy speaks to the servers."`
-	LBAlgorithm         string     `json:"lb_algorithm" enum:"roundrobin,leastconn,source" doc:"Who gets the next request: each in turn, the least busy, or always the same one for a client."`
-	Websocket           bool       `json:"websocket" doc:"Let connections that were upgraded rest for an hour."`
-	ForceHTTP1          bool       `json:"force_http1" doc:"Speak HTTP/1.1 to the servers, even if they offer HTTP/2."`
-	Active              bool       `json:"active" doc:"Off, its sites answer 503."`
-	HealthCheckEnabled  bool       `json:"health_check_enabled" doc:"Ask each server again and again whether it is well."`
+	Scheme              string     `json:"scheme" enum:"http,https" doc:"Protocol to the servers."`
+	LBAlgorithm         string     `json:"lb_algorithm" enum:"roundrobin,leastconn,source" doc:"Load balancing: round robin, least connections, or by client address."`
+	Websocket           bool       `json:"websocket" doc:"Keep idle WebSocket connections for one hour."`
+	ForceHTTP1          bool       `json:"force_http1" doc:"Use HTTP/1.1 to the servers, even if they offer HTTP/2."`
+	Active              bool       `json:"active" doc:"When off, its sites answer 503."`
+	HealthCheckEnabled  bool       `json:"health_check_enabled" doc:"Check each server regularly."`
 	HealthCheckPath     Path       `json:"health_check_path" required:"true" doc:"What to ask for."`
-	HealthCheckMethod   string     `json:"health_check_method" enum:"GET,HEAD,OPTIONS" doc:"How to ask."`
-	HealthCheckHost     value.Host `json:"health_check_host" doc:"Host name to ask for. Empty takes the address of the first server, if that is a name, and localhost if not."`
-	HealthCheckExpect   StatusList `json:"health_check_expect" required:"true" doc:"Statuses that mean that it is well."`
-	HealthCheckInterval int        `json:"health_check_interval_seconds" minimum:"1" maximum:"3600" doc:"Seconds between two questions."`
+	HealthCheckMethod   string     `json:"health_check_method" enum:"GET,HEAD,OPTIONS" doc:"Method."`
+	HealthCheckHost     value.Host `json:"health_check_host" doc:"Host header of the check. If empty, the address of the first server if it is a name, otherwise localhost."`
+	HealthCheckExpect   StatusList `json:"health_check_expect" required:"true" doc:"Healthy status codes."`
+	HealthCheckInterval int        `json:"health_check_interval_seconds" minimum:"1" maximum:"3600" doc:"Seconds between two checks."`
 	VerifyTLS           bool       `json:"verify_tls" doc:"Refuse servers whose certificate the system does not trust."`
 	Servers             []Server   `json:"servers" readOnly:"true" db:"-" doc:"Its servers."`
 }
@@ -158,7 +158,7 @@ func (serverNameGrammar) Example() string { return "web-1" }
 
 func (serverNameGrammar) Parse(s string) (string, error) {
 	if !serverWord.MatchString(word(s)) {
-		return "", errors.New("must be at most 100 letters, digits, dashes, underscores, dots, colons or spaces")
+		return "", errors.New("must be at most 100 letters, digits, hyphens, underscores, dots, colons or spaces")
 	}
 	return s, nil
 }
@@ -186,9 +186,9 @@ type Server struct {
 	Name      ServerName `json:"name" required:"true" doc:"Name of the server. In the proxy, its whitespace and dots are underscores."`
 	Address   value.Host `json:"address" required:"true" doc:"Host name or IP address."`
 	Port      int        `json:"port" required:"true" minimum:"1" maximum:"65535" doc:"Port that it listens on."`
-	Weight    int        `json:"weight" minimum:"0" maximum:"256" doc:"Its share of the requests; 0 takes no new ones."`
+	Weight    int        `json:"weight" minimum:"0" maximum:"256" doc:"Share of the requests; with 0 it gets no new ones."`
 	Backup    bool       `json:"backup" doc:"Only used while every other server is down."`
-	Active    bool       `json:"active" doc:"Off, it gets no requests."`
+	Active    bool       `json:"active" doc:"When off, it gets no requests."`
 }
 
 // Label is how people know it.
@@ -197,7 +197,7 @@ func (s *Server) Label() string { return s.Name.String() }
 func serverKind() resource.Child[Server] {
 	return resource.Child[Server]{
 		Kind: resource.Kind[Server]{
-			Name: "proxy.server", Title: "server", Path: "/backend-servers", Table: "proxy_servers", Order: "created_at", Feeds: feeds,
+			Name: "proxy.server", Title: "server", Path: "/backend-servers", Table: "proxy_servers", Order: "created_at", Feeds: feeds, Natural: []string{"backend_id", "name"},
 			New: func() Server { return Server{Weight: 100, Active: true} },
 		},
 		Under: "/backends/{parent}/servers", Column: "backend_id", Parent: "proxy_backends",

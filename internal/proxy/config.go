@@ -44,6 +44,8 @@ type Certificate struct {
 	// Trusted is false for one that the gateway signed itself.
 	Trusted  bool      `json:"trusted"`
 	NotAfter time.Time `json:"not_after"`
+	// Management says that it is for the management port alone.
+	Management bool `json:"management"`
 }
 
 // Inspection says what becomes of the requests of a domain that the web application firewall sees.

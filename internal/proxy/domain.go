@@ -26,24 +26,24 @@ const (
 // Domain is a site that the proxy serves.
 type Domain struct {
 	resource.Meta
-	Name                   value.SiteName `json:"name" required:"true" doc:"Host name that people use, or *. before a name for every name one label below it."`
-	BackendID              uuid.UUID      `json:"backend_id" required:"true" doc:"Backend that answers whatever no routing rule takes."`
-	Active                 bool           `json:"active" doc:"Off, the proxy does not know the domain."`
-	HTTPToHTTPS            bool           `json:"http_to_https" doc:"Send plain HTTP to HTTPS. Off, both are served."`
-	DisableH3              bool           `json:"disable_h3" doc:"Do not offer HTTP/3 for this domain."`
+	Name                   value.SiteName `json:"name" required:"true" doc:"Host name that visitors use, for example www.example.net, or *.example.net for all direct subdomains."`
+	BackendID              uuid.UUID      `json:"backend_id" required:"true" doc:"Backend for all paths without a routing rule."`
+	Active                 bool           `json:"active" doc:"When off, the proxy does not serve the domain."`
+	HTTPToHTTPS            bool           `json:"http_to_https" doc:"Redirect HTTP to HTTPS. When off, both are served."`
+	DisableH3              bool           `json:"disable_h3" doc:"Disable HTTP/3 for this domain."`
 	HSTSEnabled            bool           `json:"hsts_enabled" doc:"Tell browsers to use HTTPS only (Strict-Transport-Security)."`
-	HSTSMaxAge             int64          `json:"hsts_max_age" minimum:"0" maximum:"315360000" doc:"For how many seconds browsers keep to it."`
-	HSTSIncludeSubdomains  bool           `json:"hsts_include_subdomains" doc:"The same for every name below."`
-	HSTSPreload            bool           `json:"hsts_preload" doc:"Agree to be in the browsers' built-in lists."`
-	RateLimitEnabled       bool           `json:"rate_limit_enabled" doc:"Limit the requests of each client address; what is over it gets 429."`
+	HSTSMaxAge             int64          `json:"hsts_max_age" minimum:"0" maximum:"315360000" doc:"Seconds for which browsers remember it."`
+	HSTSIncludeSubdomains  bool           `json:"hsts_include_subdomains" doc:"Include subdomains."`
+	HSTSPreload            bool           `json:"hsts_preload" doc:"Allow browsers to include the site in their HSTS preload lists."`
+	RateLimitEnabled       bool           `json:"rate_limit_enabled" doc:"Limit the requests of each client address. Requests over the limit get 429."`
 	RateLimitRequests      int            `json:"rate_limit_requests" minimum:"1" maximum:"1000000" doc:"Requests that one client may make in a period."`
 	RateLimitPeriodSeconds int            `json:"rate_limit_period_seconds" minimum:"1" maximum:"3600" doc:"Length of the period."`
 	Maintenance            bool           `json:"maintenance" doc:"Show the maintenance page instead of the site."`
-	MaxBodySizeBytes       int64          `json:"max_body_size_bytes" minimum:"0" maximum:"1099511627776" doc:"Largest request body; 0 sets no limit. What is over it gets 413, and what does not say its length gets 411."`
-	WWWRedirect            string         `json:"www_redirect" enum:"none,to_www,to_apex" doc:"Whether the name without www. leads to the one with it, or the other way round. The domain then answers to both."`
-	AccessLog              bool           `json:"access_log" doc:"Write a line into the log for each request, not only for those that fail: GET /logs?sources=reverse-proxy-access shows them."`
-	Notes                  string         `json:"notes" maxLength:"4000" doc:"Free text for the people who look after it."`
-	CertificateID          *uuid.UUID     `json:"certificate_id" doc:"Certificate to show. None chooses the best that fits the name."`
+	MaxBodySizeBytes       int64          `json:"max_body_size_bytes" minimum:"0" maximum:"1099511627776" doc:"Largest request body; 0 means no limit. Larger requests get 413, and requests without a length get 411."`
+	WWWRedirect            string         `json:"www_redirect" enum:"none,to_www,to_apex" doc:"Redirect the bare domain to www, or www to the bare domain. The domain then answers to both names."`
+	AccessLog              bool           `json:"access_log" doc:"Log every request, not only failed ones. See GET /logs?sources=reverse-proxy-access."`
+	Notes                  string         `json:"notes" maxLength:"4000" doc:"Note for other administrators."`
+	CertificateID          *uuid.UUID     `json:"certificate_id" doc:"Certificate to use. If null, the one that fits the name best."`
 }
 
 // Label is how people know it.
@@ -55,9 +55,9 @@ func (d *Domain) Validate() error {
 	if _, wildcard := d.Name.Wildcard(); wildcard {
 		c.That(d.WWWRedirect == wwwNone, "www_redirect", "must be none for a wildcard")
 	} else if d.WWWRedirect != wwwNone && !d.Name.IsZero() {
-		c.That(!d.counterpart().IsZero(), "www_redirect", "must be none: the name without www. is no full domain name")
+		c.That(!d.counterpart().IsZero(), "www_redirect", "must be none, because the name without www. is not a full domain name")
 	}
-	c.That(!d.HSTSPreload || d.HSTSIncludeSubdomains && d.HSTSMaxAge >= 31536000, "hsts_preload", "needs hsts_include_subdomains and an hsts_max_age of at least 31536000: the lists refuse it otherwise")
+	c.That(!d.HSTSPreload || d.HSTSIncludeSubdomains && d.HSTSMaxAge >= 31536000, "hsts_preload", "needs hsts_include_subdomains and an hsts_max_age of at least 31536000, which the preload lists require")
 	return c.Err()
 }
 
@@ -120,7 +120,7 @@ func (r *Room) checkDomain(ctx context.Context, tx *db.Tx, was, now *Domain) err
 			field = "www_redirect"
 		}
 		if name == r.deps.FQDN() {
-			return fault.Field(field, "%s is the gateway's own name: its console answers there", name)
+			return fault.Field(field, "must not be %s, the gateway's own name", name)
 		}
 		var taken string
 		err := tx.QueryRow(ctx, `
@@ -169,9 +169,9 @@ func (headerNameGrammar) Example() string { return "X-Frame-Options" }
 func (headerNameGrammar) Parse(s string) (string, error) {
 	switch {
 	case !headerToken.MatchString(s):
-		return "", errors.New("must be the name of a header: letters, digits and dashes")
+		return "", errors.New("must be the name of a header: letters, digits and hyphens")
 	case framing[strings.ToLower(s)]:
-		return "", errors.New("is for the proxy alone to set")
+		return "", errors.New("is set by the proxy and cannot be changed")
 	}
 	return s, nil
 }
@@ -185,7 +185,7 @@ func (headerValueGrammar) Example() string { return "DENY" }
 
 func (headerValueGrammar) Parse(s string) (string, error) {
 	if len(s) > 4000 || s != strings.TrimSpace(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return "", errors.New("must be printable ASCII, at most 4000 characters, without blanks at its ends")
+		return "", errors.New("must be printable ASCII of at most 4000 characters, without spaces at either end")
 	}
 	return s, nil
 }
@@ -205,8 +205,8 @@ type Header struct {
 	resource.Meta
 	DomainID  uuid.UUID   `json:"domain_id" required:"true" doc:"Domain that the header is for."`
 	Name      HeaderName  `json:"name" required:"true" doc:"Name of the response header."`
-	Value     HeaderValue `json:"value" doc:"Its value, taken literally; empty for remove."`
-	Operation string      `json:"operation" enum:"set,add,remove" doc:"Whether to replace the header, add one more, or take it away."`
+	Value     HeaderValue `json:"value" doc:"Its value, sent exactly as given; empty for remove."`
+	Operation string      `json:"operation" enum:"set,add,remove" doc:"Whether to set the header, add another one, or remove it."`
 }
 
 // Label is how people know it.
@@ -216,7 +216,7 @@ func (h *Header) Label() string { return h.Name.String() }
 func (h *Header) Validate() error {
 	var c check.List
 	if h.Operation == headerRemove {
-		c.That(h.Value.IsZero(), "value", "must be empty: the header is taken away")
+		c.That(h.Value.IsZero(), "value", "must be empty, because the header is removed")
 	} else {
 		c.That(!h.Value.IsZero(), "value", "is required")
 	}
@@ -226,7 +226,7 @@ func (h *Header) Validate() error {
 func headerKind() resource.Child[Header] {
 	return resource.Child[Header]{
 		Kind: resource.Kind[Header]{
-			Name: "proxy.header", Title: "header", Table: "proxy_domain_headers", Order: "created_at", Feeds: feeds,
+			Name: "proxy.header", Title: "header", Table: "proxy_domain_headers", Order: "created_at", Feeds: feeds, Natural: []string{"domain_id", "name", "operation"},
 			New: func() Header { return Header{Operation: headerSet} }, Check: checkHeader,
 		},
 		Under: "/domains/{parent}/headers", Column: "domain_id", Parent: "proxy_domains",
@@ -246,7 +246,7 @@ func checkHeader(ctx context.Context, tx *db.Tx, _, now *Header) error {
 		return err
 	}
 	if size > headersMost {
-		return fault.Field("value", "the headers of the domain would have %d bytes together; at most %d fit", size, headersMost)
+		return fault.Field("value", "makes the headers of the domain too long: they would have %d bytes together, and at most %d are allowed", size, headersMost)
 	}
 	return nil
 }

@@ -396,8 +396,13 @@ func show(c *Config) (all, management []shown) {
 	}
 	best := map[string]*Certificate{}
 	byID := map[uuid.UUID]*Certificate{}
+	var joins []shown
 	for i := range c.Certificates {
 		x := &c.Certificates[i]
+		if x.Management {
+			joins = append(joins, shown{*x, x.Names})
+			continue
+		}
 		byID[x.ID] = x
 		for _, name := range x.Names {
 			if was := best[name.String()]; was == nil || better(x, was) {
@@ -441,7 +446,7 @@ func show(c *Config) (all, management []shown) {
 	if own := cmp.Or(best[gateway.String()], best[wildcardOf(gateway.String())]); own != nil && err == nil {
 		management = []shown{{*own, []value.SiteName{gateway}}}
 	}
-	return all, management
+	return all, append(management, joins...)
 }
 
 // wildcardOf is the wildcard that stands for a name, among others.

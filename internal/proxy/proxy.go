@@ -134,4 +134,5 @@ func (r *Room) Mount() {
 	r.servers.Mount(r.Resources)
 	r.rules.Mount(r.Resources)
 	r.mountStats()
+	r.mountImpact()
 }

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -37,6 +38,7 @@ func bench(t *testing.T) *kittest.Bench {
 		},
 		Management: func() string { return "service" },
 	}).Mount()
+	b.Resources.MountChangeSets()
 	b.Start(t)
 	return b
 }
@@ -258,6 +260,8 @@ func TestNotesFeedNothing(t *testing.T) {
 
 func TestPX16SocketGone(t *testing.T) {
 	b := bench(t)
+	// It would be started again at once.
+	b.Machine.Refuse(host.HAProxy, errors.New("no memory"))
 	b.Machine.SetUnit(host.UnitState{Unit: host.HAProxy, Installed: true, Active: "inactive"})
 	a := b.Get(t, "/proxy/stats").Want(t, 200)
 	if !strings.Contains(string(a.Data), `"backends":[]`) || !strings.Contains(string(a.Data), "not running") {

@@ -70,7 +70,7 @@ func Render(c *Config) ([]host.File, error) {
 		host.File{Place: host.ProxyCertificateList, Content: list},
 		host.File{Place: host.ProxyManagementList, Content: management},
 		host.File{Place: host.ProxyDefaultCertificate, Content: c.Default, Redact: host.Redacted})
-	for _, x := range m.certificates {
+	for _, x := range append(slices.Clone(m.certificates), slices.DeleteFunc(slices.Clone(m.management), func(x shown) bool { return !x.Management })...) {
 		files = append(files, host.File{Place: host.ProxyCertificate(x.ID), Content: x.PEM, Redact: host.Redacted})
 	}
 	return files, nil
@@ -171,6 +171,8 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 		w.Line("tune.bufsize", conf.Int(plainBuffer))
 	}
 	w.Line("tune.maxrewrite", conf.Int(reserved))
+	// A browser opens a connection of its own for each WebSocket, by which the console shows that the gateway can still be reached.
+	w.Line("h2-workaround-bogus-websocket-clients")
 	w.Line("ssl-default-bind-options", conf.Word("ssl-min-ver TLSv1.2 no-tls-tickets"))
 	w.Line("ssl-default-bind-ciphers", conf.Word("ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"))
 	if c.Features.LimitedQUIC {
@@ -226,7 +228,9 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 // application firewall, o passes if it could not be, i passes if its body is too large for that, a responses are inspected, too, t
 // requests are logged though they went well.
 func renderFind(w *conf.Writer, m *model) {
-	w.Line("http-request", conf.Word("set-var(txn.host) req.hdr(host),host_only,lower,rtrim(.)"))
+	// HAProxy and a server must not read two names in one field: what is found out here about a site would not hold for the one that answers.
+	w.Line("http-request", conf.Word(`deny deny_status 400 if !{ req.fhdr(host) -i -m reg '^([a-z0-9_.-]+|\[[0-9a-f:.]+\])(:[0-9]*)?$' }`))
+	w.Line("http-request", conf.Word("set-var(txn.host) req.fhdr(host),host_only,lower,rtrim(.)"))
 	w.Line("http-request", conf.Word("set-var(txn.site) var(txn.host),map_str(maps/hosts.map)"))
 	w.Line("http-request", conf.Word("set-var(txn.site) var(txn.host),field(2,.,0),map_str(maps/wildcards.map) if !{ var(txn.site) -m found }"))
 	w.Line("http-request", conf.Word("set-var(txn.flags) var(txn.site),field(1,|)"))
@@ -251,9 +255,12 @@ func renderLog(w *conf.Writer, m *model) {
 func renderForwarded(w *conf.Writer, scheme conf.Arg) {
 	w.Line("http-request", conf.Word(`del-header ^(x[-_](forwarded[-_].*|real[-_]ip)|forwarded)$ -m reg`))
 	w.Line("http-request", conf.Word("set-header X-Forwarded-Proto"), scheme)
-	w.Line("http-request", conf.Word("set-header X-Forwarded-Host %[req.hdr(host)]"))
+	w.Line("http-request", conf.Word("set-header X-Forwarded-Host %[req.fhdr(host)]"))
 	w.Line("http-request", conf.Word("set-header X-Real-IP %[src]"))
 	w.Line("http-request", conf.Word("set-header X-Forwarded-For %[src]"))
+	// Whoever changes to HTTP/2 with a server speaks past all that is done here for each request.
+	w.Line("http-request", conf.Word("del-header Upgrade if { req.hdr_cnt(upgrade) gt 1 } or !{ req.fhdr(upgrade) -i -m str websocket }"))
+	w.Line("http-request", conf.Word("del-header HTTP2-Settings"))
 }
 
 // renderLimits refuses what a site does not take.
@@ -374,8 +381,6 @@ func renderHTTP(w *conf.Writer, c *Config, m *model) {
 	if c.IPv6 {
 		w.Line("bind", conf.Word(":::80 v6only"))
 	}
-	// Without a host there is nowhere to lead to.
-	w.Line("http-request", conf.Word("deny deny_status 400 if !{ req.hdr(host) -m found }"))
 	renderFind(w, m)
 	// A certificate authority asks here, whatever becomes of the site.
 	const challenge = " if { path_beg /.well-known/acme-challenge/ }"
@@ -403,8 +408,9 @@ func renderHTTPS(w *conf.Writer, c *Config, m *model) {
 			w.Line("bind", conf.Word("quic6@:::443 v6only ssl crt-list certificates.list alpn h3"))
 		}
 	}
+	renderSince(w)
 	renderFind(w, m)
-	w.Line("http-request", conf.Word(`return status 404 content-type text/plain string "there is no such site here" if !{ var(txn.site) -m found }`))
+	w.Line("http-request", conf.Word(`return status 404 content-type text/plain string "this site does not exist here" if !{ var(txn.site) -m found }`))
 	w.Line("http-request", conf.Word("redirect prefix https://%[var(txn.site),field(4,|)] code 301 if { var(txn.flags) -m sub w }"))
 	w.Line("http-after-response", conf.Word("set-header Strict-Transport-Security %[var(txn.site),field(5,|)] if { var(txn.flags) -m sub s }"))
 	if c.Features.QUIC {
@@ -422,8 +428,14 @@ func renderManagement(w *conf.Writer, c *Config) {
 	if c.IPv6 {
 		w.Line("bind", conf.Word(":::3443 v6only ssl crt-list management.list alpn h2,http/1.1"))
 	}
+	renderSince(w)
 	renderForwarded(w, conf.Word("https"))
 	w.Line("default_backend", conf.Word(apiBackend))
+}
+
+// renderSince notes when a client has connected.
+func renderSince(w *conf.Writer) {
+	w.Line("tcp-request", conf.Word("session set-var(sess.since) date(0,ms)"))
 }
 
 // renderInternal writes the backends that are not an operator's.
@@ -431,6 +443,7 @@ func renderInternal(w *conf.Writer, m *model) {
 	w.Line("backend", conf.Word(apiBackend))
 	w.Line("timeout", conf.Word("server 10m")) // a backup, an upgrade
 	w.Line("timeout", conf.Word("tunnel 1h"))
+	w.Line("http-request", conf.Word("set-header Gateway-Connected %[var(sess.since)]"))
 	w.Line("server", conf.Word("api unix@/run/gateway/api.sock send-proxy-v2"))
 	w.Line("backend", conf.Word(acmeBackend))
 	w.Line("server", conf.Word("acme unix@/run/gateway/acme.sock"))
@@ -552,7 +565,7 @@ func (p *pool) common(s Server) (list []conf.Arg) {
 		list = append(list, conf.Word("alpn h2,http/1.1"))
 	}
 	if address {
-		list = append(list, conf.Word("sni req.hdr(host),field(1,:)"))
+		list = append(list, conf.Word("sni req.fhdr(host),host_only"))
 	} else {
 		list = append(list, conf.Word("sni"), conf.Joined(conf.Word("str("), conf.Value(s.Address), conf.Word(")")))
 	}

@@ -17,7 +17,7 @@ import (
 // Stats is what the proxy has done so far.
 type Stats struct {
 	Backends  []BackendStats  `json:"backends" doc:"Each backend as a whole, and each of its servers."`
-	Frontends []FrontendStats `json:"frontends" doc:"Each door to the outside."`
+	Frontends []FrontendStats `json:"frontends" doc:"Each frontend."`
 	Error     string          `json:"error" doc:"Why the proxy could not be asked; empty when it could."`
 }
 
@@ -26,8 +26,8 @@ type BackendStats struct {
 	Name              string `json:"name" doc:"The backend as the proxy calls it: gateway_backend_ and its id."`
 	BackendID         string `json:"backend_id" doc:"Id of the backend."`
 	Server            string `json:"server" doc:"Name of the server as the proxy has it; BACKEND for the backend as a whole."`
-	Status            string `json:"status" enum:"UP,DOWN,DEGRADED,MAINT,DRAIN,NO CHECK" doc:"How it is. A backend is DEGRADED when some of its servers are down, and DOWN when none of them can be used."`
-	CheckStatus       string `json:"check_status" doc:"What the last health check found, such as L4CON; empty where nothing is checked."`
+	Status            string `json:"status" enum:"UP,DOWN,DEGRADED,MAINT,DRAIN,NO CHECK" doc:"Health. A backend is DEGRADED if some of its servers are down, and DOWN if none can be used."`
+	CheckStatus       string `json:"check_status" doc:"Result of the last health check, for example L4CON; empty if there are no checks."`
 	CheckDetail       string `json:"check_detail" doc:"The same in words."`
 	Sessions          int64  `json:"sessions" doc:"Sessions now."`
 	SessionsTotal     int64  `json:"sessions_total" doc:"Sessions so far."`
@@ -35,10 +35,10 @@ type BackendStats struct {
 	BytesOut          int64  `json:"bytes_out" doc:"Bytes of answers."`
 	LastChangeSeconds int64  `json:"last_change_seconds" doc:"Seconds since it last went up or down."`
 	ReqTot            int64  `json:"req_tot" doc:"Requests so far."`
-	ReqRate           int64  `json:"req_rate" doc:"Requests a second."`
-	Responses2xx      int64  `json:"responses_2xx" doc:"Answers that went well."`
-	Responses4xx      int64  `json:"responses_4xx" doc:"Answers that blame the request."`
-	Responses5xx      int64  `json:"responses_5xx" doc:"Answers that blame the server."`
+	ReqRate           int64  `json:"req_rate" doc:"Requests per second."`
+	Responses2xx      int64  `json:"responses_2xx" doc:"Responses with status 2xx."`
+	Responses4xx      int64  `json:"responses_4xx" doc:"Responses with status 4xx."`
+	Responses5xx      int64  `json:"responses_5xx" doc:"Responses with status 5xx."`
 	Weight            int64  `json:"weight" doc:"Its share of the requests now."`
 }
 
@@ -50,10 +50,10 @@ type FrontendStats struct {
 	BytesIn      int64  `json:"bytes_in" doc:"Bytes of requests."`
 	BytesOut     int64  `json:"bytes_out" doc:"Bytes of answers."`
 	ReqTot       int64  `json:"req_tot" doc:"Requests so far."`
-	ReqRate      int64  `json:"req_rate" doc:"Requests a second."`
-	Responses2xx int64  `json:"responses_2xx" doc:"Answers that went well."`
-	Responses4xx int64  `json:"responses_4xx" doc:"Answers that blame the request."`
-	Responses5xx int64  `json:"responses_5xx" doc:"Answers that blame a server or the proxy."`
+	ReqRate      int64  `json:"req_rate" doc:"Requests per second."`
+	Responses2xx int64  `json:"responses_2xx" doc:"Responses with status 2xx."`
+	Responses4xx int64  `json:"responses_4xx" doc:"Responses with status 4xx."`
+	Responses5xx int64  `json:"responses_5xx" doc:"Responses with status 5xx."`
 }
 
 // History is the traffic of the last hour.
@@ -65,10 +65,10 @@ type History struct {
 // Traffic is what went through the proxy in one step.
 type Traffic struct {
 	At       time.Time `json:"at" doc:"End of the step."`
-	Requests float64   `json:"requests" doc:"Requests a second."`
-	Errors   float64   `json:"errors" doc:"Answers of 500 and more, a second."`
-	BytesIn  float64   `json:"bytes_in" doc:"Bytes of requests, a second."`
-	BytesOut float64   `json:"bytes_out" doc:"Bytes of answers, a second."`
+	Requests float64   `json:"requests" doc:"Requests per second."`
+	Errors   float64   `json:"errors" doc:"Responses with status 500 or higher, per second."`
+	BytesIn  float64   `json:"bytes_in" doc:"Bytes of requests per second."`
+	BytesOut float64   `json:"bytes_out" doc:"Bytes of responses per second."`
 	Sessions int64     `json:"sessions" doc:"Sessions at the end of the step."`
 }
 
@@ -77,15 +77,15 @@ type Status struct {
 	Version        string `json:"version" doc:"Version of HAProxy; empty when it is not installed."`
 	HTTP3          bool   `json:"http3" doc:"Whether it speaks HTTP/3."`
 	HTTP3Why       string `json:"http3_why" doc:"Why it does not; empty when it does."`
-	Management     string `json:"management" enum:"proxy,service,nobody" doc:"Who answers on the management port: HAProxy, or the service itself while HAProxy does not."`
+	Management     string `json:"management" enum:"proxy,service,nobody" doc:"What answers on the management port: HAProxy, or the gateway itself while HAProxy does not."`
 	Reloads        int64  `json:"reloads" doc:"Reloads since the service started."`
 	RuntimeChanges int64  `json:"runtime_changes" doc:"Changes since the service started that needed no reload."`
-	OldWorkers     int    `json:"old_workers" doc:"Processes that were replaced and still serve connections that they had."`
+	OldWorkers     int    `json:"old_workers" doc:"Replaced processes that still serve open connections."`
 	Error          string `json:"error" doc:"Why it could not be asked; empty when it could."`
 }
 
 func (r *Room) mountStats() {
-	httpd.Handle(r.Router, http.MethodGet, "/proxy/stats", httpd.Read.Offline(), httpd.Doc{ID: "proxy.stats", Tag: "proxy", Summary: "What the proxy has done so far"},
+	httpd.Handle(r.Router, http.MethodGet, "/proxy/stats", httpd.Read.Offline(), httpd.Doc{ID: "proxy.stats", Tag: "proxy", Summary: "Statistics of the proxy"},
 		func(c *httpd.Call, _ struct{}) (Stats, error) {
 			s, err := r.stats(c)
 			if err != nil {
@@ -93,11 +93,11 @@ func (r *Room) mountStats() {
 			}
 			return s, nil
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/proxy/stats/history", httpd.Read.Offline(), httpd.Doc{ID: "proxy.stats.history", Tag: "proxy", Summary: "The traffic of the last hour"},
+	httpd.Handle(r.Router, http.MethodGet, "/proxy/stats/history", httpd.Read.Offline(), httpd.Doc{ID: "proxy.stats.history", Tag: "proxy", Summary: "Traffic in the last hour"},
 		func(*httpd.Call, struct{}) (History, error) {
 			return History{StepSeconds: int(history.Step.Seconds()), Points: r.history.Points()}, nil
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/proxy/status", httpd.Read.Offline(), httpd.Doc{ID: "proxy.status", Tag: "proxy", Summary: "What the proxy is able to do"},
+	httpd.Handle(r.Router, http.MethodGet, "/proxy/status", httpd.Read.Offline(), httpd.Doc{ID: "proxy.status", Tag: "proxy", Summary: "State and features of the proxy"},
 		func(c *httpd.Call, _ struct{}) (Status, error) { return r.status(c), nil })
 }
 

@@ -13,8 +13,8 @@ import (
 type Client struct {
 	resource.Meta
 	Name             Name         `json:"name" required:"true" doc:"Name of the client."`
-	Address          value.Prefix `json:"address" required:"true" doc:"Its address, or the network that it is in. Of several networks that it is in, the smallest counts."`
-	Secret           secret.Text  `json:"secret,omitzero" required:"true" doc:"What it shares with the server: 1 to 128 bytes without control characters and backslashes."`
+	Address          value.Prefix `json:"address" required:"true" doc:"Its address or network. If several networks match, the smallest is used."`
+	Secret           secret.Text  `json:"secret,omitzero" required:"true" doc:"Shared secret: 1 to 128 bytes without control characters and backslashes."`
 	SecretConfigured bool         `json:"secret_configured" readOnly:"true" db:"-" doc:"Whether there is a secret."`
 	// Off is for equipment that signs nothing: its answers can then be forged by someone between it and the gateway (CVE-2024-3596).
 	RequireMessageAuthenticator bool `json:"require_message_authenticator" doc:"Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596)."`
@@ -26,7 +26,7 @@ func (c *Client) Label() string { return c.Name.String() }
 // Validate says what one client can say about itself.
 func (c *Client) Validate() error {
 	var l check.List
-	l.That(c.Address != own, "address", "is the address at which the gateway itself asks: choose another one of the loopback network")
+	l.That(c.Address != own, "address", "is reserved for the gateway itself. Choose another loopback address")
 	if text, fresh := c.Secret.Fresh(); fresh {
 		if _, err := value.Parse[SharedSecret](text); err != nil {
 			l.Add("secret", "%s", err)
@@ -65,7 +65,7 @@ func writable(s, refused string) error {
 		}
 		for _, x := range refused {
 			if r == x {
-				return fmt.Errorf("must not contain %c, which the server cannot be told", x)
+				return fmt.Errorf("must not contain %c, which the server does not support", x)
 			}
 		}
 	}

@@ -89,7 +89,7 @@ func open[T any, P interface {
 	text, err := sealed.Open(r.Secrets, table, column, id.String())
 	switch {
 	case errors.Is(err, secret.ErrOtherKey):
-		return *new(T), errors.New("was sealed under another master key: enter it again")
+		return *new(T), errors.New("was stored with another master key: enter it again")
 	case err != nil:
 		return *new(T), fmt.Errorf("cannot be opened: %w", err)
 	}

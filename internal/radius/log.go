@@ -128,3 +128,13 @@ func parseDropped(line string) (Authentication, bool) {
 	}
 	return Authentication{}, false
 }
+
+// Admitted are the last logins that succeeded, the newest first. While the server is off there are none.
+func (r *Room) Admitted(ctx context.Context) ([]Authentication, error) {
+	s, err := r.settings.Load(ctx, r.DB)
+	if err != nil || !s.Enabled {
+		return nil, err
+	}
+	list, err := r.authentications()
+	return slices.DeleteFunc(list, func(a Authentication) bool { return !a.Accepted }), err
+}

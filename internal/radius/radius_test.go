@@ -308,7 +308,7 @@ func TestOtherMasterKey(t *testing.T) {
 	}
 	b.Engine.ApplyAll(t.Context())
 	s := status(b)
-	for _, want := range []string{"The client bad is left out: its secret was sealed under another master key", "The user lost is left out: its password"} {
+	for _, want := range []string{"The client bad is left out: its secret was stored with another master key", "The user lost is left out: its password"} {
 		if s.State != apply.Degraded || !strings.Contains(s.LastError, want) {
 			t.Fatalf("%+v", s)
 		}

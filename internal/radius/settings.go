@@ -14,10 +14,10 @@ import (
 // Settings say whether and where the server listens.
 type Settings struct {
 	resource.Meta
-	Enabled         bool         `json:"enabled" doc:"Off, the daemon is stopped and its ports are closed."`
-	AuthPort        int          `json:"auth_port" minimum:"1024" maximum:"65535" doc:"Port for authentication. The server has no privilege, which it would need for one below 1024."`
-	AcctPort        int          `json:"acct_port" minimum:"1024" maximum:"65535" doc:"Port for accounting, which is answered and not kept."`
-	ListenAddresses []value.Addr `json:"listen_addresses" doc:"Addresses to listen on; none means every address of the gateway."`
+	Enabled         bool         `json:"enabled" doc:"When off, the daemon is stopped and its ports are closed."`
+	AuthPort        int          `json:"auth_port" minimum:"1024" maximum:"65535" doc:"Port for authentication, 1024 or higher: the server runs without privileges."`
+	AcctPort        int          `json:"acct_port" minimum:"1024" maximum:"65535" doc:"Port for accounting. Reports are answered but not stored."`
+	ListenAddresses []value.Addr `json:"listen_addresses" doc:"Addresses to listen on; if empty, all addresses of the gateway."`
 }
 
 // Label is how people know it.
@@ -26,18 +26,18 @@ func (s *Settings) Label() string { return "RADIUS settings" }
 // Validate says what the settings can say about themselves.
 func (s *Settings) Validate() error {
 	var c check.List
-	c.That(s.AuthPort != s.AcctPort, "acct_port", "must not be the port for authentication")
+	c.That(s.AuthPort != s.AcctPort, "acct_port", "must differ from the authentication port")
 	for i, a := range s.ListenAddresses {
 		ip := a.Netip()
 		switch {
 		case ip.IsUnspecified():
-			c.Add("listen_addresses", "item %d is no address of a machine: leave the list empty for every address", i+1)
+			c.Add("listen_addresses", "must contain addresses of this gateway, which item %d is not. Leave the list empty for all addresses", i+1)
 		case ip.IsMulticast() || ip.IsLinkLocalUnicast():
-			c.Add("listen_addresses", "item %d is an address that the server cannot listen on", i+1)
+			c.Add("listen_addresses", "contains an address that the server cannot listen on (item %d)", i+1)
 		case ip == host.RadiusSelf:
-			c.Add("listen_addresses", "item %d is the address at which the server listens for the gateway itself", i+1)
+			c.Add("listen_addresses", "contains an address that is reserved for the gateway itself (item %d)", i+1)
 		case slices.Contains(s.ListenAddresses[:i], a):
-			c.Add("listen_addresses", "item %d is there already", i+1)
+			c.Add("listen_addresses", "contains item %d twice", i+1)
 		}
 	}
 	return c.Err()

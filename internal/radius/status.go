@@ -16,29 +16,29 @@ import (
 type Authentication struct {
 	At       time.Time `json:"at" doc:"When."`
 	User     string    `json:"user" doc:"Name that was given; empty when the request was not looked at."`
-	Client   string    `json:"client" doc:"Client that asked; the address of one that is not known; this gateway for a test."`
-	Station  string    `json:"station" doc:"Where the user is, as the client says: usually a hardware address."`
-	Accepted bool      `json:"accepted" doc:"Whether it was let in."`
+	Client   string    `json:"client" doc:"Client that asked: its name, its address if it is unknown, or this gateway for a test."`
+	Station  string    `json:"station" doc:"Location of the user as reported by the client, usually a MAC address."`
+	Accepted bool      `json:"accepted" doc:"Whether the login succeeded."`
 	Reason   string    `json:"reason" doc:"Why not; empty when it was."`
 }
 
 // Authentications are the last attempts to log in.
 type Authentications struct {
 	Authentications []Authentication `json:"authentications" doc:"The last 200, the newest first."`
-	Error           string           `json:"error" doc:"Why they cannot be told; empty when they can."`
+	Error           string           `json:"error" doc:"Why they are not known; empty if they are."`
 }
 
 // Test is a log-in to try.
 type Test struct {
 	Name     string      `json:"name" required:"true" maxLength:"253" doc:"Name to log in with."`
 	Password secret.Text `json:"password,omitzero" required:"true" doc:"Password to log in with."`
-	Method   *string     `json:"method" enum:"pap,chap" doc:"How the password is shown to the server; pap when there is none."`
+	Method   *string     `json:"method" enum:"pap,chap" doc:"How the password is sent to the server; pap by default."`
 }
 
 // Validate says what a test can say about itself.
 func (t *Test) Validate() error {
 	var c check.List
-	c.That(t.Name == "" || t.Name[0] != '+', "name", "must not begin with a plus sign: no user's name does")
+	c.That(t.Name == "" || t.Name[0] != '+', "name", "must not start with a plus sign")
 	if text, fresh := t.Password.Fresh(); fresh {
 		if _, err := value.Parse[Password](text); err != nil {
 			c.Add("password", "%s", err)
@@ -49,9 +49,9 @@ func (t *Test) Validate() error {
 
 // Tested is what became of it.
 type Tested struct {
-	Accepted   bool     `json:"accepted" doc:"Whether the server let it in."`
-	Attributes []string `json:"attributes" doc:"What the server replied, such as Session-Timeout = 3600."`
-	DurationMS float64  `json:"duration_ms" doc:"How long the server took. It lets those wait a second whom it does not let in."`
+	Accepted   bool     `json:"accepted" doc:"Whether the server accepted the login."`
+	Attributes []string `json:"attributes" doc:"Attributes of the reply, for example Session-Timeout = 3600."`
+	DurationMS float64  `json:"duration_ms" doc:"How long the server took. A rejected login waits for a second."`
 	Error      string   `json:"error" doc:"Why there was no answer; empty when there was one."`
 }
 
@@ -64,7 +64,7 @@ func (r *Room) mountStatus() {
 			}
 			return Authentications{Authentications: list}, nil
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/radius/test", httpd.Write, httpd.Doc{ID: "radius.test", Tag: "radius", Summary: "Try to log in", Audit: "radius.test"},
+	httpd.Handle(r.Router, http.MethodPost, "/radius/test", httpd.Write.Here(), httpd.Doc{ID: "radius.test", Tag: "radius", Summary: "Test a login", Audit: "radius.test"},
 		func(c *httpd.Call, in struct{ Body Test }) (Tested, error) { return r.test(c, in.Body) })
 }
 

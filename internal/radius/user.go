@@ -19,16 +19,16 @@ type User struct {
 	Name               Name             `json:"name" required:"true" doc:"Name to log in with; upper and lower case differ."`
 	Password           secret.Text      `json:"password,omitzero" required:"true" doc:"Password to log in with: 1 to 128 bytes without control characters."`
 	PasswordConfigured bool             `json:"password_configured" readOnly:"true" db:"-" doc:"Whether there is a password."`
-	Active             bool             `json:"active" doc:"Off, the user is kept and cannot log in."`
-	ReplyAttributes    *ReplyAttributes `json:"reply_attributes" doc:"What the client is told when the user logs in; null: nothing."`
+	Active             bool             `json:"active" doc:"When off, the user is kept but cannot log in."`
+	ReplyAttributes    *ReplyAttributes `json:"reply_attributes" doc:"Attributes sent to the client when the user logs in; null for none."`
 }
 
 // ReplyAttributes are what a client is told about a user who has logged in, under the names that RADIUS has for them.
 type ReplyAttributes struct {
 	FramedIPAddress      *value.Addr `json:"Framed-IP-Address,omitempty" doc:"IPv4 address of the user."`
-	SessionTimeout       *int        `json:"Session-Timeout,omitempty" minimum:"1" maximum:"4294967295" doc:"Seconds after which the user has to log in again."`
-	TunnelType           *string     `json:"Tunnel-Type,omitempty" enum:"VLAN" doc:"Follows by itself from Tunnel-Private-Group-Id."`
-	TunnelMediumType     *string     `json:"Tunnel-Medium-Type,omitempty" enum:"IEEE-802" doc:"Follows by itself from Tunnel-Private-Group-Id."`
+	SessionTimeout       *int        `json:"Session-Timeout,omitempty" minimum:"1" maximum:"4294967295" doc:"Seconds after which the user must log in again."`
+	TunnelType           *string     `json:"Tunnel-Type,omitempty" enum:"VLAN" doc:"Set automatically from Tunnel-Private-Group-Id."`
+	TunnelMediumType     *string     `json:"Tunnel-Medium-Type,omitempty" enum:"IEEE-802" doc:"Set automatically from Tunnel-Private-Group-Id."`
 	TunnelPrivateGroupID *string     `json:"Tunnel-Private-Group-Id,omitempty" doc:"VLAN of the user, 1 to 4094."`
 }
 
@@ -130,7 +130,7 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}$`)
 
 func (name) Parse(s string) (string, error) {
 	if !nameForm.MatchString(s) || s == "DEFAULT" {
-		return "", errors.New("must be 1 to 63 letters, digits, dots, dashes, underscores and at signs, beginning with a letter, digit or underscore, and not DEFAULT")
+		return "", errors.New("must be 1 to 63 letters, digits, dots, hyphens, underscores and at signs, must start with a letter, digit or underscore, and must not be DEFAULT")
 	}
 	return s, nil
 }

@@ -16,7 +16,7 @@ import (
 // dump is the schema of a database as SQL, without remarks.
 func dump(t *testing.T, url string) []string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "pg_dump", "--schema-only", "--no-owner", url).Output()
+	out, err := exec.CommandContext(t.Context(), "pg_dump", "--schema-only", "--no-owner", "--no-privileges", "--exclude-schema=gateway_cluster", url).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 
 // Proof is what shows that the caller owns the machine.
 type Proof struct {
-	SetupToken secret.Text `json:"setup_token,omitzero" doc:"The token that the service prints at start; needed unless the request comes from the machine itself."`
+	SetupToken secret.Text `json:"setup_token,omitzero" doc:"The token that the service prints at start; required unless the request comes from the machine itself."`
 }
 
 func (p Proof) token() string {
@@ -31,11 +31,11 @@ func (p Proof) token() string {
 
 // Site is what every gateway has to know about itself.
 type Site struct {
-	FQDN             value.DomainName `json:"fqdn" required:"true" doc:"Full name under which people reach the gateway."`
-	ACMEEnabled      bool             `json:"acme_enabled" doc:"Order certificates by itself."`
-	ACMEEmail        value.Email      `json:"acme_email" doc:"Where the certificate authority writes to; needed with ACME."`
+	FQDN             value.DomainName `json:"fqdn" required:"true" doc:"Full host name of the gateway."`
+	ACMEEnabled      bool             `json:"acme_enabled" doc:"Order certificates automatically."`
+	ACMEEmail        value.Email      `json:"acme_email" doc:"Contact address for the certificate authority; required with ACME."`
 	ACMEDirectoryURL value.URL        `json:"acme_directory_url" doc:"Directory of the certificate authority; empty for the default one."`
-	IPv6Enabled      bool             `json:"ipv6_enabled" doc:"Listen on IPv6 too."`
+	IPv6Enabled      bool             `json:"ipv6_enabled" doc:"Listen on IPv6 as well."`
 }
 
 // Validate complains about what ACME lacks.
@@ -54,7 +54,7 @@ func (s *Site) settle(state *State) {
 type Gateway struct {
 	Proof
 	Site
-	AdminEmail    value.Email     `json:"admin_email" required:"true" doc:"The admin logs in with it."`
+	AdminEmail    value.Email     `json:"admin_email" required:"true" doc:"The administrator logs in with it."`
 	AdminPassword password.Chosen `json:"admin_password,omitzero" required:"true" doc:"At least 12 characters, at most 72 bytes."`
 }
 
@@ -68,7 +68,7 @@ type Node struct {
 type Join struct {
 	Proof
 	PrimaryFQDN   value.DomainName `json:"primary_fqdn" required:"true" doc:"Full name of the primary node."`
-	JoinToken     secret.Text      `json:"join_token,omitzero" required:"true" doc:"Made on the primary node, good for one join."`
+	JoinToken     secret.Text      `json:"join_token,omitzero" required:"true" doc:"Created on the primary node. It works once."`
 	CAFingerprint string           `json:"ca_fingerprint" maxLength:"128" doc:"SHA-256 of the cluster's certificate authority; no other one is accepted when it is given."`
 }
 
@@ -87,18 +87,18 @@ type request[T any] interface {
 	token() string
 }
 
-var errCompleted = fault.New(fault.Conflict, "the setup is complete already")
+var errCompleted = fault.New(fault.Conflict, "The setup is already complete.")
 
-// mount adds a route that works until the setup is complete. What is wrong with the body is told only to those who own
+// mount adds a route that works until the setup is complete, and after that for those who may be late. What is wrong with the body is told only to those who own
 // the machine.
-func mount[T any, P request[T]](r *Room, path string, d httpd.Doc, do func(c *httpd.Call, in P) error) {
+func mount[T any, P request[T]](r *Room, path string, d httpd.Doc, late func(c *httpd.Call) bool, do func(c *httpd.Call, in P) error) {
 	d.Tag = "setup"
 	r.Router.Add(httpd.Route{
-		Doc: d, Method: http.MethodPost, Path: path, Policy: httpd.Public.BeforeSetup(), In: reflect.TypeFor[struct{}](),
+		Doc: d, Method: http.MethodPost, Path: path, Policy: httpd.Public.BeforeSetup().Here(), In: reflect.TypeFor[struct{}](),
 		Body: &httpd.SchemaSource{Type: reflect.TypeFor[T](), Suffix: "Input", New: true},
 		Out:  &httpd.SchemaSource{Type: reflect.TypeFor[Status]()},
 	}, func(c *httpd.Call) error {
-		if r.Completed() {
+		if r.Completed() && (late == nil || !late(c)) {
 			return errCompleted
 		}
 		body, err := httpd.ReadBody(c.Request)
@@ -125,9 +125,13 @@ func (r *Room) complete(c *httpd.Call, in *Gateway) error {
 	if err != nil {
 		return err
 	}
-	return r.settle(c, in.AdminEmail.String(), func(s *State) {
+	return r.settle(c, in.AdminEmail.String(), func(s *State) error {
+		if s.IsClusterNode {
+			return errJoined
+		}
 		in.Site.settle(s)
 		s.Admin = Admin{Email: in.AdminEmail, Hash: hash}
+		return nil
 	})
 }
 
@@ -144,24 +148,61 @@ func (r *Room) hash(c *httpd.Call, chosen password.Chosen) (password.Hash, error
 	return turn.Hash(chosen)
 }
 
+var (
+	errBusy      = fault.New(fault.Conflict, "This machine is already being set up.")
+	errNotJoined = fault.New(fault.Conflict, "This machine is not in a cluster yet. Join one first: its accounts come from there.")
+	errJoined    = fault.New(fault.Conflict, "This machine has joined a cluster, where its accounts come from. Complete its setup as that of a node.")
+)
+
+// completeNode completes the setup of a machine that has joined a cluster.
 func (r *Room) completeNode(c *httpd.Call, in *Node) error {
-	return r.settle(c, "setup", func(s *State) {
+	return r.settle(c, "setup", func(s *State) error {
+		if !s.IsClusterNode {
+			return errNotJoined
+		}
+		if in.FQDN != s.FQDN {
+			return fault.Field("fqdn", "must be the name that the node has joined with: %s", s.FQDN)
+		}
 		in.Site.settle(s)
-		s.IsClusterNode = true
+		return nil
 	})
 }
 
-func (r *Room) joinCluster(*httpd.Call, *Join) error {
-	return fault.New(fault.NotSupported, "this version cannot join a cluster")
+// again tells whether a machine whose setup is complete may join a cluster: one that has left another, if its root wants it.
+func (r *Room) again(c *httpd.Call) bool { return c.Local() && r.deps.Store.View().HasLeft }
+
+// joinCluster makes the machine a node of a cluster. What is left is what the node has for itself: see completeNode.
+func (r *Room) joinCluster(c *httpd.Call, in *Join) error {
+	if !r.joining.TryLock() {
+		return errBusy
+	}
+	defer r.joining.Unlock()
+	if r.deps.Store.View().IsClusterNode {
+		return errJoined
+	}
+	c.Unhurried()
+	if err := r.deps.Join(c, *in); err != nil {
+		return err
+	}
+	return r.deps.Store.Update(func(s *State) error {
+		s.IsClusterNode, s.HasLeft, s.PrimaryFQDN = true, false, in.PrimaryFQDN
+		return nil
+	})
 }
 
 // settle completes the setup. Of several at once, one does.
-func (r *Room) settle(c *httpd.Call, who string, decide func(*State)) error {
+func (r *Room) settle(c *httpd.Call, who string, decide func(*State) error) error {
+	if !r.joining.TryRLock() {
+		return errBusy
+	}
+	defer r.joining.RUnlock()
 	err := r.deps.Store.Update(func(s *State) error {
 		if s.Completed {
 			return errCompleted
 		}
-		decide(s)
+		if err := decide(s); err != nil {
+			return err
+		}
 		s.Completed = true
 		return nil
 	})

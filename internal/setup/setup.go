@@ -2,9 +2,11 @@
 package setup
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 
 	"edge.internal/gateway/internal/kit"
@@ -17,6 +19,10 @@ import (
 type Deps struct {
 	Store     *Store
 	Passwords *password.Hasher
+	// Join makes this machine a node of a cluster. It gives the machine its name there.
+	Join func(ctx context.Context, in Join) error
+	// Joining says what is being done while that runs; empty otherwise. It may be nil.
+	Joining func() string
 }
 
 // Room is the setup.
@@ -25,6 +31,7 @@ type Room struct {
 	deps      Deps
 	guesses   *throttle.Throttle
 	completed atomic.Bool
+	joining   sync.RWMutex // held alone by who joins a cluster, and shared by who completes the setup
 }
 
 // New builds the room. While the setup is not complete it makes the setup token and prints it, but not into the journal, which others
@@ -59,19 +66,24 @@ type Status struct {
 	IsClusterNode      bool   `json:"is_cluster_node" doc:"Whether the machine is a node of a cluster."`
 	FQDN               string `json:"fqdn" doc:"Full name of the gateway; empty before the setup."`
 	SetupTokenRequired bool   `json:"setup_token_required" doc:"Whether this caller needs the setup token to complete the setup."`
+	JoinStep           string `json:"join_step" enum:",certificate,register,master-key,sync" doc:"What is being done while the machine joins a cluster; empty otherwise."`
 }
 
 func (r *Room) status(c *httpd.Call) Status {
 	s := r.deps.Store.View()
-	return Status{Completed: s.Completed, IsClusterNode: s.IsClusterNode, FQDN: s.FQDN.String(), SetupTokenRequired: !s.Completed && needsToken(c.Client())}
+	out := Status{Completed: s.Completed, IsClusterNode: s.IsClusterNode, FQDN: s.FQDN.String(), SetupTokenRequired: !s.Completed && needsToken(c.Client())}
+	if r.deps.Joining != nil {
+		out.JoinStep = r.deps.Joining()
+	}
+	return out
 }
 
 // Mount adds the room's routes.
 func (r *Room) Mount() {
 	httpd.Handle(r.Router, http.MethodGet, "/setup/status", httpd.Public.BeforeSetup(),
-		httpd.Doc{ID: "setup.status", Tag: "setup", Summary: "Where the setup stands"},
+		httpd.Doc{ID: "setup.status", Tag: "setup", Summary: "State of the setup"},
 		func(c *httpd.Call, _ struct{}) (Status, error) { return r.status(c), nil })
-	mount(r, "/setup/complete", httpd.Doc{ID: "setup.complete", Summary: "Set up a gateway with its own admin", Audit: "setup.complete"}, r.complete)
-	mount(r, "/setup/complete-node", httpd.Doc{ID: "setup.complete-node", Summary: "Set up a node of a cluster, whose accounts come from the cluster", Audit: "setup.complete"}, r.completeNode)
-	mount(r, "/setup/join-cluster", httpd.Doc{ID: "setup.join-cluster", Summary: "Join a cluster", Audit: "setup.join-cluster"}, r.joinCluster)
+	mount(r, "/setup/complete", httpd.Doc{ID: "setup.complete", Summary: "Set up a gateway with its own administrator", Audit: "setup.complete"}, nil, r.complete)
+	mount(r, "/setup/complete-node", httpd.Doc{ID: "setup.complete-node", Summary: "Set up a node of a cluster, whose accounts come from the cluster", Audit: "setup.complete"}, nil, r.completeNode)
+	mount(r, "/setup/join-cluster", httpd.Doc{ID: "setup.join-cluster", Summary: "Join a cluster", Audit: "setup.join-cluster"}, r.again, r.joinCluster)
 }

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"context"
 	"net/http"
 	"os"
 	"strings"
@@ -15,9 +16,11 @@ import (
 	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/kit/value"
 )
 
 const (
@@ -32,6 +35,15 @@ type house struct {
 	room  *Room
 	store *Store
 	clock *clock.Fake
+	// joins is how a join ends.
+	joins func(in Join) error
+}
+
+func (h *house) join(_ context.Context, in Join) error {
+	if err := h.joins(in); err != nil {
+		return err
+	}
+	return h.store.Update(func(s *State) error { s.FQDN = value.Must[value.DomainName]("node2.example.net"); return nil })
 }
 
 func newHouse(t *testing.T) *house {
@@ -50,7 +62,7 @@ func start(t *testing.T, b *kittest.Bench) *house {
 	if h.store, err = OpenStore(b.Paths); err != nil {
 		t.Fatal(err)
 	}
-	if h.room, err = New(b.Kit, Deps{Store: h.store, Passwords: password.New(bcrypt.MinCost)}); err != nil {
+	if h.room, err = New(b.Kit, Deps{Store: h.store, Passwords: password.New(bcrypt.MinCost), Join: h.join}); err != nil {
 		t.Fatal(err)
 	}
 	b.Router.SetupDone = h.room.Completed
@@ -145,15 +157,24 @@ func TestSU04NodeAndBadNames(t *testing.T) {
 		h.post(t, onTheBox, "/setup/complete", gateway("fqdn", fqdn)).WantField(t, "fqdn")
 	}
 	h.post(t, onTheBox, "/setup/complete-node", gateway()).WantField(t, "admin_email")
+	node := map[string]any{"fqdn": "node2.example.net", "acme_email": "ops@example.net", "acme_enabled": true, "ipv6_enabled": true}
+	h.post(t, onTheBox, "/setup/complete-node", node).Want(t, http.StatusConflict) // it has joined no cluster, and would have no accounts
 	if h.content(t) != "" {
 		t.Error("something was stored")
 	}
-	h.post(t, onTheBox, "/setup/complete-node", map[string]any{"fqdn": "node2.example.net", "acme_email": "ops@example.net", "acme_enabled": true, "ipv6_enabled": true}).Want(t, http.StatusOK)
+	h.joins = func(Join) error { return nil }
+	h.post(t, onTheBox, "/setup/join-cluster", joinBody).Want(t, http.StatusOK)
+	h.post(t, onTheBox, "/setup/complete", gateway()).Want(t, http.StatusConflict)
+	h.post(t, onTheBox, "/setup/join-cluster", joinBody).Want(t, http.StatusConflict)
+	node["fqdn"] = "node3.example.net"
+	h.post(t, onTheBox, "/setup/complete-node", node).WantField(t, "fqdn")
+	node["fqdn"] = "node2.example.net"
+	h.post(t, onTheBox, "/setup/complete-node", node).Want(t, http.StatusOK)
 	s := h.store.View()
 	if !s.Completed || !s.IsClusterNode || !s.Admin.Email.IsZero() || s.Admin.Hash != "" || s.FQDN.String() != "node2.example.net" || !s.ACMEEnabled || !s.IPv6Enabled {
 		t.Errorf("state %+v", s)
 	}
-	if s.Retention != (Retention{AuditDays: 90, BackupKeep: 14}) {
+	if s.Retention != (Retention{AuditDays: 90, BackupKeep: 14, HistoryDays: 365, HistorySets: 10000}) {
 		t.Errorf("retention %+v", s.Retention)
 	}
 }
@@ -175,13 +196,38 @@ func TestCompleteComplainsAboutEveryField(t *testing.T) {
 	}
 }
 
-func TestJoinClusterIsNotSupportedYet(t *testing.T) {
+var joinBody = map[string]any{"primary_fqdn": "node1.example.net", "join_token": "t", "ca_fingerprint": strings.Repeat("aB:", 31) + "cd"}
+
+// A machine joins a cluster if its owner wants that, one at a time, and is a node of it when that has succeeded.
+func TestJoinCluster(t *testing.T) {
 	h := newHouse(t)
 	h.post(t, onTheBox, "/setup/join-cluster", map[string]any{"primary_fqdn": "x", "ca_fingerprint": "y"}).WantField(t, "join_token").WantField(t, "primary_fqdn").WantField(t, "ca_fingerprint")
-	body := map[string]any{"primary_fqdn": "node1.example.net", "join_token": "t", "ca_fingerprint": strings.Repeat("aB:", 31) + "cd"}
-	h.post(t, elsewhere, "/setup/join-cluster", body).Want(t, http.StatusForbidden)
-	if a := h.post(t, onTheBox, "/setup/join-cluster", body).Want(t, http.StatusNotImplemented); a.Error.Code != "not_supported" {
-		t.Errorf("code %s", a.Error.Code)
+	h.joins = func(Join) error { t.Error("it joins"); return nil }
+	h.post(t, elsewhere, "/setup/join-cluster", joinBody).Want(t, http.StatusForbidden)
+	h.joins = func(Join) error { return fault.Field("join_token", "is spent") }
+	h.post(t, onTheBox, "/setup/join-cluster", joinBody).WantField(t, "join_token")
+	if s := h.store.View(); s.IsClusterNode || s.Completed {
+		t.Errorf("%+v", s)
+	}
+	h.joins = func(in Join) error {
+		if token, _ := in.JoinToken.Fresh(); token != "t" || in.PrimaryFQDN.String() != "node1.example.net" {
+			t.Errorf("%+v", in)
+		}
+		for _, path := range []string{"/setup/join-cluster", "/setup/complete", "/setup/complete-node"} { // meanwhile
+			body := map[string]any{"fqdn": "node2.example.net"}
+			switch path {
+			case "/setup/complete":
+				body = gateway()
+			case "/setup/join-cluster":
+				body = joinBody
+			}
+			h.post(t, onTheBox, path, body).Want(t, http.StatusConflict)
+		}
+		return nil
+	}
+	h.post(t, onTheBox, "/setup/join-cluster", joinBody).Want(t, http.StatusOK)
+	if s := h.store.View(); !s.IsClusterNode || s.Completed || s.PrimaryFQDN.String() != "node1.example.net" {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -29,6 +29,7 @@ type State struct {
 	ACMEDirectoryURL value.URL        `json:"acme_directory_url"`
 	ACMEEnabled      bool             `json:"acme_enabled"`
 	IsClusterNode    bool             `json:"is_cluster_node"`
+	HasLeft          bool             `json:"has_left,omitzero"` // a cluster, and may join another one
 	PrimaryFQDN      value.DomainName `json:"primary_fqdn"`
 	IPv6Enabled      bool             `json:"ipv6_enabled"`
 	Maintenance      bool             `json:"maintenance"`
@@ -63,10 +64,15 @@ type Retention struct {
 	AuditDays int `json:"audit_days"`
 	// BackupKeep is how many successful backups are kept.
 	BackupKeep int `json:"backup_keep"`
+	// HistoryDays is how many days change sets are kept, and HistorySets how many of them.
+	HistoryDays int `json:"history_days"`
+	HistorySets int `json:"history_sets"`
 }
 
 // fresh is the state of a machine that nobody has set up.
-func fresh() State { return State{Retention: Retention{AuditDays: 90, BackupKeep: 14}} }
+func fresh() State {
+	return State{Retention: Retention{AuditDays: 90, BackupKeep: 14, HistoryDays: 365, HistorySets: 10000}}
+}
 
 // Store keeps the state in a file. Several programs have it open: a change made by one is seen by the others, and none
 // is lost.

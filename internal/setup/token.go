@@ -107,7 +107,7 @@ func (r *Room) prove(from netip.Addr, given string) error {
 		attempt.Withdraw()
 		return err
 	}
-	f := fault.New(fault.Forbidden, "the setup token is missing or wrong")
-	f.Fields = map[string]string{"setup_token": "must be the token that the service printed at start; gateway-ctl setup-token prints it again"}
+	f := fault.New(fault.Forbidden, "The setup token is missing or wrong.")
+	f.Fields = map[string]string{"setup_token": "must be the setup token. Run gateway-ctl setup-token to print it"}
 	return f
 }

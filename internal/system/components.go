@@ -33,7 +33,7 @@ type Preview struct {
 }
 
 func (r *Room) mountComponents() {
-	httpd.Handle(r.Router, http.MethodGet, "/system/components", httpd.Read.Offline(), doc("system.components", "Whether what is stored is what runs"),
+	httpd.Handle(r.Router, http.MethodGet, "/system/components", httpd.Read.Offline(), doc("system.components", "State of all components"),
 		func(c *httpd.Call, _ struct{}) ([]apply.Status, error) {
 			list := r.Engine.Statuses()
 			for i := range list {
@@ -41,11 +41,11 @@ func (r *Room) mountComponents() {
 			}
 			return list, nil
 		})
-	httpd.Stream(r.Router, "/system/components/live", httpd.Read.Offline(), doc("system.components.live", "Every component, and then each change"),
+	httpd.Stream(r.Router, "/system/components/live", httpd.Read.Offline(), doc("system.components.live", "All components, then each change"),
 		func(ctx context.Context, _ struct{}, send func(apply.Status) error) error {
 			return r.Engine.Follow(ctx, func(s apply.Status) error { return send(shown(ctx, s)) })
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/system/render-configs", httpd.Write.Offline(), audited("system.render-configs", "Render and apply everything from the stored state"),
+	httpd.Handle(r.Router, http.MethodPost, "/system/render-configs", httpd.Write.Offline().Here(), audited("system.render-configs", "Render and apply the saved configuration of all components"),
 		func(c *httpd.Call, _ struct{}) (Rendered, error) {
 			ctx, cancel := context.WithTimeout(c, renderWithin)
 			defer cancel()
@@ -60,9 +60,9 @@ func (r *Room) mountComponents() {
 			})
 			return out, err
 		})
-	reload := audited("system.proxy-reload", "Make the reverse proxy read its files again")
+	reload := audited("system.proxy-reload", "Reload the reverse proxy")
 	reload.Feeds = []string{string(apply.ReverseProxy)}
-	httpd.Handle(r.Router, http.MethodPost, "/system/proxy-reload", httpd.Write.Offline(), reload,
+	httpd.Handle(r.Router, http.MethodPost, "/system/proxy-reload", httpd.Write.Offline().Here(), reload,
 		func(c *httpd.Call, _ struct{}) (apply.Status, error) {
 			var s apply.Status
 			err := r.Audit.Do(c, "system.proxy-reload", string(apply.ReverseProxy), func() (any, error) {

@@ -15,18 +15,21 @@ type Flag struct {
 
 // Retention says how long things are kept.
 type Retention struct {
-	AuditDays  int `json:"audit_days" minimum:"0" maximum:"3650" doc:"Days that audit entries are kept; 0 keeps them for ever."`
+	AuditDays  int `json:"audit_days" minimum:"0" maximum:"3650" doc:"Days to keep audit entries; 0 keeps them forever."`
 	BackupKeep int `json:"backup_keep" minimum:"1" maximum:"1000" doc:"How many successful backups are kept."`
+	// The history is bounded by both.
+	HistoryDays int `json:"history_days" minimum:"1" maximum:"3650" doc:"Days to keep the history of changes."`
+	HistorySets int `json:"history_sets" minimum:"100" maximum:"1000000" doc:"How many change sets are kept at most."`
 }
 
 func (r *Room) mountFlags() {
 	r.mountFlag("ipv6", "Whether the gateway listens on IPv6", func(f *Flags) *bool { return &f.IPv6 }, apply.ReverseProxy)
 	r.mountFlag("maintenance", "Whether the gateway shows a maintenance page", func(f *Flags) *bool { return &f.Maintenance }, apply.ReverseProxy)
-	r.mountFlag("auto-update", "Whether updates are installed by themselves", func(f *Flags) *bool { return &f.AutoUpdate })
+	r.mountFlag("auto-update", "Whether updates are installed automatically", func(f *Flags) *bool { return &f.AutoUpdate })
 
-	httpd.Handle(r.Router, http.MethodGet, "/system/retention", httpd.Read.Offline(), doc("system.retention.get", "How long things are kept"),
+	httpd.Handle(r.Router, http.MethodGet, "/system/retention", httpd.Read.Offline(), doc("system.retention.get", "Read the retention settings"),
 		func(*httpd.Call, struct{}) (Retention, error) { return r.deps.Flags().Retention, nil })
-	httpd.Handle(r.Router, http.MethodPut, "/system/retention", httpd.Write.Offline(), audited("system.retention", "Change how long things are kept"),
+	httpd.Handle(r.Router, http.MethodPut, "/system/retention", httpd.Write.Offline().Here(), audited("system.retention", "Change the retention settings"),
 		func(c *httpd.Call, in struct{ Body httpd.Onto[Retention] }) (Retention, error) {
 			now, err := in.Body.Decode(r.deps.Flags().Retention)
 			if err != nil {
@@ -50,7 +53,7 @@ func (r *Room) mountFlag(name, summary string, field func(*Flags) *bool, feeds .
 			f := r.deps.Flags()
 			return Flag{*field(&f)}, nil
 		})
-	httpd.Handle(r.Router, http.MethodPost, path, httpd.Write.Offline(), change,
+	httpd.Handle(r.Router, http.MethodPost, path, httpd.Write.Offline().Here(), change,
 		func(c *httpd.Call, in struct{ Body Flag }) (Flag, error) {
 			err := r.Audit.Do(c, action, name, func() (any, error) {
 				return in.Body, r.deps.SetFlags(func(f *Flags) { *field(f) = in.Body.Enabled })

@@ -13,7 +13,7 @@ import (
 // Service is a daemon and what it does now.
 type Service struct {
 	Name   string     `json:"name" doc:"Name of the daemon."`
-	Active string     `json:"active" enum:"active,activating,inactive,failed,not_installed,kernel-loaded,no-table" doc:"What it does. The packet filter is no daemon: its table is in the kernel, or it is not."`
+	Active string     `json:"active" enum:"active,activating,inactive,failed,not_installed,kernel-loaded,no-table" doc:"State. The firewall is not a daemon: its table is either in the kernel or not."`
 	Since  *time.Time `json:"since" doc:"Since when."`
 	Detail string     `json:"detail" doc:"Why it failed, when it did."`
 }
@@ -38,7 +38,7 @@ type Toggle struct {
 type Outcome struct {
 	Name   string `json:"name" doc:"Which daemon."`
 	Active string `json:"active" enum:"active,activating,inactive,failed,not_installed" doc:"What it does now."`
-	Error  string `json:"error" doc:"Why it did not work; empty when it did."`
+	Error  string `json:"error" doc:"Why it failed; empty on success."`
 }
 
 // passing are states that a daemon leaves by itself, and what they come to for those who ask.
@@ -60,7 +60,7 @@ var units = map[string]host.Unit{
 const restartWithin = time.Minute
 
 func (r *Room) mountServices() {
-	httpd.Handle(r.Router, http.MethodGet, "/system/services", httpd.Read.Offline(), doc("system.services", "The daemons and what they do"),
+	httpd.Handle(r.Router, http.MethodGet, "/system/services", httpd.Read.Offline(), doc("system.services", "List the daemons and their states"),
 		func(c *httpd.Call, _ struct{}) (Services, error) {
 			ctx, cancel := host.Asking(c)
 			defer cancel()
@@ -71,7 +71,7 @@ func (r *Room) mountServices() {
 			list.Services = append(list.Services, r.packetFilter(ctx))
 			return list, nil
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline(), audited("system.service-restart", "Restart a daemon. A restart of the reverse proxy ends all its connections, the caller's included; proxy-reload ends none"),
+	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline().Here(), audited("system.service-restart", "Restart a daemon. A restart of the reverse proxy cuts all its connections, including yours; proxy-reload cuts none"),
 		func(c *httpd.Call, in struct{ Body Restart }) (Outcome, error) {
 			// The caller may have come through the daemon: a connection that ends with it does not end the restart.
 			done := *c
@@ -80,7 +80,7 @@ func (r *Room) mountServices() {
 			done.Context = ctx
 			return r.act(&done, "system.service-restart", in.Body.Kind, func(u host.Unit) error { return r.Engine.Restart(ctx, u) }, nil)
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Offline(), audited("system.service-toggle", "Switch a daemon on or off"),
+	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Offline().Here(), audited("system.service-toggle", "Turn a daemon on or off"),
 		func(c *httpd.Call, in struct{ Body Toggle }) (Outcome, error) {
 			return r.act(c, "system.service-toggle", in.Body.Service, func(u host.Unit) error {
 				if follow, ok := r.deps.Switches[in.Body.Service]; ok {

@@ -61,7 +61,7 @@ type Health struct {
 	Hostname string `json:"hostname" doc:"Name of the machine."`
 	OS       string `json:"os" doc:"Operating system."`
 	Kernel   string `json:"kernel" doc:"Release of the kernel."`
-	Database string `json:"database" enum:"up,away,newer" doc:"Whether the database is attached. One that a newer version of the gateway has migrated is left alone."`
+	Database string `json:"database" enum:"up,away,newer" doc:"Whether the database is connected. A database that a newer version of the gateway has migrated is not used."`
 }
 
 // Resources is the load of the machine.
@@ -71,23 +71,23 @@ type Resources struct {
 	Load15          float64 `json:"load15" doc:"Load average over a quarter of an hour."`
 	NumCPUs         int     `json:"num_cpus" doc:"Number of processors."`
 	MemoryTotal     uint64  `json:"memory_total_bytes" doc:"Memory of the machine."`
-	MemoryAvailable uint64  `json:"memory_available_bytes" doc:"Memory that programs can still get."`
-	DiskTotal       uint64  `json:"disk_total_bytes" doc:"Size of the root file system, without what is reserved."`
+	MemoryAvailable uint64  `json:"memory_available_bytes" doc:"Memory available to programs."`
+	DiskTotal       uint64  `json:"disk_total_bytes" doc:"Size of the root file system, without reserved space."`
 	DiskFree        uint64  `json:"disk_free_bytes" doc:"Free space of the root file system."`
 	ConntrackCount  uint64  `json:"conntrack_count" doc:"Tracked connections."`
 	ConntrackMax    uint64  `json:"conntrack_max" doc:"How many connections can be tracked; 0 where the kernel tracks none."`
 	UptimeSeconds   int64   `json:"uptime_seconds" doc:"Seconds since the machine started."`
-	Error           string  `json:"error" doc:"Why the numbers are missing; empty when they are there."`
+	Error           string  `json:"error" doc:"Why the numbers are missing; empty otherwise."`
 }
 
 // Interface is a network interface of the kernel.
 type Interface struct {
 	Index     int       `json:"ifindex" doc:"Number of the interface."`
 	Name      string    `json:"ifname" doc:"Name of the interface."`
-	Flags     []string  `json:"flags" doc:"Flags such as UP and BROADCAST."`
+	Flags     []string  `json:"flags" doc:"Flags, for example UP and BROADCAST."`
 	MTU       int       `json:"mtu" doc:"Largest packet in bytes."`
-	LinkType  string    `json:"link_type" doc:"Kind of link, such as ether."`
-	Address   string    `json:"address" doc:"Hardware address."`
+	LinkType  string    `json:"link_type" doc:"Kind of interface, for example ether."`
+	Address   string    `json:"address" doc:"MAC address."`
 	AddrInfo  []Address `json:"addr_info" doc:"IP addresses."`
 	RxBytes   uint64    `json:"rx_bytes" doc:"Bytes received."`
 	TxBytes   uint64    `json:"tx_bytes" doc:"Bytes sent."`
@@ -95,20 +95,20 @@ type Interface struct {
 	TxPackets uint64    `json:"tx_packets" doc:"Packets sent."`
 	RxDrop    uint64    `json:"rx_drop" doc:"Packets dropped on receipt."`
 	TxDrop    uint64    `json:"tx_drop" doc:"Packets dropped on sending."`
-	Tunnel    bool      `json:"tunnel,omitzero" doc:"Whether the gateway has made it as a tunnel; its addresses are the tunnel's then."`
-	Error     string    `json:"error,omitzero" doc:"Why the interfaces are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts."`
+	Tunnel    bool      `json:"tunnel,omitzero" doc:"Whether it is a tunnel of the gateway; its addresses are then set on the tunnel."`
+	Error     string    `json:"error,omitzero" doc:"Why the interfaces cannot be read from the kernel. This is then the only entry, and its other fields are meaningless."`
 }
 
 // Address is one IP address of an interface.
 type Address struct {
 	Family    string `json:"family" enum:"inet,inet6" doc:"Address family."`
 	Local     string `json:"local" doc:"The address."`
-	PrefixLen int    `json:"prefixlen" doc:"Length of its network's prefix."`
-	Scope     string `json:"scope" doc:"How far it is valid: global, link or host."`
+	PrefixLen int    `json:"prefixlen" doc:"Prefix length."`
+	Scope     string `json:"scope" doc:"Scope: global, link or host."`
 }
 
 func (r *Room) mountHealth() {
-	httpd.Handle(r.Router, http.MethodGet, "/system/health", httpd.Public.BeforeSetup(), doc("system.health", "Who the gateway is, and whether it lives"),
+	httpd.Handle(r.Router, http.MethodGet, "/system/health", httpd.Public.BeforeSetup(), doc("system.health", "Identity and health of the gateway"),
 		func(*httpd.Call, struct{}) (Health, error) {
 			f := r.Host.Facts()
 			h := Health{Version: r.Version, Hostname: f.Hostname, OS: f.OS, Kernel: f.Kernel, Database: "away"}

@@ -31,7 +31,7 @@ func bench(t *testing.T) *kittest.Bench {
 func benchWith(t *testing.T, keep func() error) *kittest.Bench {
 	t.Helper()
 	b := kittest.New(t)
-	flags := system.Flags{Retention: system.Retention{AuditDays: 90, BackupKeep: 14}}
+	flags := system.Flags{Retention: system.Retention{AuditDays: 90, BackupKeep: 14, HistoryDays: 365, HistorySets: 10000}}
 	system.New(b.Kit, system.Deps{
 		Flags: func() system.Flags { return flags },
 		SetFlags: func(change func(*system.Flags)) error {
@@ -152,7 +152,7 @@ func TestFlagsAndLG07(t *testing.T) {
 	}
 	b.Do(t, "admin", http.MethodPut, "/system/retention", `{"audit_days":30,"backup_keep":7}`).Want(t, 200)
 	b.Do(t, "admin", http.MethodPut, "/system/retention", `{"audit_days":-1,"backup_keep":0}`).WantField(t, "audit_days").WantField(t, "backup_keep")
-	if a := b.Get(t, "/system/retention"); string(a.Data) != `{"audit_days":30,"backup_keep":7}` {
+	if a := b.Get(t, "/system/retention"); string(a.Data) != `{"audit_days":30,"backup_keep":7,"history_days":365,"history_sets":10000}` {
 		t.Errorf("%s", a.Data)
 	}
 }
@@ -249,7 +249,7 @@ func TestDetailsForAdmins(t *testing.T) {
 func TestRetentionKeepsWhatIsAbsent(t *testing.T) {
 	b := bench(t)
 	b.Do(t, "admin", http.MethodPut, "/system/retention", `{"audit_days":30}`).Want(t, 200)
-	if a := b.Get(t, "/system/retention"); string(a.Data) != `{"audit_days":30,"backup_keep":14}` {
+	if a := b.Get(t, "/system/retention"); string(a.Data) != `{"audit_days":30,"backup_keep":14,"history_days":365,"history_sets":10000}` {
 		t.Errorf("%s", a.Data)
 	}
 }

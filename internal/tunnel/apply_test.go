@@ -252,7 +252,7 @@ func TestLinksOfOthers(t *testing.T) {
 		t.Fatalf("%+v", devices)
 	}
 	state := func() apply.Status { b.Engine.ApplyAll(t.Context()); return b.Engine.Statuses()[0] }
-	if s := state(); s.State != apply.Degraded || !strings.Contains(s.LastError, "import its configuration") {
+	if s := state(); s.State != apply.Degraded || !strings.Contains(s.LastError, "Import its configuration") {
 		t.Fatalf("%+v", s)
 	}
 	// The same key: it is the same tunnel, and taken over as it runs, unless routing rules of others hang on it.
@@ -283,7 +283,7 @@ func TestARouteOfOthersIsNotTaken(t *testing.T) {
 	lan := host.Route{Destination: netip.MustParsePrefix("192.168.9.0/24"), Dev: "lo", Table: 254, Protocol: 2, Type: "unicast"}
 	b.Machine.SetRoutes(lan)
 	applied(t, b.Do(t, "admin", http.MethodPost, peersOf(i), `{"name":"site","allowed_ips":"10.8.0.2/32,192.168.9.0/24"}`).Want(t, 201), "degraded")
-	if s := b.Engine.Statuses()[0]; !strings.Contains(s.LastError, "The route to 192.168.9.0/24 by wg0") {
+	if s := b.Engine.Statuses()[0]; !strings.Contains(s.LastError, "The route to 192.168.9.0/24 through wg0") {
 		t.Fatalf("%+v", s)
 	}
 	if d := deviceOf(t, b, "wg0"); len(d.Peers) != 1 {
@@ -402,7 +402,7 @@ func TestOtherMasterKey(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, failed := b.Engine.ApplyAll(t.Context()); !strings.Contains(failed[apply.Tunnel], "The tunnel wg0 is left out: its private_key was sealed under another master key") ||
+	if _, failed := b.Engine.ApplyAll(t.Context()); !strings.Contains(failed[apply.Tunnel], "The tunnel wg0 is left out. Its private_key was stored with another master key") ||
 		!strings.Contains(failed[apply.Tunnel], "The peer phone of wg1 is left out") {
 		t.Fatalf("%v", failed)
 	}
@@ -410,7 +410,7 @@ func TestOtherMasterKey(t *testing.T) {
 		t.Fatal("more is left out than cannot be read, or less")
 	}
 	for _, path := range []string{"/config", "/qr"} {
-		if w := raw(t, b, "admin", at(psk)+path); w.Code != 409 || !strings.Contains(w.Body.String(), "enter it again") {
+		if w := raw(t, b, "admin", at(psk)+path); w.Code != 409 || !strings.Contains(w.Body.String(), "Enter it again") {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}

@@ -64,7 +64,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 			w, problems, err := r.wanted(i, of[i.ID])
 			c.Problems = append(c.Problems, problems...)
 			if err != nil {
-				c.Problems = append(c.Problems, fmt.Sprintf("The tunnel %s is left out: %v.", i.Name, err))
+				c.Problems = append(c.Problems, fmt.Sprintf("The tunnel %s is left out. %v", i.Name, err))
 				continue
 			}
 			c.Tunnels = append(c.Tunnels, w)
@@ -91,7 +91,7 @@ func (r *Room) wanted(i *Interface, peers []*Peer) (w Wanted, problems []string,
 	for _, p := range peers {
 		x, err := r.wantedPeer(p)
 		if err != nil {
-			problems = append(problems, fmt.Sprintf("The peer %s of %s is left out: %v.", p.Name, i.Name, err))
+			problems = append(problems, fmt.Sprintf("The peer %s of %s is left out. %v", p.Name, i.Name, err))
 			continue
 		}
 		w.Peers = append(w.Peers, x)
@@ -118,15 +118,15 @@ func (r *Room) open(s secret.Text, table, column string, row uuid.UUID) (Key, er
 	plain, err := s.Open(r.Secrets, table, column, row.String())
 	switch {
 	case errors.Is(err, secret.ErrOtherKey):
-		return Key{}, fault.New(fault.Conflict, "its %s was sealed under another master key: enter it again, or generate a new key pair", column)
+		return Key{}, fault.New(fault.Conflict, "Its %s was stored with another master key. Enter it again, or generate a new key pair.", column)
 	case err != nil:
-		return Key{}, fault.Wrap(fault.Conflict, err, "its %s cannot be opened: enter it again, or generate a new key pair", column)
+		return Key{}, fault.Wrap(fault.Conflict, err, "Its %s cannot be decrypted. Enter it again, or generate a new key pair.", column)
 	case plain == "":
 		return Key{}, nil
 	}
 	k, err := value.Parse[Key](plain)
 	if err != nil {
-		return Key{}, fault.New(fault.Conflict, "what is stored as its %s is no key: enter it again, or generate a new key pair", column)
+		return Key{}, fault.New(fault.Conflict, "Its stored %s is not a key. Enter it again, or generate a new key pair.", column)
 	}
 	return k, nil
 }

@@ -25,27 +25,27 @@ type Importable struct {
 	AlreadyIn bool     `json:"already_in" doc:"Whether the gateway has an interface of that name."`
 	Mode      string   `json:"mode" enum:",server,client" doc:"What it would become; empty when it cannot be read."`
 	Peers     int      `json:"peers" doc:"How many peers it has. The only one of a client is its upstream."`
-	Notes     []string `json:"notes" doc:"Sentences about what is not taken over, such as PostUp, and what to do."`
-	Error     string   `json:"error" doc:"Why it cannot be taken over; empty when it can."`
+	Notes     []string `json:"notes" doc:"Sentences about settings that are not imported, for example PostUp, and what to do."`
+	Error     string   `json:"error" doc:"Why it cannot be imported; empty if it can."`
 }
 
 // ImportRequest says what to take over.
 type ImportRequest struct {
-	Names []value.IfName `json:"names" doc:"Names of interfaces; none takes all that are not there yet."`
+	Names []value.IfName `json:"names" doc:"Names of interfaces; if empty, all that are not imported yet."`
 }
 
 // Imported is what became of one file.
 type Imported struct {
 	Name     string   `json:"name" doc:"Name of the interface."`
-	Imported bool     `json:"imported" doc:"Whether it was taken over."`
+	Imported bool     `json:"imported" doc:"Whether it was imported."`
 	Peers    int      `json:"peers" doc:"How many peers came with it."`
-	Notes    []string `json:"notes" doc:"Sentences about what was not taken over, and what to do."`
+	Notes    []string `json:"notes" doc:"Sentences about settings that were not imported, and what to do."`
 	Error    string   `json:"error" doc:"Why it was not; empty when it was."`
 }
 
 func (r *Room) mountImport() {
 	httpd.Handle(r.Router, http.MethodGet, "/tunnel/importable", httpd.Read,
-		httpd.Doc{ID: "tunnel.importable", Tag: "tunnel", Summary: "The configuration files of the machine that can be taken over"},
+		httpd.Doc{ID: "tunnel.importable", Tag: "tunnel", Summary: "List the WireGuard configurations of the machine that can be imported"},
 		func(c *httpd.Call, _ struct{}) ([]Importable, error) {
 			files, err := r.importable(c, r.DB)
 			list := make([]Importable, len(files))
@@ -54,8 +54,8 @@ func (r *Room) mountImport() {
 			}
 			return list, err
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/tunnel/import", httpd.Write,
-		httpd.Doc{ID: "tunnel.import", Tag: "tunnel", Summary: "Take over configuration files of the machine", Audit: "tunnel.interface.create", Feeds: feedNames(2)},
+	httpd.Handle(r.Router, http.MethodPost, "/tunnel/import", httpd.Write.OnPrimary(),
+		httpd.Doc{ID: "tunnel.import", Tag: "tunnel", Summary: "Import WireGuard configurations of the machine", Audit: "tunnel.interface.create", Feeds: feedNames(2)},
 		func(c *httpd.Call, in struct{ Body *ImportRequest }) ([]Imported, error) {
 			if in.Body == nil {
 				in.Body = &ImportRequest{}
@@ -110,7 +110,7 @@ func (r *Room) takeOver(c *httpd.Call, names []value.IfName) ([]Imported, error)
 		for i, name := range names {
 			n := slices.IndexFunc(files, func(f file) bool { return f.Name == name.String() })
 			if n < 0 {
-				return nil, fault.Field("names", "item %d: the machine has no configuration %s", i+1, name)
+				return nil, fault.Field("names", "contains %[2]s (item %[1]d), which is not a configuration of this machine", i+1, name)
 			}
 			chosen = append(chosen, files[n])
 		}
@@ -120,7 +120,7 @@ func (r *Room) takeOver(c *httpd.Call, names []value.IfName) ([]Imported, error)
 	for _, f := range files {
 		done := Imported{Name: f.Name, Notes: f.Notes, Error: f.Error}
 		if f.AlreadyIn {
-			done.Error = "the gateway has an interface of that name already"
+			done.Error = "the gateway already has an interface with this name"
 		}
 		if done.Error == "" {
 			if err := r.store(c, f); err != nil {
@@ -131,7 +131,7 @@ func (r *Room) takeOver(c *httpd.Call, names []value.IfName) ([]Imported, error)
 		}
 		if done.Error == "" {
 			done.Imported, done.Peers = true, f.Peers
-			done.Notes = append(done.Notes, fmt.Sprintf("If wg-quick starts %[1]s at boot, turn that off (systemctl disable wg-quick@%[1]s): the gateway looks after it from now on.", f.Name))
+			done.Notes = append(done.Notes, fmt.Sprintf("If wg-quick starts %[1]s at boot, turn that off (systemctl disable wg-quick@%[1]s): the gateway manages it from now on.", f.Name))
 		}
 		list = append(list, done)
 	}
@@ -165,7 +165,7 @@ func (r *Room) store(c *httpd.Call, f file) error {
 	row := map[string]any{
 		"name": f.Name, "mode": x.mode, "address_cidr": x.addresses, "listen_port": x.listenPort, "dns": x.dns, "mtu": x.mtu, "private_key": x.privateKey,
 	}
-	set := resource.Set{Reason: "taken over from WireGuard's own configuration"}
+	set := resource.Set{Reason: "imported from WireGuard's own configuration"}
 	add := func(kind string, id *uuid.UUID, row map[string]any) error {
 		body, err := wire.Encode(row)
 		set.Operations = append(set.Operations, resource.Operation{Kind: kind, Verb: "create", ID: id, Body: body})
@@ -184,7 +184,7 @@ func (r *Room) store(c *httpd.Call, f file) error {
 	if x.mode == server {
 		for _, p := range x.peers {
 			if p.allowedIPs.IsZero() {
-				return fault.Field("AllowedIPs", "is missing for %s", p.name)
+				return fault.Field("AllowedIPs", "is required for %s", p.name)
 			}
 			if err := add(r.peers.Name, nil, map[string]any{
 				"interface_id": id, "name": p.name, "public_key": p.publicKey, "preshared_key": p.presharedKey, "allowed_ips": p.allowedIPs, "endpoint": p.endpoint, "keepalive": p.keepalive,
@@ -193,9 +193,9 @@ func (r *Room) store(c *httpd.Call, f file) error {
 			}
 		}
 	}
-	_, outcome, err := r.Resources.Commit(c, set)
+	changes, outcome, err := r.Resources.Commit(c, set)
 	if err == nil {
-		resource.Applied(c, outcome)
+		resource.Applied(c, outcome, changes...)
 	}
 	return err
 }

@@ -121,7 +121,7 @@ wg0 in=true mode=server peers=2 notes=4 error=false
 			t.Errorf("%s is told", secret)
 		}
 	}
-	for _, word := range []string{"PostUp is not taken over", "PostDown is not taken over", "SaveConfig", "search domain", "Table", "systemctl disable wg-quick@office"} {
+	for _, word := range []string{"PostUp is not imported", "PostDown is not imported", "SaveConfig", "search domain", "Table", "systemctl disable wg-quick@office"} {
 		if !strings.Contains(string(done.Body), word) {
 			t.Errorf("no word about %s: %s", word, done.Body)
 		}

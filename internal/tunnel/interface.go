@@ -28,23 +28,23 @@ var everything = value.Must[Networks]("0.0.0.0/0,::/0")
 // Interface is a WireGuard interface: a server that peers dial, or a client that dials an upstream.
 type Interface struct {
 	resource.Meta
-	Name                           value.IfName `json:"name" required:"true" doc:"Name of the link. A network interface of type wireguard with this name gives it a zone."`
-	Mode                           string       `json:"mode" enum:"server,client" doc:"Whether it serves peers, or is the client of one upstream. An interface with peers stays a server."`
-	AddressCIDR                    Addresses    `json:"address_cidr" required:"true" doc:"Address of the gateway in the tunnel with the length of its network; several with commas between them."`
-	ListenPort                     int          `json:"listen_port" minimum:"0" maximum:"65535" doc:"UDP port. 0 is, for a server, the first that no other interface has from 51820 on; for a client, any."`
-	ClientRoutes                   Networks     `json:"client_routes" doc:"Of a server: networks that peers reach through the tunnel besides its own, with commas between them. They become part of the configuration that peers are given; 0.0.0.0/0,::/0 is everything."`
-	DNS                            Resolvers    `json:"dns" doc:"Of a server: name servers that peers are given, addresses with commas between them."`
-	MTU                            *int         `json:"mtu" minimum:"1280" maximum:"9000" doc:"Largest packet, for the link and for peers; null is WireGuard's own, 1420."`
-	EndpointHost                   value.Host   `json:"endpoint_host" doc:"Of a server: name or address that peers dial. Empty: the gateway's own name."`
-	PublicKey                      Key          `json:"public_key" readOnly:"true" doc:"Public key, which follows from the private one."`
-	PrivateKey                     secret.Text  `json:"private_key,omitzero" doc:"Private key. None for a new interface: one is made."`
-	UpstreamPublicKey              Key          `json:"upstream_public_key" doc:"Of a client: public key of the upstream."`
-	UpstreamEndpoint               Endpoint     `json:"upstream_endpoint" doc:"Of a client: where the upstream is dialled, host:port."`
-	UpstreamPresharedKey           secret.Text  `json:"upstream_preshared_key,omitzero" doc:"Of a client: preshared key, if the upstream has one."`
+	Name                           value.IfName `json:"name" required:"true" doc:"Name of the interface. A network interface of type wireguard with this name gives it a zone."`
+	Mode                           string       `json:"mode" enum:"server,client" doc:"Whether it serves peers or is the client of one upstream. An interface with peers must stay a server."`
+	AddressCIDR                    Addresses    `json:"address_cidr" required:"true" doc:"Address of the gateway in the tunnel with its prefix length; several are separated by commas."`
+	ListenPort                     int          `json:"listen_port" minimum:"0" maximum:"65535" doc:"UDP port. With 0, a server uses the first free port from 51820, and a client any free port."`
+	ClientRoutes                   Networks     `json:"client_routes" doc:"For a server: networks that peers reach through the tunnel besides its own, separated by commas. They are part of the peers' configuration; 0.0.0.0/0,::/0 is everything."`
+	DNS                            Resolvers    `json:"dns" doc:"For a server: addresses of DNS servers for peers, separated by commas."`
+	MTU                            *int         `json:"mtu" minimum:"1280" maximum:"9000" doc:"Largest packet (MTU), for the interface and for peers; null for WireGuard's default, 1420."`
+	EndpointHost                   value.Host   `json:"endpoint_host" doc:"For a server: name or address at which peers reach the gateway; empty for its host name."`
+	PublicKey                      Key          `json:"public_key" readOnly:"true" doc:"Public key, derived from the private key."`
+	PrivateKey                     secret.Text  `json:"private_key,omitzero" doc:"Private key. Leave it out for a new interface to generate one."`
+	UpstreamPublicKey              Key          `json:"upstream_public_key" doc:"For a client: public key of the upstream."`
+	UpstreamEndpoint               Endpoint     `json:"upstream_endpoint" doc:"For a client: endpoint of the upstream, host:port."`
+	UpstreamPresharedKey           secret.Text  `json:"upstream_preshared_key,omitzero" doc:"For a client: preshared key, if the upstream uses one."`
 	UpstreamPresharedKeyConfigured bool         `json:"upstream_preshared_key_configured" readOnly:"true" db:"-" doc:"Whether there is a preshared key."`
-	UpstreamAllowedIPs             Networks     `json:"upstream_allowed_ips" doc:"Of a client: networks that are reached through the upstream, with commas between them. 0.0.0.0/0 is the whole of IPv4: what the gateway has a better route for, such as its own networks, keeps it, and so does what it answers on its other addresses."`
-	UpstreamKeepalive              int          `json:"upstream_keepalive" minimum:"0" maximum:"65535" doc:"Of a client: seconds between packets that keep the way to the upstream open; 0: none."`
-	Active                         bool         `json:"active" doc:"Off, the link is removed, and the row with its peers is kept."`
+	UpstreamAllowedIPs             Networks     `json:"upstream_allowed_ips" doc:"For a client: networks reached through the upstream, separated by commas. 0.0.0.0/0 is all of IPv4; more specific routes of the gateway, for example to its own networks, still apply, and so do its answers on its other addresses."`
+	UpstreamKeepalive              int          `json:"upstream_keepalive" minimum:"0" maximum:"65535" doc:"For a client: seconds between keepalive packets; 0 sends none."`
+	Active                         bool         `json:"active" doc:"When off, the interface is removed, but the tunnel and its peers are kept."`
 }
 
 // Label is how people know it.
@@ -58,13 +58,13 @@ func (i *Interface) Validate() error {
 	if i.Mode == client {
 		c.That(!i.UpstreamPublicKey.IsZero(), "upstream_public_key", "is required for a client")
 		c.That(!i.UpstreamEndpoint.IsZero(), "upstream_endpoint", "is required for a client")
-		c.That(!i.UpstreamAllowedIPs.IsZero(), "upstream_allowed_ips", "is required for a client: 0.0.0.0/0,::/0 is everything")
-		c.That(i.ClientRoutes.IsZero(), "client_routes", "has a meaning for a server alone")
-		c.That(i.DNS.IsZero(), "dns", "has a meaning for a server alone: the gateway itself resolves names as its DNS settings say")
-		c.That(i.EndpointHost.IsZero(), "endpoint_host", "has a meaning for a server alone")
+		c.That(!i.UpstreamAllowedIPs.IsZero(), "upstream_allowed_ips", "is required for a client. Use 0.0.0.0/0,::/0 for everything")
+		c.That(i.ClientRoutes.IsZero(), "client_routes", "applies to a server only")
+		c.That(i.DNS.IsZero(), "dns", "applies to a server only")
+		c.That(i.EndpointHost.IsZero(), "endpoint_host", "applies to a server only")
 		return c.Err()
 	}
-	const alone = "has a meaning for a client alone"
+	const alone = "applies to a client only"
 	c.That(i.UpstreamPublicKey.IsZero(), "upstream_public_key", alone)
 	c.That(i.UpstreamEndpoint.IsZero(), "upstream_endpoint", alone)
 	c.That(!i.UpstreamPresharedKey.Set(), "upstream_preshared_key", alone)
@@ -113,7 +113,7 @@ func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, was, now *Interfac
 		if err := tx.QueryRow(ctx, "SELECT count(*) FROM tunnel_peers WHERE interface_id = $1", now.ID).Scan(&peers); err != nil {
 			return err
 		}
-		c.That(peers == 0, "mode", "must stay server: delete its peers first (%d)", peers)
+		c.That(peers == 0, "mode", "must stay server while there are peers (%d). Delete them first", peers)
 	}
 	return c.Err()
 }
@@ -153,14 +153,14 @@ func freePort(others []Interface) int {
 // compare complains about what two interfaces cannot both have.
 func (i *Interface) compare(c *check.List, o *Interface) {
 	c.Unique(i.Name != o.Name, "name", "is taken by another tunnel interface")
-	c.Unique(i.ListenPort == 0 || i.ListenPort != o.ListenPort, "listen_port", "is the port of %s already", o.Name)
-	c.Unique(i.PublicKey != o.PublicKey, "private_key", "is the key of %s already: two interfaces with one key cannot be told apart", o.Name)
+	c.Unique(i.ListenPort == 0 || i.ListenPort != o.ListenPort, "listen_port", "is already used by %s", o.Name)
+	c.Unique(i.PublicKey != o.PublicKey, "private_key", "is already the key of %s. Each interface needs its own key", o.Name)
 	if !i.Active || !o.Active {
 		return
 	}
 	for _, n := range i.AddressCIDR.Networks() {
 		for _, m := range o.AddressCIDR.Networks() {
-			c.That(!n.Netip().Overlaps(m.Netip()), "address_cidr", "has the network %s, and %s has %s: take one that is free", n, o.Name, m)
+			c.That(!n.Netip().Overlaps(m.Netip()), "address_cidr", "must not overlap: it contains %s, and %s has %s", n, o.Name, m)
 		}
 	}
 	if i.Mode != client || o.Mode != client {
@@ -168,7 +168,7 @@ func (i *Interface) compare(c *check.List, o *Interface) {
 	}
 	for _, n := range i.UpstreamAllowedIPs.List() {
 		for _, m := range o.UpstreamAllowedIPs.List() {
-			c.That(n != m, "upstream_allowed_ips", "has %s, which goes through %s already: take it from one of them, or turn one of them off", n, o.Name)
+			c.That(n != m, "upstream_allowed_ips", "must not contain %s, which is already routed through %s. Remove it from one of them, or turn one of them off", n, o.Name)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // NewKey is what a new key pair shows of itself.
 type NewKey struct {
-	PublicKey Key `json:"public_key" doc:"The new public key. Whoever had the old one needs it."`
+	PublicKey Key `json:"public_key" doc:"The new public key. Every device that has the old one needs it."`
 }
 
 // NextAddress is an address for the next peer.
@@ -26,11 +26,11 @@ type byID struct {
 }
 
 func (r *Room) mountKeys() {
-	httpd.Handle(r.Router, http.MethodPost, "/tunnel/interfaces/{id}/generate-keypair", httpd.Write,
-		httpd.Doc{ID: "tunnel.interface.generate-keypair", Tag: "tunnel", Summary: "Give an interface a new key pair; its peers need the new public key", Audit: "tunnel.interface.update", Feeds: feedNames(2)},
+	httpd.Handle(r.Router, http.MethodPost, "/tunnel/interfaces/{id}/generate-keypair", httpd.Write.OnPrimary(),
+		httpd.Doc{ID: "tunnel.interface.generate-keypair", Tag: "tunnel", Summary: "Generate a new key pair for an interface. Its peers then need the new public key", Audit: "tunnel.interface.update", Feeds: feedNames(2)},
 		func(c *httpd.Call, in byID) (NewKey, error) { return newPair(c, r, r.interfaces.Name, in.ID) })
-	httpd.Handle(r.Router, http.MethodPost, "/peers/{id}/generate-keypair", httpd.Write,
-		httpd.Doc{ID: "tunnel.peer.generate-keypair", Tag: "tunnel", Summary: "Give a peer a new key pair; it needs the new configuration", Audit: "tunnel.peer.update", Feeds: feedNames(1)},
+	httpd.Handle(r.Router, http.MethodPost, "/peers/{id}/generate-keypair", httpd.Write.OnPrimary(),
+		httpd.Doc{ID: "tunnel.peer.generate-keypair", Tag: "tunnel", Summary: "Generate a new key pair for a peer, which then needs the new configuration", Audit: "tunnel.peer.update", Feeds: feedNames(1)},
 		func(c *httpd.Call, in byID) (NewKey, error) { return newPair(c, r, r.peers.Name, in.ID) })
 	httpd.Handle(r.Router, http.MethodGet, "/tunnel/interfaces/{id}/next-address", httpd.Read,
 		httpd.Doc{ID: "tunnel.interface.next-address", Tag: "tunnel", Summary: "The first free address for a peer"},
@@ -40,7 +40,7 @@ func (r *Room) mountKeys() {
 				return NextAddress{}, err
 			}
 			if i.Mode != server {
-				return NextAddress{}, fault.New(fault.Conflict, "%s is a client, which has no peers", i.Name)
+				return NextAddress{}, fault.New(fault.Conflict, "%s is a client, which has no peers.", i.Name)
 			}
 			next, err := r.nextAddress(c, r.DB, i)
 			return NextAddress{next}, err
@@ -65,11 +65,11 @@ func newPair(c *httpd.Call, r *Room, kind string, id uuid.UUID) (out NewKey, err
 	if err != nil {
 		return out, err
 	}
-	_, outcome, err := r.Resources.Commit(c, resource.Set{Operations: []resource.Operation{{Kind: kind, Verb: "update", ID: &id, Body: body}}})
+	changes, outcome, err := r.Resources.Commit(c, resource.Set{Operations: []resource.Operation{{Kind: kind, Verb: "update", ID: &id, Body: body}}})
 	if err != nil {
 		return out, err
 	}
-	resource.Applied(c, outcome)
+	resource.Applied(c, outcome, changes...)
 	out.PublicKey, err = public(private)
 	return out, err
 }

@@ -26,17 +26,17 @@ const maxName = 120
 type Peer struct {
 	resource.Meta
 	InterfaceID            uuid.UUID   `json:"interface_id" required:"true" doc:"Interface that it is a peer of. It cannot be changed."`
-	Name                   value.Line  `json:"name" required:"true" maxLength:"120" doc:"Name of the peer, for people."`
-	PublicKey              Key         `json:"public_key" doc:"Public key. None for a new peer: a key pair is made here, so that its configuration can be downloaded. Another one makes the gateway forget the private key."`
-	PrivateKey             secret.Text `json:"private_key,omitzero" doc:"Private key of the peer, if the gateway is to know it; the public key follows from it."`
-	PresharedKey           secret.Text `json:"preshared_key,omitzero" doc:"Key that both ends have besides, if any."`
+	Name                   value.Line  `json:"name" required:"true" maxLength:"120" doc:"Name of the peer."`
+	PublicKey              Key         `json:"public_key" doc:"Public key. Leave it out for a new peer to generate a key pair, so that its configuration can be downloaded. If you replace it, the gateway forgets the private key."`
+	PrivateKey             secret.Text `json:"private_key,omitzero" doc:"Private key of the peer, if you want the gateway to know it. The public key is derived from it."`
+	PresharedKey           secret.Text `json:"preshared_key,omitzero" doc:"Optional preshared key. Must be the same on both ends."`
 	PresharedKeyConfigured bool        `json:"preshared_key_configured" readOnly:"true" db:"-" doc:"Whether there is a preshared key."`
-	AllowedIPs             Networks    `json:"allowed_ips" doc:"What the gateway sends to the peer and takes from it: its address in the tunnel, and the networks behind it, with commas between them. None for a new peer: the next free address of the interface."`
-	Endpoint               Endpoint    `json:"endpoint" doc:"Where the gateway dials the peer, host:port. Empty: the peer dials."`
-	Keepalive              int         `json:"keepalive" minimum:"0" maximum:"65535" doc:"Seconds between packets that keep the way open, at both ends; 0: none."`
+	AllowedIPs             Networks    `json:"allowed_ips" doc:"Allowed IPs: the peer's address in the tunnel and the networks behind it, separated by commas. Leave it out for a new peer to use the next free address."`
+	Endpoint               Endpoint    `json:"endpoint" doc:"Endpoint at which the gateway reaches the peer, host:port; empty if the peer connects to the gateway."`
+	Keepalive              int         `json:"keepalive" minimum:"0" maximum:"65535" doc:"Seconds between keepalive packets, at both ends; 0 sends none."`
 	HasPrivateKey          bool        `json:"has_private_key" readOnly:"true" db:"-" doc:"Whether the gateway knows the private key, so that the configuration can be downloaded."`
-	Warnings               []string    `json:"warnings" readOnly:"true" db:"-" doc:"Sentences about what may not be meant."`
-	Active                 bool        `json:"active" doc:"Off, the peer is kept and cannot connect."`
+	Warnings               []string    `json:"warnings" readOnly:"true" db:"-" doc:"Warnings, as sentences."`
+	Active                 bool        `json:"active" doc:"When off, the peer is kept but cannot connect."`
 
 	// parent is its interface, while a change of the peer is under way: who comes later need not read it again.
 	parent *Interface
@@ -61,9 +61,9 @@ func (p *Peer) view() {
 	for _, n := range p.AllowedIPs.List() {
 		switch {
 		case n.Netip().Bits() == 0:
-			p.Warnings = append(p.Warnings, fmt.Sprintf("%s sends all that the gateway has no better route for to this peer. A device that shall reach everything through the gateway needs the opposite: 0.0.0.0/0,::/0 as the interface's client_routes, and its own address here.", n))
+			p.Warnings = append(p.Warnings, fmt.Sprintf("%s sends all traffic without a more specific route to this peer. For a device that should reach everything through the gateway, set 0.0.0.0/0,::/0 as the client_routes of the interface instead, and its own address here.", n))
 		case !single(n):
-			p.Warnings = append(p.Warnings, fmt.Sprintf("%s is more than one address: other peers in it are not reached any more. That is right for a network behind the peer; a single device has its own address alone.", n))
+			p.Warnings = append(p.Warnings, fmt.Sprintf("%s is more than one address, so other peers in it can no longer be reached. That is correct for a network behind the peer; for a single device, use only its own address.", n))
 		}
 	}
 }
@@ -72,7 +72,7 @@ func (r *Room) peerKind() resource.Child[Peer] {
 	return resource.Child[Peer]{
 		Under: "/tunnel/interfaces/{parent}/peers", Column: "interface_id", Parent: interfaceTable,
 		Kind: resource.Kind[Peer]{
-			Name: "tunnel.peer", Title: "tunnel peer", Path: "/peers", Table: peerTable, Order: "name", Feeds: feeds[:1],
+			Name: "tunnel.peer", Title: "tunnel peer", Path: "/peers", Table: peerTable, Order: "name", Feeds: feeds[:1], Natural: []string{"interface_id", "name"},
 			New:   func() Peer { return Peer{Active: true} },
 			Check: r.checkPeer,
 			View:  (*Peer).view,
@@ -85,14 +85,14 @@ func (r *Room) checkPeer(ctx context.Context, tx *db.Tx, was, now *Peer) error {
 		return nil
 	}
 	if was != nil && was.InterfaceID != now.InterfaceID {
-		return fault.Field("interface_id", "cannot be changed: make a peer of the other interface, and delete this one")
+		return fault.Field("interface_id", "cannot be changed. Add a peer to the other interface and delete this one")
 	}
 	if err := now.takeKey(was); err != nil {
 		return err
 	}
 	i, err := r.interfaces.Get(ctx, tx, now.InterfaceID)
 	if fault.Is(err, fault.NotFound) {
-		return fault.Field("interface_id", "does not exist")
+		return fault.Field("interface_id", "has an id that does not exist")
 	}
 	if err != nil {
 		return err
@@ -106,12 +106,12 @@ func (r *Room) checkPeer(ctx context.Context, tx *db.Tx, was, now *Peer) error {
 		now.AllowedIPs = next
 	}
 	var c check.List
-	c.That(i.Mode == server, "interface_id", "%s is a client, which has its upstream alone: peers belong to a server", i.Name)
-	c.That(!now.AllowedIPs.IsZero(), "allowed_ips", "is required: the peer's address in the tunnel, such as 10.8.0.2/32")
-	c.That(now.PublicKey != i.PublicKey, "public_key", "is the key of %s itself", i.Name)
+	c.That(i.Mode == server, "interface_id", "must be a server. %s is a client, which has only its upstream", i.Name)
+	c.That(!now.AllowedIPs.IsZero(), "allowed_ips", "is required. Enter the peer's address in the tunnel, for example 10.8.0.2/32")
+	c.That(now.PublicKey != i.PublicKey, "public_key", "must not be the key of %s itself", i.Name)
 	for _, own := range i.AddressCIDR.List() {
 		for _, n := range now.AllowedIPs.List() {
-			c.That(n.Netip() != netip.PrefixFrom(own.Addr(), own.Addr().BitLen()), "allowed_ips", "has %s, the address of the gateway itself", own.Addr())
+			c.That(n.Netip() != netip.PrefixFrom(own.Addr(), own.Addr().BitLen()), "allowed_ips", "must not contain %s, the address of the gateway itself", own.Addr())
 		}
 	}
 	if err := c.Err(); err != nil {
@@ -135,7 +135,7 @@ func (p *Peer) takeKey(was *Peer) error {
 		}
 		p.PrivateKey = secret.New(private.String())
 	case p.PublicKey.IsZero():
-		return fault.Field("public_key", "must not be empty: generate-keypair makes a new pair")
+		return fault.Field("public_key", "must not be empty. Use generate-keypair for a new pair")
 	case stays:
 		p.PrivateKey = was.PrivateKey
 		return nil
@@ -148,7 +148,7 @@ func (p *Peer) takeKey(was *Peer) error {
 		return err
 	}
 	if !p.PublicKey.IsZero() && !stays && p.PublicKey != key {
-		return fault.Field("public_key", "is not the one of the private key: leave it out")
+		return fault.Field("public_key", "does not match the private key. Leave it out")
 	}
 	p.PublicKey = key
 	return nil
@@ -172,9 +172,9 @@ func compareToOthers(ctx context.Context, tx *db.Tx, p *Peer) error {
 	case err != nil:
 		return err
 	case network == nil:
-		return fault.Taken(map[string]string{"public_key": fmt.Sprintf("is the key of the peer %s already", name)})
+		return fault.Taken(map[string]string{"public_key": fmt.Sprintf("is already the key of the peer %s", name)})
 	}
-	return fault.Taken(map[string]string{"allowed_ips": fmt.Sprintf("has %s, which the peer %s of %s has already: one address belongs to one peer", *network, name, link)})
+	return fault.Taken(map[string]string{"allowed_ips": fmt.Sprintf("must not contain %s, which already belongs to the peer %s of %s", *network, name, link)})
 }
 
 // nextAddress is the first free address of each network of an interface.
@@ -193,7 +193,7 @@ func (r *Room) nextAddress(ctx context.Context, q db.Querier, i *Interface) (Net
 		}
 	}
 	if text == "" {
-		return Networks{}, fault.New(fault.Conflict, "%s has no free address left: give it a larger network, or say allowed_ips", i.Name)
+		return Networks{}, fault.New(fault.Conflict, "%s has no free address left. Give it a larger network, or set allowed_ips.", i.Name)
 	}
 	return value.Parse[Networks](text)
 }

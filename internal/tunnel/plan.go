@@ -136,7 +136,7 @@ func (p *planner) tunnel(t *Wanted) {
 		p.step(name, "set "+strings.Join(what, ", ")+" of "+name, func(ctx context.Context, m Machine) error { return m.ChangeTunnel(ctx, name, change) })
 	}
 	if t.MTU != 0 && link.MTU != t.MTU {
-		p.step(name, fmt.Sprintf("set the mtu of %s to %d", name, t.MTU), func(ctx context.Context, m Machine) error {
+		p.step(name, fmt.Sprintf("set the MTU of %s to %d", name, t.MTU), func(ctx context.Context, m Machine) error {
 			return m.ChangeLink(ctx, name, host.LinkChange{MTU: &t.MTU})
 		})
 	}
@@ -162,13 +162,13 @@ func (p *planner) take(t *Wanted, link host.Link) bool {
 			return m.ChangeLink(ctx, link.Name, host.LinkChange{Alias: &mine})
 		})
 	case d != nil && d.PublicKey == host.TunnelKey(t.PublicKey.Bytes()):
-		p.problem("%[1]s is run by somebody else, with routing rules of their own: end that (wg-quick down %[1]s), and the gateway makes its own", link.Name)
+		p.problem("Tunnel %[1]s is run by another program with its own routing rules. Stop that (wg-quick down %[1]s), and the gateway creates its own.", link.Name)
 		return false
 	case d != nil:
-		p.problem("%s is a WireGuard link that somebody else made, with another key: import its configuration, remove the link, or choose another name", link.Name)
+		p.problem("Interface %s belongs to another program and has another key. Import its configuration, remove the interface, or choose another name.", link.Name)
 		return false
 	default:
-		p.problem("the machine has another link of the name %s: remove that, or choose another name", link.Name)
+		p.problem("The machine has another interface with the name %s. Remove that, or choose another name.", link.Name)
 		return false
 	}
 	return true
@@ -254,14 +254,14 @@ func (p *planner) addresses(t *Wanted, link host.Link) {
 	name := t.Name.String()
 	for _, a := range t.Addresses {
 		if !slices.ContainsFunc(link.Addrs, func(x host.LinkAddr) bool { return x.Prefix() == a }) {
-			p.step(name, fmt.Sprintf("bind %s on %s", a, name), func(ctx context.Context, m Machine) error {
+			p.step(name, fmt.Sprintf("add %s to %s", a, name), func(ctx context.Context, m Machine) error {
 				return m.SetAddress(ctx, name, host.NewAddr{Prefix: a, AtOnce: true, Protocol: host.TunnelProtocol})
 			})
 		}
 	}
 	for _, x := range link.Addrs {
 		if a := x.Prefix(); x.Protocol == host.TunnelProtocol && !slices.Contains(t.Addresses, a) {
-			p.step(name, fmt.Sprintf("unbind %s on %s", a, name), func(ctx context.Context, m Machine) error { return m.RemoveAddress(ctx, name, a) })
+			p.step(name, fmt.Sprintf("remove %s from %s", a, name), func(ctx context.Context, m Machine) error { return m.RemoveAddress(ctx, name, a) })
 		}
 	}
 }
@@ -291,7 +291,7 @@ type routeKey struct {
 }
 
 func routeText(r host.NewRoute) string {
-	return fmt.Sprintf("the route to %s by %s", r.Destination, r.Dev)
+	return fmt.Sprintf("the route to %s through %s", r.Destination, r.Dev)
 }
 
 func removal(r host.NewRoute) func(ctx context.Context, m Machine) error {
@@ -316,7 +316,7 @@ func (p *planner) routes(c Config) {
 				r := routeTo(t.Name.String(), n)
 				key := routeKey{r.Table, n, r.Metric}
 				if other := wanted[key]; other != "" {
-					p.problem("%s: it goes by %s already", routeText(r), other)
+					p.problem("%s is already routed through %s.", routeText(r), other)
 					continue
 				}
 				wanted[key] = r.Dev
@@ -343,7 +343,7 @@ func (p *planner) routes(c Config) {
 		switch dev, taken := foreign[key]; {
 		case has[key]:
 		case taken:
-			p.problem("%s: the kernel has another route there, by %s, that the tunnels did not make: remove that, or take the network from the peer", routeText(r), dev)
+			p.problem("%s: the kernel has another route through %s that the gateway did not create. Remove that, or remove the network from the peer.", routeText(r), dev)
 		default:
 			p.step(r.Dev, "add "+routeText(r), addition(r))
 		}
@@ -403,9 +403,9 @@ func (p *planner) ownAddresses(c Config, family string) (list []netip.Addr) {
 func reason(err error) string {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE), strings.Contains(err.Error(), "errno=-98"):
-		return "another program has the port: choose another one, or end that program"
+		return "another program uses the port: choose another one, or stop that program"
 	case errors.Is(err, syscall.EEXIST):
-		return "there is one already that the tunnels did not make: remove that first"
+		return "there is already one that the gateway did not create: remove that first"
 	}
 	return err.Error()
 }

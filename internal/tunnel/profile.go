@@ -17,7 +17,7 @@ import (
 
 func (r *Room) mountProfile() {
 	r.Router.Add(httpd.Route{
-		Doc:    httpd.Doc{ID: "tunnel.peer.config", Tag: "tunnel", Summary: "The configuration of a peer whose private key the gateway knows, as WireGuard's apps read it"},
+		Doc:    httpd.Doc{ID: "tunnel.peer.config", Tag: "tunnel", Summary: "Configuration of a peer for the WireGuard app, if the gateway knows its private key"},
 		Method: http.MethodGet, Path: "/peers/{id}/config", Policy: httpd.AdminRead, In: reflect.TypeFor[byID](), MIME: "text/plain",
 	}, func(c *httpd.Call) error {
 		name, text, err := r.profileText(c)
@@ -28,7 +28,7 @@ func (r *Room) mountProfile() {
 		return c.ReplyRaw("text/plain; charset=utf-8", text)
 	})
 	r.Router.Add(httpd.Route{
-		Doc:    httpd.Doc{ID: "tunnel.peer.qr", Tag: "tunnel", Summary: "The same configuration as a QR code, for the camera of a phone"},
+		Doc:    httpd.Doc{ID: "tunnel.peer.qr", Tag: "tunnel", Summary: "Configuration of a peer as a QR code"},
 		Method: http.MethodGet, Path: "/peers/{id}/qr", Policy: httpd.AdminRead, In: reflect.TypeFor[byID](), MIME: "image/png",
 	}, func(c *httpd.Call) error {
 		_, text, err := r.profileText(c)
@@ -37,7 +37,7 @@ func (r *Room) mountProfile() {
 		}
 		code, err := qr.Encode(string(text), qr.L)
 		if err != nil {
-			return fault.Wrap(fault.Conflict, err, "the configuration is too long for a QR code: download it as a file, or give the interface fewer client_routes")
+			return fault.Wrap(fault.Conflict, err, "The configuration is too long for a QR code. Download it as a file, or give the interface fewer client_routes.")
 		}
 		return c.ReplyRaw("image/png", code.PNG())
 	})
@@ -64,7 +64,7 @@ func (r *Room) profileText(c *httpd.Call) (name string, text []byte, err error) 
 // profile puts a peer's own configuration together.
 func (r *Room) profile(ctx context.Context, p *Peer) (Profile, error) {
 	if !p.PrivateKey.Set() {
-		return Profile{}, fault.New(fault.Conflict, "the gateway does not know the private key of %s, which made its key pair itself: use the configuration that is there, or let the gateway generate a new key pair", p.Name)
+		return Profile{}, fault.New(fault.Conflict, "The gateway does not know the private key of %s, which generated its own keys. Use the configuration on the device, or let the gateway generate a new key pair.", p.Name)
 	}
 	i, err := r.interfaces.Get(ctx, r.DB, p.InterfaceID)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *Room) profile(ctx context.Context, p *Peer) (Profile, error) {
 	}
 	x := Profile{Addresses: addressesOf(p, i), DNS: i.DNS.List(), PublicKey: i.PublicKey, AllowedIPs: i.AddressCIDR.Networks(), Keepalive: p.Keepalive}
 	if len(x.Addresses) == 0 {
-		return Profile{}, fault.New(fault.Conflict, "%s has no address of its own: add one to its allowed_ips, such as 10.8.0.2/32", p.Name)
+		return Profile{}, fault.New(fault.Conflict, "%s has no address. Add one to its allowed_ips, for example 10.8.0.2/32.", p.Name)
 	}
 	for _, n := range i.ClientRoutes.List() {
 		if !slices.Contains(x.AllowedIPs, n) {
@@ -85,7 +85,7 @@ func (r *Room) profile(ctx context.Context, p *Peer) (Profile, error) {
 	host := i.EndpointHost
 	if host.IsZero() {
 		if host, err = value.Parse[value.Host](r.deps.FQDN()); err != nil {
-			return Profile{}, fault.New(fault.Conflict, "nobody knows where %s is dialled: set its endpoint_host", i.Name)
+			return Profile{}, fault.New(fault.Conflict, "The endpoint of %s is not known. Set its endpoint_host.", i.Name)
 		}
 	}
 	x.Endpoint = at(host, i.ListenPort)

@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,28 +11,29 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/value"
 )
 
 // PeerStatus is what WireGuard knows about a peer, or about the upstream of a client.
 type PeerStatus struct {
 	Interface     string     `json:"interface" doc:"Name of the interface."`
-	Endpoint      string     `json:"endpoint" doc:"Where it was last heard from or is dialled, address:port; empty when that is not known."`
-	AllowedIPs    []string   `json:"allowed_ips" doc:"Networks that are sent to it and taken from it."`
-	LastHandshake *time.Time `json:"last_handshake" doc:"When both ends last agreed on keys; null: never."`
+	Endpoint      string     `json:"endpoint" doc:"Current or configured endpoint, address:port; empty if unknown."`
+	AllowedIPs    []string   `json:"allowed_ips" doc:"Networks routed to and accepted from it."`
+	LastHandshake *time.Time `json:"last_handshake" doc:"Last handshake; null if there was none."`
 	Rx            int64      `json:"rx" doc:"Bytes that came from it."`
 	Tx            int64      `json:"tx" doc:"Bytes that were sent to it."`
-	RxRate        float64    `json:"rx_rate" doc:"Bytes a second that come from it, since the reading before, some seconds ago."`
-	TxRate        float64    `json:"tx_rate" doc:"Bytes a second that are sent to it."`
-	Online        bool       `json:"online" doc:"Whether the last handshake is at most 180 seconds old. One that has nothing to say, and no keepalive, goes offline without harm."`
+	RxRate        float64    `json:"rx_rate" doc:"Bytes per second received from it, since the previous reading some seconds ago."`
+	TxRate        float64    `json:"tx_rate" doc:"Bytes per second sent to it."`
+	Online        bool       `json:"online" doc:"Whether the last handshake is at most 180 seconds old. An idle peer without keepalive is shown as offline; that is normal."`
 	Error         string     `json:"error" doc:"Why WireGuard could not be asked about it; empty when it could."`
 }
 
 // Device is a WireGuard link of the machine, or one that should be there.
 type Device struct {
-	Name       string `json:"name" doc:"Name of the link."`
-	Kind       string `json:"kind" enum:",kernel,userspace" doc:"Whether the kernel does the work, or the program wireguard-go; empty when the link is not there."`
-	Managed    bool   `json:"managed" doc:"Whether it belongs to an interface of the gateway. Others are left alone."`
-	Up         bool   `json:"up" doc:"Whether the link is up."`
+	Name       string `json:"name" doc:"Name of the interface."`
+	Kind       string `json:"kind" enum:",kernel,userspace" doc:"Whether WireGuard runs in the kernel or in the program wireguard-go; empty if the interface is missing."`
+	Managed    bool   `json:"managed" doc:"Whether it belongs to a managed interface. Others are not changed."`
+	Up         bool   `json:"up" doc:"Whether the interface is up."`
 	ListenPort int    `json:"listen_port" doc:"UDP port that it listens on."`
 	PublicKey  string `json:"public_key" doc:"Its public key."`
 	Peers      int    `json:"peers" doc:"How many peers it has."`
@@ -39,9 +41,9 @@ type Device struct {
 }
 
 func (r *Room) mountStatus() {
-	httpd.Handle(r.Router, http.MethodGet, "/tunnel/status", httpd.Read, httpd.Doc{ID: "tunnel.status", Tag: "tunnel", Summary: "What WireGuard knows about each peer, by its public key"},
+	httpd.Handle(r.Router, http.MethodGet, "/tunnel/status", httpd.Read, httpd.Doc{ID: "tunnel.status", Tag: "tunnel", Summary: "Live state of each peer, by its public key"},
 		func(c *httpd.Call, _ struct{}) (map[string]PeerStatus, error) { return r.status(c) })
-	httpd.Handle(r.Router, http.MethodGet, "/tunnel/devices", httpd.Read, httpd.Doc{ID: "tunnel.devices", Tag: "tunnel", Summary: "The WireGuard links of the machine"},
+	httpd.Handle(r.Router, http.MethodGet, "/tunnel/devices", httpd.Read, httpd.Doc{ID: "tunnel.devices", Tag: "tunnel", Summary: "List the WireGuard interfaces of the machine"},
 		func(c *httpd.Call, _ struct{}) ([]Device, error) { return r.devices(c) })
 }
 
@@ -170,9 +172,9 @@ func (r *Room) devices(ctx context.Context) ([]Device, error) {
 		case n < 0:
 			list = append(list, Device{Name: i.Name.String(), Managed: true, PublicKey: i.PublicKey.String(), Error: missing(i.Name.String(), links)})
 		case !list[n].Managed:
-			list[n].Error = "somebody else made this link: import its configuration, remove the link, or choose another name for the interface"
+			list[n].Error = "another program created this interface: import its configuration, remove the interface, or choose another name"
 		case !list[n].Up:
-			list[n].Error = "the link is down"
+			list[n].Error = "the interface is down"
 		}
 	}
 	slices.SortFunc(list, func(a, b Device) int { return strings.Compare(a.Name, b.Name) })
@@ -182,7 +184,47 @@ func (r *Room) devices(ctx context.Context) ([]Device, error) {
 // missing says why there is no WireGuard link of a name.
 func missing(name string, links []host.Link) string {
 	if slices.ContainsFunc(links, func(l host.Link) bool { return l.Name == name }) {
-		return "the machine has another link of this name: remove that, or choose another name for the interface"
+		return "the machine has another interface with this name: remove that, or choose another name"
 	}
-	return "the link is not there"
+	return "the interface is missing"
+}
+
+// Caller is a peer that WireGuard has heard from since its interface came up.
+type Caller struct {
+	Peer
+	Link          value.IfName
+	LastHandshake time.Time
+	Rx, Tx        int64 // bytes from it and to it
+}
+
+// Callers are the active peers that were heard from.
+func (r *Room) Callers(ctx context.Context) ([]Caller, error) {
+	servers, err := r.servers(ctx, r.DB)
+	if err != nil || len(servers) == 0 {
+		return nil, err
+	}
+	peers, err := r.peers.All(ctx, r.DB)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := r.read(ctx)
+	if err != nil {
+		return nil, errors.New(noAnswer(err))
+	}
+	heard := map[linkPeer]host.TunnelPeer{}
+	for _, d := range devices {
+		for _, p := range d.Peers {
+			heard[linkPeer{d.Name, keyOf(p.PublicKey)}] = p
+		}
+	}
+	var callers []Caller
+	for _, i := range servers {
+		for _, p := range peers {
+			live := heard[linkPeer{i.Name.String(), p.PublicKey}]
+			if p.InterfaceID == i.ID && p.Active && !live.LastHandshake.IsZero() {
+				callers = append(callers, Caller{Peer: p, Link: i.Name, LastHandshake: live.LastHandshake, Rx: live.Rx, Tx: live.Tx})
+			}
+		}
+	}
+	return callers, nil
 }

@@ -62,6 +62,7 @@ func (r *Room) Mount() {
 	r.mountProfile()
 	r.mountStatus()
 	r.mountImport()
+	r.mountImpact()
 }
 
 // Tunnels are the active interfaces that serve peers.

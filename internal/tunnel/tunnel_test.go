@@ -258,7 +258,7 @@ func TestTU03(t *testing.T) {
 		t.Errorf("%s", w.Body)
 	}
 	site := post[tunnel.Peer](t, b, peersOf(i), `{"name":"site","allowed_ips":"192.168.78.0/24"}`)
-	if w := raw(t, b, "admin", at(site)+"/config"); w.Code != 409 || !strings.Contains(w.Body.String(), "no address of its own") {
+	if w := raw(t, b, "admin", at(site)+"/config"); w.Code != 409 || !strings.Contains(w.Body.String(), "has no address") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

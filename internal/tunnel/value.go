@@ -52,7 +52,7 @@ func (key) Example() string { return "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8D
 func (key) Parse(s string) (string, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(s)
 	if err != nil || len(b) != 32 || len(s) != 44 || [32]byte(b) == [32]byte{} {
-		return "", errors.New("must be a key of WireGuard: 44 characters of base64, as wg genkey and wg pubkey print them")
+		return "", errors.New("must be a WireGuard key: 44 characters of base64, as wg genkey and wg pubkey print them")
 	}
 	return s, nil
 }
@@ -83,7 +83,7 @@ func (networks) Parse(s string) (string, error) {
 	return items(s, func(item string) (string, error) {
 		n, err := value.Parse[value.Prefix](item)
 		if err != nil {
-			return "", errors.New("must be networks with commas between them, such as 10.20.0.0/16,fd00:20::/48")
+			return "", errors.New("must be networks separated by commas, for example 10.20.0.0/16,fd00:20::/48")
 		}
 		return n.String(), nil
 	})
@@ -114,17 +114,17 @@ func (addresses) Parse(s string) (string, error) {
 		a := p.Addr()
 		switch {
 		case err != nil || a.Is4In6():
-			return "", errors.New("must be addresses with the length of their network, with commas between them, such as 10.8.0.1/24,fd00:8::1/64")
+			return "", errors.New("must be addresses with their prefix length, separated by commas, for example 10.8.0.1/24,fd00:8::1/64")
 		case a.IsUnspecified() || a.IsMulticast() || a.IsLoopback():
-			return "", fmt.Errorf("has %s, which no link can have", a)
+			return "", fmt.Errorf("must not contain %s, which no interface can have", a)
 		case p.Bits() == 0:
-			return "", fmt.Errorf("has %s, whose network would be the whole internet", p)
+			return "", fmt.Errorf("must not contain %s, whose network would be the whole internet", p)
 		case a.Is4() && p.Bits() < 31 && (a == p.Masked().Addr() || a == value.Last(p.Masked())):
-			return "", fmt.Errorf("has %s, which is the network itself or its broadcast address: take another address of it, such as %s", p, netip.PrefixFrom(p.Masked().Addr().Next(), p.Bits()))
+			return "", fmt.Errorf("must not contain %s, which is the network or broadcast address. Use another address, for example %s", p, netip.PrefixFrom(p.Masked().Addr().Next(), p.Bits()))
 		}
 		for _, n := range networks {
 			if n.Overlaps(p) {
-				return "", fmt.Errorf("has two addresses in one network, %s", n)
+				return "", fmt.Errorf("must not contain two addresses of the same network, %s", n)
 			}
 		}
 		networks = append(networks, p.Masked())
@@ -165,7 +165,7 @@ func (resolvers) Parse(s string) (string, error) {
 	return items(s, func(item string) (string, error) {
 		a, err := value.Parse[value.Addr](item)
 		if err != nil {
-			return "", errors.New("must be IP addresses with commas between them, such as 10.8.0.1,fd00:8::1")
+			return "", errors.New("must be IP addresses separated by commas, for example 10.8.0.1,fd00:8::1")
 		}
 		return a.String(), nil
 	})
@@ -190,7 +190,7 @@ type endpoint struct{}
 func (endpoint) Example() string { return "vpn.example.net:51820" }
 
 func (endpoint) Parse(s string) (string, error) {
-	complaint := errors.New("must be a host and a port, such as vpn.example.net:51820 or [2001:db8::1]:51820")
+	complaint := errors.New("must be a host and a port, for example vpn.example.net:51820 or [2001:db8::1]:51820")
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
 		return "", complaint
@@ -201,7 +201,7 @@ func (endpoint) Parse(s string) (string, error) {
 		return "", complaint
 	}
 	if a, err := netip.ParseAddr(h.String()); err == nil && (a.IsUnspecified() || a.IsMulticast()) {
-		return "", fmt.Errorf("has %s, which nobody can be dialled at", a)
+		return "", fmt.Errorf("must not contain %s, which cannot be reached", a)
 	}
 	return net.JoinHostPort(h.String(), strconv.FormatUint(n, 10)), nil
 }

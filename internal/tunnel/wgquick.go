@@ -61,21 +61,21 @@ func readForeign(content []byte) (*foreign, error) {
 		case s.repeated != "":
 			return nil, fmt.Errorf("the section of line %d has %s twice", s.line, s.repeated)
 		case s.name == "interface" && seen:
-			return nil, errors.New("it has two sections [Interface]")
+			return nil, errors.New("it has two [Interface] sections")
 		case s.name == "interface":
 			seen = true
 			err = f.readInterface(s)
 		case s.name == "peer":
 			err = f.readPeer(s)
 		default:
-			return nil, fmt.Errorf("line %d begins a section that WireGuard does not have", s.line)
+			return nil, fmt.Errorf("line %d starts an unknown section", s.line)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the section of line %d: %w", s.line, err)
 		}
 	}
 	if !seen {
-		return nil, errors.New("it has no section [Interface]")
+		return nil, errors.New("it has no [Interface] section")
 	}
 	f.settle()
 	return f, nil
@@ -162,7 +162,7 @@ func (f *foreign) note(format string, args ...any) {
 
 func (f *foreign) readInterface(s *section) (err error) {
 	if f.privateKey, err = parsed[Key](s, "privatekey"); err != nil {
-		return errors.New("PrivateKey is no key")
+		return errors.New("PrivateKey is not a key")
 	}
 	if f.privateKey.IsZero() {
 		return errors.New("it has no PrivateKey")
@@ -183,13 +183,13 @@ func (f *foreign) readInterface(s *section) (err error) {
 	f.readDNS(s.take("dns"))
 	for _, h := range hooks {
 		if n := len(s.values[h.key]); n > 0 {
-			f.note("%s is not taken over: it is a command for a shell. Packet filter rules, NAT and routes belong into the gateway's own settings.", h.name)
+			f.note("%s is not imported, because it is a shell command. Add firewall rules, NAT and routes in the gateway instead.", h.name)
 			delete(s.values, h.key)
 		}
 	}
 	for key, text := range map[string]string{
-		"table": "Table is not taken over: the gateway makes the routes of the tunnel.", "fwmark": "FwMark is not taken over: the gateway has one of its own.",
-		"saveconfig": "SaveConfig is not taken over: the gateway's database is what counts.",
+		"table": "Table is not imported, because the gateway adds the routes of the tunnel.", "fwmark": "FwMark is not imported, because the gateway uses its own.",
+		"saveconfig": "SaveConfig is not imported, because the gateway stores the configuration.",
 	} {
 		if s.take(key) != "" {
 			f.note("%s", text)
@@ -202,7 +202,7 @@ func (f *foreign) readInterface(s *section) (err error) {
 // rest complains about keys that nobody knows.
 func (s *section) rest() error {
 	if len(s.values) > 0 {
-		return errors.New("it has a key that WireGuard does not have")
+		return errors.New("it has an unknown key")
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (f *foreign) readDNS(text string) {
 		if _, err := value.Parse[value.Addr](item); err == nil {
 			list = append(list, item)
 		} else if item != "" {
-			f.note("A search domain of DNS is not taken over: peers are given addresses alone.")
+			f.note("A DNS search domain is not imported. Peers get only addresses of DNS servers.")
 		}
 	}
 	if len(list) > 0 {
@@ -246,10 +246,10 @@ func (f *foreign) readDNS(text string) {
 func (f *foreign) readPeer(s *section) (err error) {
 	p := foreignPeer{name: peerName(s.comment)}
 	if p.publicKey, err = parsed[Key](s, "publickey"); err != nil || p.publicKey.IsZero() {
-		return errors.New("PublicKey is missing or no key")
+		return errors.New("PublicKey is missing or not a key")
 	}
 	if p.presharedKey, err = parsed[Key](s, "presharedkey"); err != nil {
-		return errors.New("PresharedKey is no key")
+		return errors.New("PresharedKey is not a key")
 	}
 	if p.allowedIPs, err = parsed[Networks](s, "allowedips"); err != nil {
 		return err
@@ -289,11 +289,11 @@ func (f *foreign) settle() {
 		f.mode = client
 	}
 	if f.mode == client && !f.dns.IsZero() {
-		f.note("DNS is not taken over: the gateway resolves names as its DNS settings say.")
+		f.note("DNS is not imported. The gateway resolves names with its own DNS settings.")
 		f.dns = Resolvers{}
 	}
 	if f.mode == server && f.listenPort == 0 {
-		f.note("It has no ListenPort: a free port is chosen.")
+		f.note("It has no ListenPort, so a free port is chosen.")
 	}
 	for i := range f.peers {
 		if f.peers[i].name == "" {

@@ -21,10 +21,19 @@ import (
 )
 
 // Room is the upgrade.
-type Room struct{ *kit.Kit }
+type Room struct {
+	*kit.Kit
+	deps Deps
+}
+
+// Deps is what the room needs of others.
+type Deps struct {
+	// Clustered tells whether there are other nodes: those are updated before the primary is.
+	Clustered func(ctx context.Context) (bool, error)
+}
 
 // New builds the room.
-func New(k *kit.Kit) *Room { return &Room{k} }
+func New(k *kit.Kit, d Deps) *Room { return &Room{k, d} }
 
 // Versions are those of the gateway and of its daemons.
 type Versions struct {
@@ -33,14 +42,14 @@ type Versions struct {
 	RefreshedAt *time.Time `json:"refreshed_at" doc:"When apt's lists were last fetched."`
 	Refreshing  bool       `json:"refreshing" doc:"Whether they are being fetched."`
 	RefreshErr  string     `json:"refresh_error" doc:"Why they could not be fetched the last time, for administrators; empty when they could."`
-	Error       string     `json:"error" doc:"Why the versions are missing; empty when they are there."`
+	Error       string     `json:"error" doc:"Why the versions are missing; empty otherwise."`
 }
 
 // Package is one package.
 type Package struct {
 	Name       string   `json:"name" doc:"Name of the package."`
-	Installed  string   `json:"installed" doc:"Installed version; empty when it is not installed. Of a gateway that was not installed from a package it is the version that runs."`
-	Available  string   `json:"available" doc:"Version that apt would install; empty when apt knows none."`
+	Installed  string   `json:"installed" doc:"Installed version; empty if it is not installed. For a gateway that was not installed from a package, the running version."`
+	Available  string   `json:"available" doc:"Version that apt would install; empty if none."`
 	Newer      []string `json:"newer" doc:"Versions after the installed one, the newest first."`
 	Upgradable bool     `json:"upgradable" doc:"Whether the available version is newer than the installed one."`
 	Security   bool     `json:"security" doc:"Whether a newer version is a security update."`
@@ -49,29 +58,29 @@ type Package struct {
 // Upgrade is the running upgrade of the gateway, or the last one.
 type Upgrade struct {
 	ID      string     `json:"id" doc:"Id of the upgrade; empty when there was none."`
-	State   string     `json:"state" enum:"none,running,done,refused,taken_back,stuck" doc:"How far it has come. refused: nothing was changed. taken_back: the former version is installed again, with its data. stuck: taking it back failed, too."`
+	State   string     `json:"state" enum:"none,running,done,refused,taken_back,stuck" doc:"Progress. refused: nothing was changed. taken_back: the previous version was installed again, with its data. stuck: installing the previous version failed as well."`
 	From    string     `json:"from" doc:"Version that was installed before; empty until it is known."`
 	To      string     `json:"to" doc:"Version that was asked for."`
 	Summary string     `json:"summary" doc:"The state in a sentence."`
-	Reason  string     `json:"reason" doc:"Why it did not succeed, for administrators; empty when it did."`
+	Reason  string     `json:"reason" doc:"Why it failed, for administrators; empty on success."`
 	BeganAt *time.Time `json:"began_at" doc:"When it was asked for."`
 	EndedAt *time.Time `json:"ended_at" doc:"When it ended."`
-	Steps   []Step     `json:"steps" doc:"What was done, in order. A step that was interrupted is there again when it was done again."`
+	Steps   []Step     `json:"steps" doc:"Steps in order. A step that was interrupted and repeated is listed again."`
 }
 
 // Step is one step of an upgrade.
 type Step struct {
-	Name    string     `json:"name" enum:"fetch,back-up,verify,install,confirm,reinstall,restore,recover" doc:"What is done. confirm waits until the new version serves; reinstall, restore and recover take it back."`
-	State   string     `json:"state" enum:"running,done,failed,interrupted" doc:"How far it has come."`
+	Name    string     `json:"name" enum:"fetch,back-up,verify,install,confirm,reinstall,restore,recover" doc:"Step. confirm waits until the new version works; reinstall, restore and recover roll back."`
+	State   string     `json:"state" enum:"running,done,failed,interrupted" doc:"Progress."`
 	BeganAt time.Time  `json:"began_at" doc:"When it began."`
 	EndedAt *time.Time `json:"ended_at" doc:"When it ended."`
-	Output  string     `json:"output" doc:"The end of what its programs said, for administrators."`
+	Output  string     `json:"output" doc:"The end of its output, for administrators."`
 	Error   string     `json:"error" doc:"Why it failed, for administrators."`
 }
 
 // Wish is the version that is asked for.
 type Wish struct {
-	Version string `json:"version" doc:"Version to install: one that is newer than the installed one. Without it, it is the available one."`
+	Version string `json:"version" doc:"Version to install; it must be newer than the installed one. By default the available one."`
 }
 
 // Mount adds the room's routes. They answer without the database, too.
@@ -84,17 +93,17 @@ func (r *Room) Mount() {
 	}
 	httpd.Handle(r.Router, http.MethodGet, "/system/package-versions", httpd.Read.Offline(), doc("system.package-versions", "Installed and available versions of the gateway and of its daemons"),
 		func(c *httpd.Call, _ struct{}) (Versions, error) { return r.versions(c, c.Actor), nil })
-	httpd.Handle(r.Router, http.MethodPost, "/system/package-versions/refresh", httpd.Write.Offline(), audited("system.package-versions.refresh", "Have apt fetch its lists. It is answered when that has begun"), r.refresh)
-	httpd.Handle(r.Router, http.MethodGet, "/system/upgrade", httpd.Read.Offline(), doc("system.upgrade.get", "The running upgrade of the gateway, or the last one"),
+	httpd.Handle(r.Router, http.MethodPost, "/system/package-versions/refresh", httpd.Write.Offline().Here(), audited("system.package-versions.refresh", "Refresh the package lists of apt. The answer comes when that has started"), r.refresh)
+	httpd.Handle(r.Router, http.MethodGet, "/system/upgrade", httpd.Read.Offline(), doc("system.upgrade.get", "The running or last upgrade of the gateway"),
 		func(c *httpd.Call, _ struct{}) (Upgrade, error) { return r.last(c.Actor) })
-	httpd.Handle(r.Router, http.MethodPost, "/system/upgrade", httpd.Write.Offline(), audited("system.upgrade", "Upgrade the gateway. It is answered when that has begun. A version that does not work is taken back"), r.begin)
+	httpd.Handle(r.Router, http.MethodPost, "/system/upgrade", httpd.Write.Offline().Here(), audited("system.upgrade", "Upgrade the gateway. The answer comes when the upgrade has started. If the new version does not work, the previous one is installed again"), r.begin)
 }
 
 func (r *Room) versions(ctx context.Context, reader actor.Actor) Versions {
 	known, err := host.Ask(ctx, r.Host.PackageVersions)
 	if err != nil {
 		r.Log.Warn("asking apt for versions", "err", err)
-		return Versions{Packages: []Package{}, Error: "apt does not tell the versions at the moment. Try again."}
+		return Versions{Packages: []Package{}, Error: "The versions cannot be read from apt at the moment. Try again."}
 	}
 	v := Versions{Packages: make([]Package, len(known.Packages)), Refreshing: known.Lists.Refreshing}
 	if !known.Lists.RefreshedAt.IsZero() {
@@ -125,7 +134,7 @@ var errNotPackaged = fault.New(fault.NotSupported, "This gateway was not install
 func refused(err error) error {
 	switch {
 	case errors.Is(err, host.ErrUpgradeRuns):
-		return fault.Wrap(fault.Conflict, err, "An upgrade is already running. Wait until it has ended.")
+		return fault.Wrap(fault.Conflict, err, "An upgrade is already running. Wait until it is finished.")
 	case errors.Is(err, host.ErrNotInstalled):
 		return errNotPackaged
 	}
@@ -143,40 +152,50 @@ func (r *Room) refresh(c *httpd.Call, _ struct{}) (Versions, error) {
 }
 
 func (r *Room) begin(c *httpd.Call, in struct{ Body *Wish }) (Upgrade, error) {
-	known, err := host.Ask(c, r.Host.PackageVersions)
-	if err != nil {
-		return Upgrade{}, fault.Wrap(fault.Unavailable, err, "apt does not tell the versions at the moment. Try again.")
-	}
-	i := slices.IndexFunc(known.Packages, func(p host.PackageVersion) bool { return p.Name == host.GatewayPackage })
-	if i < 0 || known.Packages[i].Installed == "" {
-		return Upgrade{}, errNotPackaged
-	}
-	own := known.Packages[i]
-	version := own.Available
-	if in.Body != nil && in.Body.Version != "" {
+	version := ""
+	if in.Body != nil {
 		version = in.Body.Version
-		if !slices.Contains(own.Newer, version) {
-			return Upgrade{}, fault.Field("version", "%s", wanted(own))
-		}
 	}
-	if !slices.Contains(own.Newer, version) {
-		return Upgrade{}, fault.New(fault.Conflict, "The gateway already has the newest version that apt knows, %s. Refresh the package lists to look for a newer one.", own.Installed)
+	// Without a database that is not known, and an upgrade may be what helps.
+	if clustered, err := r.deps.Clustered(c); err == nil && clustered {
+		return Upgrade{}, fault.New(fault.Conflict, "This gateway is a node of a cluster. Start a rolling update on the primary: it updates the standbys first.")
 	}
-	err = r.Audit.Do(c, "system.upgrade", version, func() (any, error) {
-		return map[string]string{"from": own.Installed, "to": version}, refused(r.Host.BeginUpgrade(c, version))
-	})
-	if err != nil {
+	if err := r.Begin(c, version); err != nil {
 		return Upgrade{}, err
 	}
 	return r.last(c.Actor)
 }
 
+// Begin has the gateway replaced by a version that is newer, or by the available one, and does not wait for it.
+func (r *Room) Begin(ctx context.Context, version string) error {
+	known, err := host.Ask(ctx, r.Host.PackageVersions)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err, "The versions cannot be read from apt at the moment. Try again.")
+	}
+	i := slices.IndexFunc(known.Packages, func(p host.PackageVersion) bool { return p.Name == host.GatewayPackage })
+	if i < 0 || known.Packages[i].Installed == "" {
+		return errNotPackaged
+	}
+	own := known.Packages[i]
+	if version == "" {
+		version = own.Available
+	} else if !slices.Contains(own.Newer, version) {
+		return fault.Field("version", "%s", wanted(own))
+	}
+	if !slices.Contains(own.Newer, version) {
+		return fault.New(fault.Conflict, "The gateway already has the latest version that apt offers, %s. Refresh the package lists to look for a newer one.", own.Installed)
+	}
+	return r.Audit.Do(ctx, "system.upgrade", version, func() (any, error) {
+		return map[string]string{"from": own.Installed, "to": version}, refused(r.Host.BeginUpgrade(ctx, version))
+	})
+}
+
 // wanted says which versions can be asked for.
 func wanted(own host.PackageVersion) string {
 	if len(own.Newer) == 0 {
-		return fmt.Sprintf("must be newer than the installed version %s, and apt knows no newer one; refresh the package lists first", own.Installed)
+		return fmt.Sprintf("must be newer than the installed version %s, and apt offers no newer one. Refresh the package lists first", own.Installed)
 	}
-	return fmt.Sprintf("must be newer than the installed version %s and known to apt: %s", own.Installed, strings.Join(own.Newer, ", "))
+	return fmt.Sprintf("must be newer than the installed version %s and available from apt: %s", own.Installed, strings.Join(own.Newer, ", "))
 }
 
 // last is the running upgrade or the last one, as the reader may see it: the words of programs are for administrators.
@@ -211,11 +230,11 @@ func summary(u host.Upgrade) string {
 	case host.JobDone:
 		return fmt.Sprintf("The gateway was upgraded from version %s to %s.", u.From, u.To)
 	case host.JobRefused:
-		return fmt.Sprintf("The upgrade to version %s did not begin. Nothing was changed.", u.To)
+		return fmt.Sprintf("The upgrade to version %s did not start. Nothing was changed.", u.To)
 	case host.JobTakenBack:
 		return fmt.Sprintf("Version %s did not work here. Version %s is installed again, with its data.", u.To, u.From)
 	}
-	return fmt.Sprintf("The upgrade to version %s failed, and so did the way back to version %s. Look at the log of the upgrade.", u.To, u.From)
+	return fmt.Sprintf("The upgrade to version %s failed, and so did the return to version %s. See the log of the upgrade.", u.To, u.From)
 }
 
 func moment(t time.Time) *time.Time {

@@ -1,6 +1,7 @@
 package upgrade_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -28,7 +29,7 @@ var known = host.PackageVersions{
 func bench(t *testing.T) *kittest.Bench {
 	t.Helper()
 	b := kittest.New(t)
-	upgrade.New(b.Kit).Mount()
+	upgrade.New(b.Kit, upgrade.Deps{Clustered: func(context.Context) (bool, error) { return false, nil }}).Mount()
 	b.Start(t)
 	b.Machine.SetPackages(known, nil)
 	return b
@@ -53,7 +54,7 @@ func TestPackageVersions(t *testing.T) {
 		}
 	}
 	b.Machine.SetPackages(host.PackageVersions{}, errors.New("no apt here"))
-	if a := b.Get(t, "/system/package-versions").Want(t, 200); !strings.Contains(string(a.Data), `"error":"apt does not tell`) {
+	if a := b.Get(t, "/system/package-versions").Want(t, 200); !strings.Contains(string(a.Data), `"error":"The versions cannot be read from apt`) {
 		t.Errorf("%s", a.Data)
 	}
 	b.Do(t, "admin", http.MethodPost, "/system/upgrade", nil).Want(t, 503)
@@ -64,7 +65,7 @@ func TestAptThatHangs(t *testing.T) {
 	b := bench(t)
 	b.Machine.Hang(true)
 	defer b.Machine.Hang(false)
-	if a := b.Get(t, "/system/package-versions").Want(t, 200); !strings.Contains(string(a.Data), `"error":"apt does not tell`) {
+	if a := b.Get(t, "/system/package-versions").Want(t, 200); !strings.Contains(string(a.Data), `"error":"The versions cannot be read from apt`) {
 		t.Errorf("%s", a.Data)
 	}
 }
@@ -137,7 +138,7 @@ func TestNothingToUpgradeTo(t *testing.T) {
 func TestLastUpgrade(t *testing.T) {
 	b := bench(t)
 	for state, want := range map[host.JobState]string{
-		host.JobDone: "was upgraded from version 1.0.0 to 1.2.0", host.JobRefused: "Nothing was changed", host.JobTakenBack: "Version 1.0.0 is installed again", host.JobStuck: "so did the way back",
+		host.JobDone: "was upgraded from version 1.0.0 to 1.2.0", host.JobRefused: "Nothing was changed", host.JobTakenBack: "Version 1.0.0 is installed again", host.JobStuck: "so did the return",
 	} {
 		b.Machine.SetUpgrade(host.Upgrade{ID: "1", From: "1.0.0", To: "1.2.0", State: state, Reason: "canary", BeganAt: at, EndedAt: at, Steps: []host.JobStep{
 			{Name: "install", State: host.StepFailed, BeganAt: at, EndedAt: at, Output: "canary", Error: "canary"},

@@ -26,17 +26,17 @@ type Alert struct {
 	ID        uuid.UUID  `json:"id" doc:"Id of the record; later ones have greater ids."`
 	CreatedAt time.Time  `json:"created_at" doc:"When it was written."`
 	RequestID string     `json:"request_id" doc:"Reference number of the request, as the block page shows it."`
-	DomainID  *uuid.UUID `json:"domain_id" doc:"Domain that was asked; it may be gone."`
+	DomainID  *uuid.UUID `json:"domain_id" doc:"Domain that was requested. It may no longer exist."`
 	Domain    string     `json:"domain" doc:"Host name that was asked for."`
 	RuleID    int        `json:"rule_id" doc:"Rule that matched; 0 for a request that could not be inspected."`
-	Severity  string     `json:"severity" doc:"How grave the rule takes it to be."`
+	Severity  string     `json:"severity" doc:"Severity set by the rule."`
 	Action    string     `json:"action" enum:"detected,blocked,unavailable" doc:"Whether the request was let through, refused, or could not be inspected."`
 	Message   string     `json:"message" doc:"What the rule says."`
 	Method    string     `json:"method" doc:"Method of the request."`
 	URI       string     `json:"uri" doc:"What was asked for."`
 	ClientIP  string     `json:"client_ip" doc:"Address of the client, behind trusted proxies."`
-	Score     int        `json:"score" doc:"What the rules that the request matched add up to."`
-	Paranoia  int        `json:"paranoia" doc:"Paranoia level from which on the rule is used; 0 if it has none."`
+	Score     int        `json:"score" doc:"Total score of the rules that matched."`
+	Paranoia  int        `json:"paranoia" doc:"Lowest paranoia level that uses the rule; 0 if it has none."`
 	Tags      []string   `json:"tags" doc:"What the rule is about."`
 	Data      []Datum    `json:"data" doc:"Parts of the request that the rule matched, without secrets."`
 	Partial   bool       `json:"partial" doc:"Not all of the body was inspected."`
@@ -45,8 +45,8 @@ type Alert struct {
 
 // Datum is a part of a request.
 type Datum struct {
-	Variable string `json:"variable" doc:"Kind of the part, such as ARGS."`
-	Key      string `json:"key" doc:"Its name, such as that of a parameter."`
+	Variable string `json:"variable" doc:"Kind of the part, for example ARGS."`
+	Key      string `json:"key" doc:"Its name, for example of a parameter."`
 	Value    string `json:"value" doc:"Its beginning."`
 	Masked   bool   `json:"masked" doc:"Secrets in it were replaced."`
 }
@@ -78,7 +78,7 @@ type AlertFilter struct {
 	Since    time.Time `query:"since" doc:"Not before this time."`
 	Until    time.Time `query:"until" doc:"Not after this time."`
 	Q        string    `query:"q" doc:"Text in the URI, the message, the host name or the reference number; case does not matter."`
-	Limit    int       `query:"limit" doc:"How many, at most 1000; a stream begins with so many."`
+	Limit    int       `query:"limit" doc:"How many, at most 1000; a stream starts with this many."`
 	Before   uuid.UUID `query:"before" doc:"Only records older than the one with this id, to read on."`
 }
 
@@ -91,7 +91,7 @@ func (f *AlertFilter) network() (p netip.Prefix, err error) {
 		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
 	}
 	if p, err = netip.ParsePrefix(f.Client); err != nil {
-		return p, fault.Field("client", "must be an address or a network, such as 192.0.2.0/24")
+		return p, fault.Field("client", "must be an address or a network, for example 192.0.2.0/24")
 	}
 	return p.Masked(), nil
 }
@@ -111,7 +111,7 @@ type liveFilter AlertFilter
 // Validate says what a filter can say about itself.
 func (f *liveFilter) Validate() error {
 	var c check.List
-	c.That(f.Before == uuid.Nil, "before", "is for the list: a stream begins with the newest")
+	c.That(f.Before == uuid.Nil, "before", "applies to the list only. A stream starts with the newest alert")
 	return cmp.Or(c.Merge((*AlertFilter)(f).Validate()), c.Err())
 }
 
@@ -172,7 +172,7 @@ func read[T any](ctx context.Context, q db.Querier, sql string, args ...any) ([]
 func (r *Room) alert(ctx context.Context, q db.Querier, id uuid.UUID) (Alert, error) {
 	list, err := read[Alert](ctx, q, selectAlerts+" WHERE id = $1", id)
 	if err == nil && len(list) == 0 {
-		return Alert{}, fault.New(fault.NotFound, "there is no such alert")
+		return Alert{}, fault.New(fault.NotFound, "This alert does not exist.")
 	}
 	if err != nil {
 		return Alert{}, err
@@ -223,7 +223,7 @@ type AlertDetail struct {
 
 // Purged is the answer to a purge.
 type Purged struct {
-	Deleted int64 `json:"deleted" doc:"How many records are gone."`
+	Deleted int64 `json:"deleted" doc:"Number of deleted records."`
 }
 
 func (r *Room) mountAlerts() {
@@ -236,11 +236,11 @@ func (r *Room) mountAlerts() {
 		}) (AlertDetail, error) {
 			return r.detail(c, in.ID)
 		})
-	purge := tagged("waf.alert.purge", "Delete WAF alerts and the requests that were kept for them")
+	purge := tagged("waf.alert.purge", "Delete WAF alerts and the requests stored with them")
 	purge.Audit = "waf.alert.purge"
-	httpd.Handle(r.Router, http.MethodDelete, "/waf/alerts", httpd.Write, purge,
+	httpd.Handle(r.Router, http.MethodDelete, "/waf/alerts", httpd.Write.Here(), purge,
 		func(c *httpd.Call, in struct {
-			Before time.Time `query:"before" doc:"Only those that are older; without it, all of them."`
+			Before time.Time `query:"before" doc:"Only older ones; all by default."`
 		}) (Purged, error) {
 			return r.purge(c, in.Before)
 		})
@@ -310,6 +310,8 @@ func (r *Room) announced(ctx context.Context, payload string) ([]Alert, error) {
 const (
 	alertsFor, alertsMost     = 30 * 24 * time.Hour, 100_000
 	requestsFor, requestsMost = 7 * 24 * time.Hour, 5_000
+	// gapsMost bounds the records of requests that were not inspected, apart: an outage must not cost what was found before.
+	gapsMost = 10_000
 )
 
 // Prune deletes what is older than is kept, or too much, and tells how many records are gone.
@@ -318,7 +320,9 @@ func Prune(ctx context.Context, d *db.DB, c clock.Clock) (n int64, err error) {
 		tx.Queue("SET LOCAL statement_timeout = 0") // much takes its time
 		tx.Queue(`DELETE FROM waf_requests WHERE created_at < $1 OR request_id IN (SELECT request_id FROM waf_requests ORDER BY created_at DESC, request_id DESC OFFSET $2)`,
 			c.Now().Add(-requestsFor), requestsMost)
-		tag, err := tx.Exec(ctx, `DELETE FROM waf_alerts WHERE created_at < $1 OR id IN (SELECT id FROM waf_alerts ORDER BY id DESC OFFSET $2)`, c.Now().Add(-alertsFor), alertsMost)
+		tag, err := tx.Exec(ctx, `DELETE FROM waf_alerts WHERE created_at < $1
+			OR id IN (SELECT id FROM waf_alerts WHERE action <> $3 ORDER BY id DESC OFFSET $2)
+			OR id IN (SELECT id FROM waf_alerts WHERE action = $3 ORDER BY id DESC OFFSET $4)`, c.Now().Add(-alertsFor), alertsMost, unavailable, gapsMost)
 		n = tag.RowsAffected()
 		return err
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,23 +47,23 @@ type Config struct {
 	Enabled          bool              `json:"enabled" doc:"Inspect the requests of the domain."`
 	EnabledSince     *time.Time        `json:"enabled_since" readOnly:"true" doc:"Since when they are inspected; null while they are not."`
 	Mode             string            `json:"mode" enum:"detection,blocking" doc:"Whether requests that rules match are only recorded, or refused."`
-	ParanoiaLevel    int               `json:"paranoia_level" minimum:"1" maximum:"4" doc:"How strict the rules are. Each level adds rules that find more attacks, and take more legitimate requests for one."`
-	RuleExclusions   []int             `json:"rule_exclusions" doc:"Ids of rules that are left out everywhere."`
-	ExclusionNotes   map[string]string `json:"exclusion_notes" doc:"Why each of these rules is left out, by its id."`
+	ParanoiaLevel    int               `json:"paranoia_level" minimum:"1" maximum:"4" doc:"How strict the rules are. Each level finds more attacks, but also raises more false positives."`
+	RuleExclusions   []int             `json:"rule_exclusions" doc:"Ids of rules that are excluded everywhere."`
+	ExclusionNotes   map[string]string `json:"exclusion_notes" doc:"Why each of these rules is excluded, by id."`
 	Exclusions       []Exclusion       `json:"exclusions" maxItems:"500" doc:"Rules that are left out below a path, or for one parameter."`
-	TrustedProxies   []value.Prefix    `json:"trusted_proxies" maxItems:"200" doc:"Proxies in front of the gateway. Their word in X-Forwarded-For about who the client is counts."`
+	TrustedProxies   []value.Prefix    `json:"trusted_proxies" maxItems:"200" doc:"Proxies in front of the gateway. The gateway takes the client's address from their X-Forwarded-For header."`
 	CustomRules      string            `json:"custom_rules" maxLength:"131072" doc:"Rules of your own in SecLang, with ids from 1 to 99999."`
 	FailOpen         *bool             `json:"fail_open" doc:"Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode."`
-	MaxBodyBytes     int               `json:"max_body_bytes" minimum:"1024" maximum:"131072" doc:"How much of a body is inspected. The proxy holds about 118 KiB of a request's headers and body together; what is beyond that counts as larger, too."`
+	MaxBodyBytes     int               `json:"max_body_bytes" minimum:"1024" maximum:"131072" doc:"How much of a body is inspected. The proxy buffers about 118 KiB of headers and body together; anything beyond that counts as larger."`
 	Oversized        string            `json:"oversized" enum:"refuse,inspect" doc:"Whether larger bodies are refused with 413, or inspected up to there and let through. In detection mode they always pass."`
-	InspectResponses bool              `json:"inspect_responses" doc:"Inspect the beginning of responses, too, for what servers should not let out: error messages of databases, source code, web shells. Responses are not compressed then, and wait until the beginning has come."`
+	InspectResponses bool              `json:"inspect_responses" doc:"Inspect the beginning of responses as well, for data that servers should not send: database errors, source code, web shells. Responses are then not compressed and start a little later."`
 }
 
 // Exclusion leaves a rule out for a part of the requests.
 type Exclusion struct {
 	RuleID    int    `json:"rule_id" doc:"The rule."`
 	Path      string `json:"path" doc:"Path at and below which it is left out; empty for every path."`
-	Variable  string `json:"variable" doc:"Part of a request, such as ARGS, whose parameter it does not look at; empty leaves out the whole rule."`
+	Variable  string `json:"variable" doc:"Part of a request, for example ARGS, whose parameter is excluded; empty to exclude the whole rule."`
 	Parameter string `json:"parameter" doc:"Name of that parameter."`
 	Note      string `json:"note" doc:"Why."`
 }
@@ -99,12 +100,12 @@ func (c *Config) Validate() error {
 		if _, err := engine.NewExclusion(rule, "", "", ""); err != nil {
 			list.Add("rule_exclusions", "item %d: %s; rules of the core rule set have ids from 911000 to 948999 and from 950000 to 958999, your own from 1 to 99999", i+1, err)
 		}
-		list.That(!slices.Contains(c.RuleExclusions[:i], rule), "rule_exclusions", "item %d: rule %d is there twice", i+1, rule)
+		list.That(!slices.Contains(c.RuleExclusions[:i], rule), "rule_exclusions", "contains rule %[2]d twice (item %[1]d)", i+1, rule)
 	}
 	for rule, note := range c.ExclusionNotes {
 		id, err := strconv.Atoi(rule)
-		list.That(err == nil && slices.Contains(c.RuleExclusions, id), "exclusion_notes", "%q is not the id of a rule that is left out", rule)
-		list.That(fits(note, maxNote), "exclusion_notes", "the note of rule %s must be text of at most %d bytes", rule, maxNote)
+		list.That(err == nil && slices.Contains(c.RuleExclusions, id), "exclusion_notes", "%q is not the id of a rule that is left out.", rule)
+		list.That(fits(note, maxNote), "exclusion_notes", "The note of rule %s must be text of at most %d bytes.", rule, maxNote)
 	}
 	for i := range c.Exclusions {
 		x := &c.Exclusions[i]
@@ -115,7 +116,7 @@ func (c *Config) Validate() error {
 		if _, err := x.narrow(); err != nil {
 			list.Add("exclusions", "item %d: %s", i+1, err)
 		}
-		list.That(!slices.ContainsFunc(c.Exclusions[:i], x.same), "exclusions", "item %d: the same is there twice", i+1)
+		list.That(!slices.ContainsFunc(c.Exclusions[:i], x.same), "exclusions", "contains item %d twice", i+1)
 	}
 	return list.Err()
 }
@@ -223,7 +224,7 @@ func (r *Room) knowsRules(was, now *Config) error {
 		if err != nil {
 			return err
 		}
-		list.That(set.Has(id), field, "there is no rule %d in the core rule set", id)
+		list.That(set.Has(id), field, "There is no rule %d in the core rule set.", id)
 	}
 	return list.Err()
 }
@@ -283,6 +284,20 @@ func (r *Room) Inspections(ctx context.Context, q db.Querier) ([]Inspection, err
 	for i := range configs {
 		if x := configs[i].inspection(); x != nil {
 			list = append(list, *x)
+		}
+	}
+	return list, err
+}
+
+// TrustedProxies are those of all domains whose requests are inspected.
+func (r *Room) TrustedProxies(ctx context.Context, q db.Querier) (list []netip.Prefix, err error) {
+	configs, err := r.configs.All(ctx, q)
+	for i := range configs {
+		if !configs[i].Enabled {
+			continue
+		}
+		for _, p := range configs[i].TrustedProxies {
+			list = append(list, p.Netip())
 		}
 	}
 	return list, err

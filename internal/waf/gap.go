@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/waf/mask"
 )
 
 // The agent cannot record that it was not there, or not in time. The proxy says so in its log, line by line, at a socket of the
@@ -97,7 +99,7 @@ func (g *gaps) giveBack(taken map[uuid.UUID]*gapCount) {
 
 // reasons say why a request was not inspected: by the agent's word, or the number that the proxy has for it.
 var reasons = map[string]string{
-	"":         "the agent does not run",
+	"":         "the agent is not running",
 	"1":        "the agent did not answer in time",
 	"3":        "the request was too large for the agent",
 	"message":  "the agent did not understand the proxy",
@@ -144,8 +146,19 @@ func parseGap(line string) (g gap, ok bool) {
 		if g.uri == "" {
 			g.uri = asked
 		}
+		g.uri = unescaped(g.uri)
 	}
 	return g, true
+}
+
+var escape = regexp.MustCompile(`#[0-9A-F]{2}`)
+
+// unescaped is what was asked for as the client sent it: the proxy writes quotes, hashes and what is not ASCII as # and two digits.
+func unescaped(s string) string {
+	return escape.ReplaceAllStringFunc(s, func(code string) string {
+		b, _ := strconv.ParseUint(code[1:], 16, 8)
+		return string([]byte{byte(b)})
+	})
 }
 
 // known is a field without the dash that stands for nothing.
@@ -226,7 +239,7 @@ func (r *Room) recordGaps(ctx context.Context) error {
 			ids = append(ids, id.String())
 			tx.Queue(`INSERT INTO waf_alerts (id, created_at, request_id, domain_id, domain, rule_id, severity, action, message, method, uri, client_ip, data)
 				VALUES ($1, $2, $3, $4, $5, 0, 'critical', $6, $7, $8, $9, $10, $11)`,
-				id, n.at, n.request, domain, names[domain], unavailable, n.message(), n.method, storable(n.uri), n.client, n.data())
+				id, n.at, n.request, domain, names[domain], unavailable, n.message(), n.method, storable(mask.URI(n.uri)), n.client, n.data())
 		}
 		if len(ids) > announcedAtOnce {
 			ids = nil

@@ -16,7 +16,7 @@ import (
 // Settings are those of the agent itself.
 type Settings struct {
 	resource.Meta
-	Enabled bool `json:"enabled" doc:"Whether the agent runs. While it does not, requests of domains that have the WAF on pass or are refused, as fail_open says."`
+	Enabled bool `json:"enabled" doc:"Whether the agent runs. While it does not, requests of domains with the WAF on pass or are refused, depending on fail_open."`
 }
 
 // Label is how people know it.

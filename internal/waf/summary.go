@@ -35,7 +35,7 @@ const (
 
 // Agent is the program that inspects requests, as it is now.
 type Agent struct {
-	State     string           `json:"state" enum:"up,starting,down" doc:"Whether it inspects. While it does not, requests pass or are refused as fail_open of their domain says."`
+	State     string           `json:"state" enum:"up,starting,down" doc:"Whether it inspects requests. While it does not, they pass or are refused, depending on fail_open of their domain."`
 	Reason    string           `json:"reason" doc:"Why it does not; empty when it is up."`
 	Version   string           `json:"version" doc:"Its version."`
 	Since     *time.Time       `json:"since" doc:"When it started."`
@@ -46,7 +46,7 @@ type Agent struct {
 	Denied    int64            `json:"denied" doc:"How many of these it has refused."`
 	Failed    map[string]int64 `json:"failed" doc:"How many requests it had no verdict on, by reason."`
 	Dropped   int64            `json:"dropped" doc:"How many records it could not keep until the database took them."`
-	Source    string           `json:"source" doc:"Where it has its configuration from: the database, or the file it keeps while that is away."`
+	Source    string           `json:"source" doc:"Source of its configuration: the database, or its file while the database is unavailable."`
 }
 
 // agent asks the agent about itself.
@@ -70,7 +70,7 @@ func (r *Room) agent(ctx context.Context) Agent {
 	}
 	said := Agent{Failed: map[string]int64{}}
 	if err := json.NewDecoder(http.MaxBytesReader(nil, res.Body, agentAnswer)).Decode(&said); err != nil || res.StatusCode != http.StatusOK {
-		down.Reason = fmt.Sprintf("The agent answers with %d and something that is no status.", res.StatusCode)
+		down.Reason = fmt.Sprintf("The agent answers with %d and an invalid status.", res.StatusCode)
 		return down
 	}
 	said.State, said.Reason = "up", ""
@@ -87,7 +87,7 @@ type Summary struct {
 	Rules   []RuleCount `json:"rules" doc:"The rules that matched most requests."`
 	Domains []Counted   `json:"domains" doc:"The domains with the most requests that matched."`
 	Clients []Counted   `json:"clients" doc:"The clients with the most requests that matched."`
-	Series  []HourCount `json:"series" doc:"Requests by hour, oldest first; hours without any are there, too."`
+	Series  []HourCount `json:"series" doc:"Requests per hour, oldest first, including hours without any."`
 	Enabled int         `json:"enabled" doc:"How many domains have the WAF on."`
 	Agent   Agent       `json:"agent" doc:"The program that inspects requests, as it is now."`
 }
@@ -157,8 +157,8 @@ func (r *Room) summary(ctx context.Context, hours int) (s Summary, err error) {
 type Rule struct {
 	ID            int      `json:"id" doc:"Its id."`
 	Message       string   `json:"message" doc:"What it says when it matches."`
-	Severity      string   `json:"severity" doc:"How grave that is."`
-	ParanoiaLevel int      `json:"paranoia_level" doc:"Paranoia level from which on it is used."`
+	Severity      string   `json:"severity" doc:"Severity."`
+	ParanoiaLevel int      `json:"paranoia_level" doc:"Lowest paranoia level that uses it."`
 	Tags          []string `json:"tags" doc:"What it is about."`
 }
 
@@ -189,7 +189,7 @@ func (r *Room) mountSummary() {
 		func(c *httpd.Call, _ struct{}) (Agent, error) { return r.agent(c), nil })
 	httpd.Handle(r.Router, http.MethodGet, "/waf/summary", httpd.Read, tagged("waf.summary", "What the WAF found in the last hours"),
 		func(c *httpd.Call, in struct {
-			Hours int `query:"hours" doc:"How far to look back: 1 to 720, 24 without it."`
+			Hours int `query:"hours" doc:"Hours to look back: 1 to 720, 24 by default."`
 		}) (Summary, error) {
 			return r.summary(c, in.Hours)
 		})

@@ -19,7 +19,7 @@ import (
 
 // Proposal is the narrowest way to let a request pass, and what comes of it. Nothing of it is stored.
 type Proposal struct {
-	Exclusions []Exclusion `json:"exclusions" doc:"What to leave out: the rule, at and below the request's path, for the parameters that it matched; the whole rule where it matched something that is no parameter."`
+	Exclusions []Exclusion `json:"exclusions" doc:"Proposed exclusions: the rule, at and below the request's path, for the parameters that it matched; the whole rule if it matched something else."`
 	Notes      []string    `json:"notes" doc:"What to know before it is saved."`
 	Replay     *Replay     `json:"replay" doc:"The kept request, inspected again; null if it was not kept."`
 	Attacks    Attacks     `json:"attacks" doc:"The built-in attacks, sent to the same path and the same parameter."`
@@ -34,7 +34,7 @@ type Replay struct {
 // Outcome is what an inspection found.
 type Outcome struct {
 	Refused bool  `json:"refused" doc:"The request is refused in blocking mode."`
-	Score   int   `json:"score" doc:"What the rules add up to."`
+	Score   int   `json:"score" doc:"Total score."`
 	Rules   []int `json:"rules" doc:"The rules that match."`
 }
 
@@ -48,7 +48,7 @@ type Attacks struct {
 // Forecast is what blocking mode would have refused.
 type Forecast struct {
 	Days     int            `json:"days" doc:"How far it looks back."`
-	Since    *time.Time     `json:"since" doc:"Since when the requests of the domain are inspected; null if they are not. Before that there was nothing to find."`
+	Since    *time.Time     `json:"since" doc:"Since when the domain's requests are inspected; null if they are not."`
 	Requests int64          `json:"requests" doc:"Requests that would have been refused."`
 	Clients  int64          `json:"clients" doc:"Clients that they came from."`
 	Rules    []ForecastRule `json:"rules" doc:"The rules that they matched."`
@@ -82,11 +82,11 @@ type alertInput struct {
 
 func (r *Room) mountTuning() {
 	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "waf", Summary: summary} }
-	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/propose", httpd.Own, tagged("waf.alert.propose", "The narrowest exclusion for a false alarm, and what comes of it"),
+	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/propose", httpd.Own.Here(), tagged("waf.alert.propose", "Propose the narrowest exclusion for a false positive, and test it"),
 		func(c *httpd.Call, in alertInput) (Proposal, error) { return r.propose(c, in.ID) })
-	exclude := tagged("waf.alert.exclude", "Leave out what took a legitimate request for an attack")
-	exclude.Audit, exclude.Feeds = "waf.config.update", []string{string(feeds[0])}
-	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/exclude", httpd.Write, exclude,
+	exclude := tagged("waf.alert.exclude", "Add an exclusion for a legitimate request")
+	exclude.Audit, exclude.Feeds = "waf.config.update", []string{string(feeds[0]), string(feeds[1])}
+	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/exclude", httpd.Write.Here(), exclude,
 		func(c *httpd.Call, in struct {
 			ID   uuid.UUID `path:"id" doc:"Id of the record."`
 			Body Exclude
@@ -96,7 +96,7 @@ func (r *Room) mountTuning() {
 	httpd.Handle(r.Router, http.MethodGet, "/waf/configs/{id}/forecast", httpd.Read, tagged("waf.forecast", "What blocking mode would have refused in the last days"),
 		func(c *httpd.Call, in struct {
 			ID   uuid.UUID `path:"id" doc:"Id of the domain."`
-			Days int       `query:"days" doc:"How far to look back: 1 to 30, 7 without it."`
+			Days int       `query:"days" doc:"Days to look back: 1 to 30, 7 by default."`
 		}) (Forecast, error) {
 			return r.forecast(c, in.ID, in.Days)
 		})
@@ -105,17 +105,17 @@ func (r *Room) mountTuning() {
 // Exclude is what to leave out from now on.
 type Exclude struct {
 	Exclusions []Exclusion `json:"exclusions" required:"true" doc:"As they were proposed, or narrower or wider. All are for the rule of the record."`
-	Note       string      `json:"note" maxLength:"1000" doc:"Why; it is kept with each of them that has no note of its own."`
+	Note       string      `json:"note" maxLength:"1000" doc:"Why; stored with each one that has no note of its own."`
 }
 
 // configOf is the configuration of a record's domain.
 func (r *Room) configOf(ctx context.Context, a Alert) (*Config, error) {
 	if a.RuleID == 0 || a.DomainID == nil {
-		return nil, fault.New(fault.Conflict, "No rule made this record: there is nothing to leave out.")
+		return nil, fault.New(fault.Conflict, "This alert was not raised by a rule, so there is nothing to exclude.")
 	}
 	c, err := r.configs.Get(ctx, r.DB, *a.DomainID)
 	if fault.Is(err, fault.NotFound) {
-		return nil, fault.New(fault.Conflict, "The domain of this record is gone.")
+		return nil, fault.New(fault.Conflict, "The domain of this alert no longer exists.")
 	}
 	return c, err
 }
@@ -139,10 +139,10 @@ func narrowest(a Alert) (list []Exclusion, notes []string, err error) {
 	}
 	if len(list) == 0 {
 		list = []Exclusion{{RuleID: a.RuleID, Path: path}}
-		notes = append(notes, "The rule matched a part of the request that is no parameter, so it is left out as a whole there.")
+		notes = append(notes, "The rule matched a part of the request that is not a parameter, so the whole rule is excluded there.")
 	}
 	if _, err := list[0].narrow(); err != nil {
-		return nil, nil, fault.New(fault.Conflict, "Rule %d guards the engine itself, or counts its score. It cannot be left out.", a.RuleID)
+		return nil, nil, fault.New(fault.Conflict, "Rule %d is part of the engine and cannot be excluded.", a.RuleID)
 	}
 	return list, notes, nil
 }
@@ -174,7 +174,7 @@ func (r *Room) propose(ctx context.Context, id uuid.UUID) (p Proposal, err error
 	case r.proposing <- struct{}{}:
 		defer func() { <-r.proposing }()
 	case <-ctx.Done():
-		return p, fault.New(fault.Unavailable, "Other proposals are being tried. Try again in a moment.")
+		return p, fault.New(fault.Unavailable, "Other exclusions are being tested. Try again in a moment.")
 	}
 	as := *c
 	as.Mode = blocking
@@ -199,7 +199,7 @@ func (r *Room) propose(ctx context.Context, id uuid.UUID) (p Proposal, err error
 		return o, err
 	}
 	if kept == nil {
-		p.Notes = append(p.Notes, "The request was not kept, so it could not be inspected again.")
+		p.Notes = append(p.Notes, "The request was not stored, so it could not be inspected again.")
 	} else {
 		p.Replay = &Replay{}
 		q := kept.request(a)
@@ -240,11 +240,11 @@ func (p *Replay) notes(a Alert, kept *KeptRequest) (list []string) {
 	if !slices.Contains(p.Before.Rules, a.RuleID) {
 		switch {
 		case kept.Masked:
-			list = append(list, "Secrets in the kept request are masked, and without them the rule does not match: the replay cannot show what the exclusion does.")
+			list = append(list, "Secrets in the stored request are masked, and without them the rule does not match. The replay cannot show the effect of the exclusion.")
 		case kept.BodyTruncated:
-			list = append(list, "Only the beginning of the body was kept, and the rule does not match it: the replay cannot show what the exclusion does.")
+			list = append(list, "Only the beginning of the body was stored, and the rule does not match it. The replay cannot show the effect of the exclusion.")
 		default:
-			list = append(list, "The rule does not match the request any more: its domain has other settings now.")
+			list = append(list, "The rule no longer matches the request, because the settings of the domain have changed.")
 		}
 	}
 	if p.After.Refused {
@@ -300,7 +300,7 @@ func (r *Room) exclude(c *httpd.Call, id uuid.UUID, body Exclude) (wire.Encoded[
 			}
 		}
 		if len(list) > mostStored {
-			return fault.Field("exclusions", "the domain would have more than %d", mostStored)
+			return fault.Field("exclusions", "must not bring the domain to more than %d", mostStored)
 		}
 		now.Exclusions = list
 		return nil
@@ -308,7 +308,7 @@ func (r *Room) exclude(c *httpd.Call, id uuid.UUID, body Exclude) (wire.Encoded[
 	if err != nil {
 		return nil, err
 	}
-	resource.Applied(c, outcome)
+	resource.Applied(c, outcome, change)
 	return wire.Encoded[Config](change.After), nil
 }
 

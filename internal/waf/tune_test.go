@@ -172,8 +172,8 @@ func TestProposalsSayWhatTheyCannotShow(t *testing.T) {
 	}
 	p := propose(alarm(t, b, shop, "/a/../b?q=x", Datum{Variable: "REQUEST_URI", Value: "x"}))
 	said(p, "different ways")
-	said(p, "no parameter")
-	said(p, "was not kept")
+	said(p, "not a parameter")
+	said(p, "was not stored")
 	if len(p.Exclusions) != 1 || p.Exclusions[0] != (Exclusion{RuleID: 942100}) || p.Replay != nil {
 		t.Errorf("%+v", p)
 	}

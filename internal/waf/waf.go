@@ -40,7 +40,8 @@ type Room struct {
 	proposing chan struct{}
 }
 
-var feeds = []apply.ID{apply.ReverseProxy}
+// feeds are the components of what domains want. Intrusion detection bans none of the trusted proxies.
+var feeds = []apply.ID{apply.ReverseProxy, apply.Detection}
 
 // New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
@@ -57,6 +58,8 @@ func New(k *kit.Kit, deps Deps) *Room {
 
 // Mount adds the room's routes.
 func (r *Room) Mount() {
+	r.Resources.Declare("waf_alerts", resource.Local)
+	r.Resources.Declare("waf_requests", resource.Local)
 	r.configs.Mount(r.Resources)
 	r.agents.Mount(r.Resources)
 	r.mountAlerts()

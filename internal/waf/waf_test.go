@@ -180,7 +180,7 @@ func TestCustomRulesRefuseWhatIsNoRule(t *testing.T) {
 		`SecRule ARGS "@rx (" "id:1,deny"`, `SecAction "id:942100,deny"`, `SecRuleRemoveById 1-999999`, `SecRuleRemoveById 943999`, "nonsense",
 	} {
 		a := b.Do(t, "admin", http.MethodPut, at(shop), body{"custom_rules": "# a remark\n" + hostile + "\n"}).WantField(t, "custom_rules")
-		if said := a.Error.Fields["custom_rules"]; !strings.HasPrefix(said, "line 2: ") || strings.Contains(said, "sesame") {
+		if said := a.Error.Fields["custom_rules"]; !strings.HasPrefix(said, "Line 2: ") || strings.Contains(said, "sesame") {
 			t.Errorf("%s: %s", hostile, said)
 		}
 	}
@@ -367,6 +367,26 @@ func TestAlertsLiveAreFiltered(t *testing.T) {
 		if text, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(text), `"`+field+`"`) {
 			t.Errorf("%s: %s, %v", query, text, err)
 		}
+	}
+}
+
+// An outage, which is a record for each domain and second, does not cost what rules found before.
+func TestOutagesDoNotPruneAlerts(t *testing.T) {
+	_, b, shop, _ := bench(t)
+	insert := func(action string, first, last int) {
+		t.Helper()
+		dbtest.Exec(t, b.DB, `INSERT INTO waf_alerts (id, created_at, request_id, domain_id, domain, rule_id, severity, action, message, method, uri, client_ip, data)
+			SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, now(), '', $1, 'shop.example.net', 0, 'critical', $2, '', 'GET', '/', '192.0.2.1', '[]'
+			FROM generate_series($3::int, $4::int) n`, shop, action, first, last)
+	}
+	insert(blocked, 1, 1)
+	insert(unavailable, 2, alertsMost+2)
+	if n, err := Prune(t.Context(), b.DB, b.Clock); err != nil || n != alertsMost+1-gapsMost {
+		t.Fatal(n, err)
+	}
+	var list []Alert
+	if b.Get(t, "/waf/alerts?action=blocked").Want(t, 200).Into(t, &list); len(list) != 1 {
+		t.Errorf("%d alerts are left", len(list))
 	}
 }
 

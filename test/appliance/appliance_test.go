@@ -72,6 +72,7 @@ func TestAppliance(t *testing.T) {
 	}{
 		{"Install", func(t *testing.T, g *appliance) { g.install(t) }},
 		{"SetUp", func(t *testing.T, g *appliance) { g.setUp(t) }},
+		{"Database", database},
 		{"NotRoot", notRoot},
 		{"Diagnostics", diagnostics},
 		{"EveryComponentChanges", func(t *testing.T, g *appliance) { g.everyComponentChanges(t) }},

@@ -27,8 +27,8 @@ func (g *gateway) live(t *testing.T, method, path string, body fields) string {
 		name, state, _ := strings.Cut(component, "=")
 		switch {
 		case state == "live":
-		case g.pace > 1: // the API does not wait for a machine this slow, which may need another try
-			g.WaitState(t, name, "live", g.pace*30*time.Second)
+		case state == "pending" || g.pace > 1: // the API does not wait for a machine this slow, which may need another try
+			g.WaitState(t, name, "live", (1+g.pace)*30*time.Second)
 		default:
 			t.Fatalf("%s %s: %q: %s", method, path, a.Header.Get("Gateway-Apply"), a.Body)
 		}

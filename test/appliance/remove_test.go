@@ -33,6 +33,7 @@ func remove(t *testing.T, g *appliance) {
 
 // purge leaves nothing but the backups and one last copy.
 func purge(t *testing.T, g *appliance) {
+	g.sh(t, "mkdir -p /var/tmp/systemd-private-00000000000000000000000000000000-gateway-waf.service-cutoff/tmp")
 	out := g.sh(t, "apt-get purge -y -q gateway 2>&1")
 	saved := g.sh(t, "ls /var/backups/gateway-purged-*.tar.gz")
 	if !strings.Contains(out, saved) {
@@ -45,7 +46,7 @@ func purge(t *testing.T, g *appliance) {
 	if left != "" {
 		t.Errorf("left: %s", left)
 	}
-	if kept := g.sh(t, "ls /var/lib/gateway-backups"); !strings.Contains(kept, ".archive") || !strings.Contains(out, "the backups in /var/lib/gateway-backups stay") {
+	if kept := g.sh(t, "ls /var/lib/gateway-backups"); !strings.Contains(kept, ".archive") || !strings.Contains(out, "the backups in /var/lib/gateway-backups are kept") {
 		t.Errorf("of the backups there are %q, and it is said: %s", kept, node.Tail(out))
 	}
 	if databases := g.sh(t, "setpriv --reuid=postgres --regid=postgres --clear-groups psql -XAt -c 'select datname from pg_database union select rolname from pg_roles'"); strings.Contains(databases, "gateway") {

@@ -95,6 +95,9 @@ func hostileAPI(t *testing.T, g *appliance) {
 	if written := g.sh(t, "find /etc /usr /root /home /boot /opt /var/lib/gateway-helper /var/spool -xdev -newer /srv/before -not -type d"); written != "" {
 		t.Errorf("written: %s", written)
 	}
+	if t.Failed() {
+		t.Log(g.sh(t, "journalctl --no-pager --since=-3min -u gateway-api -u gateway-database -u gateway-helper"))
+	}
 	// Others do not even reach it.
 	if out, err := g.Run(t.Context(), "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "/srv/attacker"); err == nil || !strings.Contains(out, "permission denied") {
 		t.Errorf("a stranger: %v, %s", err, node.Tail(out))

@@ -32,10 +32,25 @@ func services(t *testing.T, g *appliance) {
 		if before.Active != "active" || before.Since == nil {
 			t.Fatalf("%+v", before)
 		}
-		var outcome struct{ Active, Error string }
-		g.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": kind}, 200, &outcome)
-		if outcome.Active != "active" || outcome.Error != "" {
-			t.Fatalf("restart of %s: %+v", kind, outcome)
+		if kind == "reverse-proxy" {
+			// It may cut this very connection, and those of the next moment.
+			if a, err := g.Do(t.Context(), http.MethodPost, "/system/service-restart", fields{"kind": kind}); err == nil && a.Status != http.StatusOK {
+				t.Fatalf("restart of %s: %s", kind, a.Body)
+			}
+			poll(t, "the reverse proxy carries the console again", 30*time.Second, func() bool {
+				a, err := g.Do(t.Context(), http.MethodGet, "/system/health", nil)
+				return err == nil && a.Status == http.StatusOK
+			})
+			poll(t, "the reverse proxy is restarted", 30*time.Second, func() bool {
+				now := g.service(t, name)
+				return now.Active == "active" && now.Since != nil && now.Since.After(*before.Since)
+			})
+		} else {
+			var outcome struct{ Active, Error string }
+			g.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": kind}, 200, &outcome)
+			if outcome.Active != "active" || outcome.Error != "" {
+				t.Fatalf("restart of %s: %+v", kind, outcome)
+			}
 		}
 		if after := g.service(t, name); after.Active != "active" || after.Since == nil || !after.Since.After(*before.Since) {
 			t.Errorf("%s was not restarted: %+v, %+v", kind, before, after)
@@ -59,6 +74,17 @@ func services(t *testing.T, g *appliance) {
 	}
 	g.sh(t, "rm /etc/systemd/system/unbound.service.d/zz-broken.conf; systemctl daemon-reload")
 	g.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "dns"}, 200, &outcome)
+	g.allLive(t)
+
+	// A process that holds a daemon's port is named, also one of root.
+	g.sh(t, `systemctl mask --runtime --now unbound
+		systemd-run --quiet --unit=squatter --property=Type=exec perl -MIO::Socket::INET -e 'IO::Socket::INET->new(LocalAddr => "10.20.0.1:53", Listen => 1) and sleep'
+		timeout 30 sh -c 'until ss -tln | grep -q 10.20.0.1:53; do sleep 0.1; done'
+		systemctl unmask --runtime unbound`)
+	poll(t, "the holder of port 53 is named", 30*time.Second, func() bool {
+		return strings.HasPrefix(g.WaitState(t, "dns", "degraded", 30*time.Second).LastError, "TCP 53 on 10.20.0.1 is used by perl (pid ")
+	})
+	g.sh(t, "systemctl stop squatter")
 	g.allLive(t)
 
 	// Who takes the packet filter apart gets it back, also when the tables of others change at the same time.

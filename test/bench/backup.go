@@ -36,8 +36,9 @@ const (
 type backupBench struct {
 	*bench
 	rows int
-	// id is that of the last backup.
-	id string
+	// id is that of the last backup, and altered how often the configuration was changed since the rows were stored.
+	id      string
+	altered int
 	// pid is the number of the API, grown how much memory a backup or a proof has taken at most over what it had before, and had what that was.
 	pid        int
 	grown, had float64
@@ -62,29 +63,36 @@ func measureBackup(ctx context.Context, s settings) (goals []goal, err error) {
 	if b.pid, err = b.outside(unit.PID); err != nil {
 		return nil, err
 	}
-	var both, made, proven helperTimes
+	var both, changed, made, proven helperTimes
+	sides := []func() ([2]float64, error){
+		func() ([2]float64, error) { return b.byHand(ctx) },
+		func() ([2]float64, error) { return b.byGateway(func() error { return nil }) },
+		func() ([2]float64, error) { return b.byGateway(b.alter) },
+	}
 	for round := range backupRounds {
-		var ours, hand [2]float64
-		// What one side leaves to the disk falls into the time of the other, so each is first as often.
-		for turn := range 2 {
-			if (round+turn)%2 == 0 {
-				hand, err = b.byHand(ctx)
-			} else {
-				ours, err = b.byGateway()
-			}
-			if err != nil {
+		var took [3][2]float64
+		// What one side leaves to the disk falls into the time of the next, so they take turns.
+		for turn := range sides {
+			side := (round + turn) % len(sides)
+			if took[side], err = sides[side](); err != nil {
 				return nil, err
 			}
 		}
-		fmt.Printf("round %d of %d: %s; by hand %s; load %s\n", round+1, backupRounds, milliseconds(ours[:]...), milliseconds(hand[:]...), loadAverage())
+		hand, ours, other := took[0], took[1], took[2]
+		fmt.Printf("round %d of %d: %s; with changes %s; by hand %s; load %s\n", round+1, backupRounds, milliseconds(ours[:]...), milliseconds(other[:]...), milliseconds(hand[:]...), loadAverage())
 		if round > 0 {
 			both.add([2][]float64{{ours[0] + ours[1]}, {hand[0] + hand[1]}})
+			changed.add([2][]float64{{other[0] + other[1]}, {hand[0] + hand[1]}})
 			made.add([2][]float64{{ours[0]}, {hand[0]}})
 			proven.add([2][]float64{{ours[1]}, {hand[1]}})
 		}
 	}
+	if _, err := sides[1](); err != nil { // the one that is restored has all changes
+		return nil, err
+	}
 	goals = append(goals,
 		both.goal("B1 backup and proof / pg_dump, pg_restore, sha256sum", 1.3),
+		changed.goal("B1 the same, three files changed between the two", 1.3),
 		made.goal("   backup / pg_dump -Fc, sha256sum", 0),
 		proven.goal("   proof / sha256sum, createdb, pg_restore, dropdb", 0),
 		goal{"B2 memory of the API over what it had before", b.grown / (1 << 20), "MiB", backupMemory, false, fmt.Sprintf("which was %.0f MiB", b.had/(1<<20))})
@@ -124,8 +132,20 @@ func (b *backupBench) settled() error {
 	return nil
 }
 
-// byGateway makes a backup and proves it, and tells how long each took.
-func (b *backupBench) byGateway() (took [2]float64, err error) {
+// alter changes the files of three components, so that those of the last backup are not what their daemons run with: a proof has to ask the
+// checkers then.
+func (b *backupBench) alter() error {
+	b.altered++
+	name := fmt.Sprintf("altered-%d", b.altered)
+	return errors.Join(
+		b.change("dns", http.MethodPost, "/dns/records", map[string]any{"zone_id": rowID("dns", 0), "name": name, "type": "A", "value": "10.3.0.1"}, nil),
+		b.change("packet-filter", http.MethodPost, "/firewall/rules", map[string]any{"name": name, "src_zone": "lan", "action": "accept"}, nil),
+		b.change("reverse-proxy", http.MethodPost, "/backends", map[string]any{"name": name, "health_check_enabled": false}, nil),
+		b.settled())
+}
+
+// byGateway makes a backup and proves it after something was done, and tells how long each took.
+func (b *backupBench) byGateway(between func() error) (took [2]float64, err error) {
 	var made struct {
 		ID, Status, Error string
 		Proof             *struct{ Status, Error string }
@@ -135,6 +155,9 @@ func (b *backupBench) byGateway() (took [2]float64, err error) {
 	}
 	if made.Status != "success" {
 		return took, fmt.Errorf("the backup: %s", made.Error)
+	}
+	if err := between(); err != nil {
+		return took, err
 	}
 	if took[1], err = b.ask("/backups/"+made.ID+"/verify", &made); err != nil {
 		return took, err

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -46,6 +47,22 @@ func serveBare(socket, url string) error {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"data": list, "error": nil})
+	})
+	kept := sync.OnceValues(func() ([]byte, error) {
+		list, err := bareList(context.Background(), pool)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(map[string]any{"data": list, "error": nil})
+	})
+	mux.HandleFunc("GET /encoded", func(w http.ResponseWriter, _ *http.Request) {
+		b, err := kept()
+		if err != nil {
+			http.Error(w, err.Error(), 500)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(b)
 	})
 	mux.HandleFunc("PUT /users/{id}", func(w http.ResponseWriter, r *http.Request) {
 		var in struct{ Name string }

@@ -11,10 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 )
 
@@ -28,7 +31,8 @@ func measureFirewall(ctx context.Context, s settings) ([]goal, error) {
 	}
 	defer f.close()
 	var goals []goal
-	for _, n := range []int{100, 1000, 10000} {
+	var few float64
+	for _, n := range []int{100, 1000, 10000, 50000} {
 		if err := f.fill(ctx, n); err != nil {
 			return nil, err
 		}
@@ -36,23 +40,48 @@ func measureFirewall(ctx context.Context, s settings) ([]goal, error) {
 			return nil, err
 		}
 		rounds := 25
-		if n == 10000 {
+		if n >= 10000 {
 			rounds = 11
 		}
 		times, err := inTurns(settings{rounds: rounds},
-			func(time.Duration) (float64, error) { return seconds(func() error { return f.change(ctx) }) },
-			func(time.Duration) (float64, error) { return f.bare(ctx) })
+			func(time.Duration) (float64, error) {
+				// The bare work is that of a neighbour, after which the gateway has to make sure of its table.
+				if err := f.change(ctx); err != nil {
+					return 0, err
+				}
+				return seconds(func() error { return f.change(ctx) })
+			},
+			func(time.Duration) (float64, error) { return f.bare(ctx) },
+			func(time.Duration) (float64, error) { return f.bareRule(ctx) },
+			func(time.Duration) (float64, error) { return f.agent.tell("whole " + kept + ".bench") })
 		if err != nil {
 			return nil, err
 		}
-		goals = append(goals, goal{fmt.Sprintf("rule live in the kernel / commit + nft -f, %d rules", n), times[0] / times[1], "x", 1.3, false, fmt.Sprintf("%.1f ms, %.1f ms", times[0]*1000, times[1]*1000)})
-	}
-	counters, err := f.counters(ctx)
-	if err != nil {
-		return nil, err
+		live, whole, rule, batch := times[0], times[1], times[2], times[3]
+		bar := 3.0
+		if n < 10000 {
+			bar = 0
+		}
+		goals = append(goals,
+			goal{fmt.Sprintf("rule live in the kernel / commit + nft -f, %d rules", n), live / whole, "x", 1.3, false, milliseconds(live, whole)},
+			goal{fmt.Sprintf("F2 rule live / commit + one rule told to the kernel, %d rules", n), live / rule, "x", bar, bar == 0, milliseconds(live, rule)},
+			goal{fmt.Sprintf("F1 whole table told to the kernel / nft -f, %d rules", n), batch / whole, "x", 0.5, false, milliseconds(batch, whole)})
+		switch {
+		case n == 100:
+			few = live
+		case n >= 10000:
+			goals = append(goals, goal{fmt.Sprintf("F2 rule live, %d rules / 100 rules", n), live / few, "x", 2, false, milliseconds(live, few)})
+		}
+		if n == 10000 {
+			counters, err := f.counters(ctx)
+			if err != nil {
+				return nil, err
+			}
+			goals = append(goals, counters)
+		}
 	}
 	notes, err := f.notes(ctx)
-	return append(goals, counters, notes), err
+	return append(goals, notes), err
 }
 
 // filterBench is a lab, its database, and an agent in its network.
@@ -165,6 +194,16 @@ func (f *filterBench) bare(ctx context.Context) (float64, error) {
 	return commit + load, err
 }
 
+// bareRule is a commit, and one more rule in a chain of the copy of the table.
+func (f *filterBench) bareRule(ctx context.Context) (float64, error) {
+	commit, err := seconds(func() error { return bareTransaction(ctx, f.pool, touchSettings) })
+	if err != nil {
+		return 0, err
+	}
+	add, err := f.agent.tell("rule " + kept + ".bench")
+	return commit + add, err
+}
+
 // counters compares reading the counters of all rules with nft's listing and its parse.
 func (f *filterBench) counters(ctx context.Context) (goal, error) {
 	times, err := inTurns(settings{rounds: 9},
@@ -220,23 +259,64 @@ func (f *filterBench) notes(ctx context.Context) (goal, error) {
 	return goal{"100 changes of notes: transactions of nft, files", changed, "", 0, false, fmt.Sprintf("%.2f ms each", took*10)}, err
 }
 
+const benchTable = "bench"
+
+// oneRule adds a rule to a chain between two zones, and takes it away again, which does not count.
+func oneRule(kernel *nfnl.Socket, text string) (took float64, err error) {
+	table, err := nft.Read(benchTable, text)
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(table.Chains, func(c nft.ListedChain) bool { return strings.HasPrefix(c.Name, "seg/lan/wan/") })
+	if i < 0 {
+		return 0, errors.New("no rules from lan to wan")
+	}
+	chain, rules := table.Chains[i].Name, len(table.Chains[i].Rules())
+	tell := func(e nft.Edit) (float64, error) {
+		state, err := kernel.ReadState(context.Background(), benchTable)
+		if err != nil {
+			return 0, err
+		}
+		change := nft.Change{Generation: state.Generation, Edits: []nft.Edit{e}}
+		return seconds(func() error { _, err := kernel.Change(context.Background(), benchTable, "gid:", &change); return err })
+	}
+	rule := `ip saddr 192.168.1.0/24 counter accept comment "gid:one more"`
+	if took, err = tell(nft.Edit{Chain: chain, Rules: rules, Add: []nft.Addition{{Before: rules, Rule: rule}}}); err == nil {
+		_, err = tell(nft.Edit{Chain: chain, Rules: rules + 1, Remove: []int{rules}})
+	}
+	return took, err
+}
+
 // filterAgent does the bare work in the lab's network.
 func filterAgent() error {
-	const nft = "/usr/sbin/nft"
+	const program = "/usr/sbin/nft"
 	machine, err := machine.New(machine.Options{Units: units.None{Reason: "a benchmark"}})
 	if err != nil {
 		return err
 	}
+	var kernel nfnl.Socket
 	return serveAgent(func(verb, path string) (v float64, err error) {
 		switch verb {
+		case "whole":
+			text, err := os.ReadFile(filepath.Clean(path))
+			if err != nil {
+				return 0, err
+			}
+			return seconds(func() error { _, err := kernel.Load(context.Background(), benchTable, string(text)); return err })
+		case "rule":
+			text, err := os.ReadFile(filepath.Clean(path))
+			if err != nil {
+				return 0, err
+			}
+			return oneRule(&kernel, string(text))
 		case "load":
-			return seconds(func() error { return exec.Command(nft, "-f", path).Run() })
+			return seconds(func() error { return exec.Command(program, "-f", path).Run() })
 		case "generation":
 			state, err := machine.FilterState(context.Background())
 			return float64(state.Generation), err
 		case "list":
 			return seconds(func() error {
-				out, err := exec.Command(nft, "-j", "list", "table", "inet", "gateway").Output()
+				out, err := exec.Command(program, "-j", "list", "table", "inet", "gateway").Output()
 				if err != nil {
 					return err
 				}

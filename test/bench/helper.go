@@ -27,7 +27,7 @@ var helperChanges = []struct {
 	{"networks of a tunnel's peer", "tunnel", 100, 1.2, func(r *helperRows, i int) (string, string, any) {
 		return http.MethodPut, "/peers/" + r.peer.String(), map[string]any{"allowed_ips": fmt.Sprintf("10.88.200.%d/32", 1+i%250)}
 	}},
-	{"firewall rule, loads the table", "packet-filter", 10, 0, func(_ *helperRows, i int) (string, string, any) {
+	{"firewall rule, changes the table", "packet-filter", 10, 0, func(_ *helperRows, i int) (string, string, any) {
 		return http.MethodPost, "/firewall/rules", map[string]any{"name": fmt.Sprintf("made %d", i), "src_zone": "lan", "dst_zone": "wan", "src_kind": "cidr", "src_cidr": fmt.Sprintf("192.168.%d.0/24", i), "action": "accept"}
 	}},
 	{"time server, restarts chronyd", "ntp", 6, 0, func(_ *helperRows, i int) (string, string, any) {

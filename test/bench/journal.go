@@ -11,8 +11,8 @@ import (
 const (
 	// journalLines is how many lines the journal has.
 	journalLines = 1_000_000
-	// journalRounds is how often each side searches at most.
-	journalRounds = 5
+	// journalRounds is how often each side searches.
+	journalRounds = 3
 	// journalMemory is what a search may take.
 	journalMemory = 50 << 20
 )
@@ -49,21 +49,20 @@ func measureJournal(ctx context.Context, s settings) (goals []goal, err error) {
 		return nil, err
 	}
 	fmt.Printf("written in %.0f s; %s\n", took, size)
-	const matches = "_SYSTEMD_UNIT=unbound.service + UNIT=unbound.service _PID=1"
 	for _, x := range []struct {
 		name    string
 		query   host.JournalQuery
 		matches string
 		found   int
 	}{
-		{"text that is nowhere", host.JournalQuery{Words: []string{"nowhere to be found"}, Level: host.LevelDebug}, matches, 0},
-		{"text of one line", host.JournalQuery{Words: []string{fmt.Sprintf("host-%d.example.net", lines/2+1)}, Level: host.LevelDebug}, matches, 1},
+		// Without a limit it is looked for in all the others, too.
+		{"text of one line", host.JournalQuery{Words: []string{fmt.Sprintf("host-%d.example.net", lines/2+1)}, Level: host.LevelDebug}, "_SYSTEMD_UNIT=unbound.service + UNIT=unbound.service _PID=1", 1},
 		{"errors alone", host.JournalQuery{Level: host.LevelError}, "_SYSTEMD_UNIT=unbound.service _TRANSPORT=stdout", lines / 100},
 	} {
 		x.query.Voices = []host.Voice{host.ResolverVoice}
 		var times helperTimes
 		var peak int64
-		for round := range min(s.rounds, journalRounds) {
+		for round := range journalRounds {
 			var ours, bare float64
 			// Each side is first as often as the other.
 			for turn := range 2 {

@@ -44,7 +44,7 @@ func (b *bench) start(ctx context.Context, s settings) (err error) {
 	if err := os.Chmod(b.dir, 0o755); err != nil {
 		return err
 	}
-	if b.lab, err = lab.Up(ctx, lab.Options{Dir: b.dir, UI: "127.0.0.1:0", Programs: s.programs, AdminEmail: email, AdminPassword: secret, Alone: s.alone}); err != nil {
+	if b.lab, err = lab.Up(ctx, lab.Options{Dir: b.dir, UI: "127.0.0.1:0", Programs: s.programs, AdminEmail: email, AdminPassword: secret, Alone: s.alone, Nodes: s.nodes}); err != nil {
 		return err
 	}
 	if b.pool, err = pgxpool.New(ctx, private.URL(b.lab.Path("/run/postgresql"), "gateway")); err != nil {

@@ -42,6 +42,8 @@ type settings struct {
 	rounds   int
 	// shrink divides the large numbers of rows, for a try of the bench itself.
 	shrink int
+	// nodes is how many gateways the lab has.
+	nodes int
 	// alone gives the lab no helper.
 	alone bool
 }
@@ -50,7 +52,7 @@ type settings struct {
 var parts = []struct {
 	name    string
 	measure func(context.Context, settings) ([]goal, error)
-}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"waf", measureWAF}, {"services", measureServices}, {"helper", measureHelper}, {"backup", measureBackup}, {"alerts", measureAlerts}, {"journal", measureJournal}, {"install", measureInstall}}
+}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"waf", measureWAF}, {"services", measureServices}, {"helper", measureHelper}, {"backup", measureBackup}, {"alerts", measureAlerts}, {"journal", measureJournal}, {"vrrp", measureVRRP}, {"cluster", measureCluster}, {"forward", measureForward}, {"document", measureDocument}, {"console", measureConsole}, {"install", measureInstall}}
 
 func main() {
 	lab.Init()
@@ -71,8 +73,8 @@ func main() {
 		fail(logPackets())
 		return
 	}
-	if len(os.Args) > 1 && os.Args[1] == "waf-peer" {
-		fail(servePlain())
+	if len(os.Args) > 2 && os.Args[1] == "waf-peer" {
+		fail(serveWAF(os.Args[2]))
 		return
 	}
 	var s settings
@@ -129,9 +131,13 @@ func fail(err error) {
 	}
 }
 
-func median(list []float64) float64 {
+func median(list []float64) float64 { return quantile(list, 50) }
+
+func p99(list []float64) float64 { return quantile(list, 99) }
+
+func quantile(list []float64, percent int) float64 {
 	list = slices.Sorted(slices.Values(list))
-	return list[len(list)/2]
+	return list[len(list)*percent/100]
 }
 
 // inTurns measures several sides in turns and answers the median of each.

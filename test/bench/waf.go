@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"github.com/corazawaf/coraza/v3/experimental/plugins"
+	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/lab"
@@ -39,27 +41,40 @@ const (
 	besideRate, besidePosters, besideFor = 100, 4, 8 * time.Second
 )
 
-// servePlain is an agent on the same protocol with Coraza as it comes, which listens on a socket that it inherits.
-func servePlain() error {
-	plugins.RegisterOperator("rx", rx.Ungated)
-	set, err := engine.NewStock()
-	if err != nil {
-		return err
-	}
+// The agents that are compared: the gateway's, one on the same protocol with Coraza as it comes, and one that lets everything pass
+// without a look, which is as fast as HAProxy can ask.
+const ownAgent, plainAgent, ackAgent = "agent", "plain agent", "one that only acknowledges"
+
+// serveWAF is one of the other agents, which listens on a socket that it inherits.
+func serveWAF(kind string) error {
 	l, err := net.FileListener(os.NewFile(3, "listener"))
 	if err != nil {
 		return err
 	}
-	all := &wafagent.Domain{Name: "all", Settings: engine.Settings{Blocking: true, Paranoia: 1}}
-	a := wafagent.New(set, func([]byte) *wafagent.Domain { return all })
+	server := &spoe.Server{Log: slog.New(slog.DiscardHandler)}
+	if kind == ackAgent {
+		server.Quick = func(_ *spoe.Notify, a *spoe.Answer) bool {
+			a.SetText(spoe.Transaction, wafagent.VarVerdict, wafagent.Pass)
+			return true
+		}
+	} else {
+		plugins.RegisterOperator("rx", rx.Ungated)
+		set, err := engine.NewStock()
+		if err != nil {
+			return err
+		}
+		all := &wafagent.Domain{Name: "all", Settings: engine.Settings{Blocking: true, Paranoia: 1}}
+		server.Handler = wafagent.New(set, func([]byte) *wafagent.Domain { return all }).Handle
+	}
 	fmt.Println("ready")
-	return (&spoe.Server{Handler: a.Handle, Log: slog.New(slog.DiscardHandler)}).Serve(context.Background(), l)
+	return server.Serve(context.Background(), l)
 }
 
-// wafBench is a gateway with a domain that is inspected, by the gateway's agent or by the plain one.
+// wafBench is a gateway with a domain that is inspected, by the gateway's agent or by another one.
 type wafBench struct {
 	*proxyBench
-	plain *process // nil while the gateway's agent is there
+	kind  string   // of the agent
+	other *process // nil while the gateway's agent is there
 	asked atomic.Int64
 }
 
@@ -75,8 +90,8 @@ func measureWAF(ctx context.Context, s settings) (goals []goal, err error) {
 	if err := p.fill(ctx, sites{domains: domains + 1, backends: 1}); err != nil {
 		return nil, err
 	}
-	w := &wafBench{proxyBench: p}
-	defer w.stopPlain()
+	w := &wafBench{proxyBench: p, kind: ownAgent}
+	defer w.stopOther()
 	for _, measure := range []func(context.Context, settings, int) ([]goal, error){w.unaffected, w.compared, w.beside, w.many} {
 		got, err := measure(ctx, s, domains)
 		if err != nil {
@@ -170,14 +185,17 @@ func (w *wafBench) client() (*asker, error) {
 	return &asker{conn: conn, answers: bufio.NewReader(conn)}, nil
 }
 
-// send sends a request to the first domain, and answers the status.
-func (a *asker) send(method, uri, body string) (int, error) {
+// question is a request to the first domain.
+type question struct{ method, uri, header, body string }
+
+// send sends a request, and answers the status.
+func (a *asker) send(q question) (int, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: Mozilla/5.0\r\nAccept: */*\r\n", method, uri, siteName(0))
-	if body != "" {
-		fmt.Fprintf(&b, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n%s", q.method, q.uri, siteName(0), cmp.Or(q.header, "User-Agent: Mozilla/5.0\r\nAccept: */*\r\n"))
+	if q.body != "" {
+		fmt.Fprintf(&b, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(q.body))
 	}
-	b.WriteString("\r\n" + body)
+	b.WriteString("\r\n" + q.body)
 	if _, err := a.conn.Write(b.Bytes()); err != nil {
 		return 0, err
 	}
@@ -189,9 +207,16 @@ func (a *asker) send(method, uri, body string) (int, error) {
 	return res.StatusCode, err
 }
 
-// other is a request that was not there before.
-func (w *wafBench) other() string {
-	return fmt.Sprintf("/products/list?page=%d&sort=name&color=blue", w.asked.Add(1))
+// browserHeader is what a browser sends to a shop where its user is logged in.
+const browserHeader = "User-Agent: Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36\r\n" +
+	"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8\r\nAccept-Language: en-GB,en;q=0.9,de;q=0.8\r\nAccept-Encoding: gzip, deflate, br\r\n" +
+	"Referer: https://d0.example.net/products/list?page=1&sort=name&color=blue\r\nUpgrade-Insecure-Requests: 1\r\nSec-Fetch-Dest: document\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Site: same-origin\r\nSec-Fetch-User: ?1\r\n" +
+	"sec-ch-ua: \"Chromium\";v=\"131\", \"Not_A Brand\";v=\"24\"\r\nsec-ch-ua-mobile: ?0\r\nsec-ch-ua-platform: \"Windows\"\r\n" +
+	"Cookie: session=8f14e45fceea167a5a36dedd4bea2543; theme=light; _ga=GA1.2.1837465920.1731700000; basket=4711.2-815.1; consent=necessary.statistics; lang=en\r\n"
+
+// anotherGET asks for what was not asked for before.
+func (w *wafBench) anotherGET() question {
+	return question{method: http.MethodGet, uri: fmt.Sprintf("/products/list?page=%d&sort=name&color=blue", w.asked.Add(1))}
 }
 
 // large is a JSON text of 10 KiB that was not there before.
@@ -205,7 +230,7 @@ func (w *wafBench) large() string {
 }
 
 // rate is how many requests a second are served.
-func (w *wafBench) rate(n int, request func() (method, uri, body string)) func(time.Duration) (float64, error) {
+func (w *wafBench) rate(n int, request func() question) func(time.Duration) (float64, error) {
 	return func(d time.Duration) (float64, error) {
 		var served atomic.Int64
 		start := time.Now()
@@ -220,59 +245,141 @@ func (w *wafBench) rate(n int, request func() (method, uri, body string)) func(t
 	}
 }
 
-// compared measures both agents in turns.
+// compared measures the agents in turns.
 func (w *wafBench) compared(_ context.Context, s settings, _ int) (goals []goal, err error) {
-	fmt.Println("the agent beside a plain one; load", loadAverage())
+	fmt.Println("the agent beside others; load", loadAverage())
 	if err := w.guard(0, map[string]any{"enabled": true, "mode": "blocking", "paranoia_level": 1}); err != nil {
 		return nil, err
 	}
 	s.round *= 2
+	const again = "/products/list?page=1&sort=name&color=blue"
 	for _, x := range []struct {
 		name    string
 		bar     float64
 		clients int
-		request func() (string, string, string)
+		known   bool // the request is the same each time
+		request func() question
 	}{
-		{"W1 requests a second, GET: agent / plain agent", 1.5, wafConns, func() (string, string, string) { return http.MethodGet, w.other(), "" }},
-		{"W1 requests a second, 10 KiB of JSON: agent / plain agent", 2.2, wafPosters, func() (string, string, string) { return http.MethodPost, "/orders", w.large() }},
-		{"W2 requests a second, the same GET: agent / plain agent", 15, wafConns, func() (string, string, string) { return http.MethodGet, "/products/list?page=1", "" }},
+		{"W1 requests a second, GET", 1.5, wafConns, false, w.anotherGET},
+		{"W1 requests a second, 10 KiB of JSON", 2.2, wafPosters, false, func() question { return question{method: http.MethodPost, uri: "/orders", body: w.large()} }},
+		{"W2 requests a second, the same GET", 15, wafConns, true, func() question { return question{method: http.MethodGet, uri: again} }},
+		{"W2 requests a second, the same GET of a browser", 15, wafConns, true, func() question { return question{method: http.MethodGet, uri: again, header: browserHeader} }},
 	} {
-		side := func(plain bool) func(time.Duration) (float64, error) {
+		side := func(kind string) func(time.Duration) (float64, error) {
 			return func(d time.Duration) (float64, error) {
-				if err := w.turn(plain); err != nil {
+				if err := w.turn(kind); err != nil {
 					return 0, err
 				}
 				return w.rate(x.clients, x.request)(d)
 			}
 		}
-		rates, err := inTurns(s, side(false), side(true))
+		sides := []func(time.Duration) (float64, error){side(ownAgent), side(plainAgent)}
+		if x.known {
+			sides = append(sides, side(ackAgent))
+		}
+		rates, err := inTurns(s, sides...)
 		if err != nil {
 			return nil, err
 		}
-		goals = append(goals, goal{x.name, rates[0] / rates[1], "x", x.bar, true, fmt.Sprintf("%.0f/s, %.0f/s", rates[0], rates[1])})
+		detail := fmt.Sprintf("%.0f/s, %.0f/s", rates[0], rates[1])
+		if x.known && rates[2] < x.bar*rates[1] {
+			detail += fmt.Sprintf("; out of reach: %s serves %.0f/s, %.1f x", ackAgent, rates[2], rates[2]/rates[1])
+		}
+		goals = append(goals, goal{x.name + ": agent / " + plainAgent, rates[0] / rates[1], "x", x.bar, true, detail})
+		if !x.known {
+			continue
+		}
+		goals = append(goals, goal{"   the same: agent / " + ackAgent, rates[0] / rates[2], "x", 0.8, true, fmt.Sprintf("%.0f/s, %.0f/s", rates[0], rates[2])})
+		for _, kind := range []string{ownAgent, plainAgent, ackAgent} {
+			if err := w.turn(kind); err != nil {
+				return nil, err
+			}
+			if err := w.shares(x.name, w.rate(x.clients, x.request), s.round); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return goals, w.turn(false)
+	return goals, w.turn(ownAgent)
+}
+
+// shares prints who spends how much of the processors on a request.
+func (w *wafBench) shares(name string, rate func(time.Duration) (float64, error), d time.Duration) error {
+	worker, err := w.worker()
+	if err != nil {
+		return err
+	}
+	agent, err := w.agentPID()
+	if err != nil {
+		return err
+	}
+	// The threads of this process come and go, and what they used with them.
+	own := func() (time.Duration, error) {
+		var used unix.Rusage
+		err := unix.Getrusage(unix.RUSAGE_SELF, &used)
+		return time.Duration(used.Utime.Nano() + used.Stime.Nano()), err
+	}
+	who := [...]func() (time.Duration, error){func() (time.Duration, error) { return cpuOf(worker) }, func() (time.Duration, error) { return cpuOf(agent) }, own}
+	var before [len(who)]time.Duration
+	for i, spent := range who {
+		if before[i], err = spent(); err != nil {
+			return err
+		}
+	}
+	served, err := rate(d)
+	if err != nil {
+		return err
+	}
+	var each [len(who)]float64
+	for i, spent := range who {
+		now, err := spent()
+		if err != nil {
+			return err
+		}
+		each[i] = (now - before[i]).Seconds() * 1e6 / (served * d.Seconds())
+	}
+	fmt.Printf("%s, %s: CPU of a request %.1f us in HAProxy, %.1f us in the agent, %.1f us in the clients and the origin\n", name, w.kind, each[0], each[1], each[2])
+	return nil
+}
+
+// agentPID is the number of the agent that inspects, as this process sees it.
+func (w *wafBench) agentPID() (int, error) {
+	if w.other != nil {
+		return w.other.Pid, nil
+	}
+	unit, err := w.lab.Units().State(context.Background(), host.WAF)
+	if err != nil {
+		return 0, err
+	}
+	return w.outside(unit.PID)
 }
 
 // turn has one of the agents inspect, and waits until it does.
-func (w *wafBench) turn(plain bool) error {
-	if plain == (w.plain != nil) {
+func (w *wafBench) turn(kind string) error {
+	if kind == w.kind {
 		return nil
 	}
-	if plain {
-		if err := w.bench.change("", http.MethodPost, "/system/service-toggle", map[string]any{"service": "waf", "enabled": false}, nil); err != nil {
-			return err
-		}
-		if err := w.startPlain(); err != nil {
-			return err
-		}
-	} else {
-		w.stopPlain()
-		if err := w.bench.change("", http.MethodPost, "/system/service-toggle", map[string]any{"service": "waf", "enabled": true}, nil); err != nil {
-			return err
-		}
+	toggle := func(on bool) error {
+		return w.bench.change("", http.MethodPost, "/system/service-toggle", map[string]any{"service": "waf", "enabled": on}, nil)
 	}
-	_, err := w.until("/search?q="+url.QueryEscape("1' or '1'='1"), http.StatusForbidden)
+	var err error
+	if w.kind == ownAgent {
+		err = toggle(false)
+	}
+	w.stopOther()
+	if err == nil && kind == ownAgent {
+		err = toggle(true)
+	} else if err == nil {
+		err = w.startOther(kind)
+	}
+	if err != nil {
+		return err
+	}
+	w.kind = kind
+	status := http.StatusForbidden
+	if kind == ackAgent {
+		status = http.StatusOK
+	}
+	_, err = w.until("/search?q="+url.QueryEscape("1' or '1'='1"), status)
 	return err
 }
 
@@ -285,7 +392,7 @@ func (w *wafBench) until(uri string, status int) (time.Duration, error) {
 			return 0, err
 		}
 		for err == nil && last != status && time.Since(start) < time.Minute {
-			last, err = c.send(http.MethodGet, uri, "")
+			last, err = c.send(question{method: http.MethodGet, uri: uri})
 		}
 		c.conn.Close()
 		if last == status {
@@ -295,7 +402,7 @@ func (w *wafBench) until(uri string, status int) (time.Duration, error) {
 	return 0, fmt.Errorf("%s gets %d, and not %d", uri, last, status)
 }
 
-func (w *wafBench) startPlain() error {
+func (w *wafBench) startOther(kind string) error {
 	var file *os.File
 	err := w.lab.Within(lab.Gateway, func() error {
 		l, err := net.Listen("tcp", "127.0.0.1:9000")
@@ -314,23 +421,23 @@ func (w *wafBench) startPlain() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(self, "waf-peer")
+	cmd := exec.Command(self, "waf-peer", kind)
 	cmd.ExtraFiles = []*os.File{file}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	if w.plain, err = launch(cmd); err != nil {
+	if w.other, err = launch(cmd); err != nil {
 		return err
 	}
 	_, err = bufio.NewReader(out).ReadString('\n')
 	return err
 }
 
-func (w *wafBench) stopPlain() {
-	if w.plain != nil {
-		w.plain.stop()
-		w.plain = nil
+func (w *wafBench) stopOther() {
+	if w.other != nil {
+		w.other.stop()
+		w.other = nil
 	}
 }
 
@@ -356,7 +463,7 @@ func (w *wafBench) beside(context.Context, settings, int) ([]goal, error) {
 					return
 				default:
 				}
-				if _, err := c.send(http.MethodPost, "/orders", w.large()); err != nil {
+				if _, err := c.send(question{method: http.MethodPost, uri: "/orders", body: w.large()}); err != nil {
 					return
 				}
 			}
@@ -375,7 +482,7 @@ func (w *wafBench) beside(context.Context, settings, int) ([]goal, error) {
 }
 
 // steady asks at a steady rate, and answers the p99 and the part that was served.
-func (w *wafBench) steady(d time.Duration) (p99, served float64, err error) {
+func (w *wafBench) steady(d time.Duration) (slow, served float64, err error) {
 	var mu sync.Mutex
 	var times []float64
 	var all sync.WaitGroup
@@ -397,7 +504,7 @@ func (w *wafBench) steady(d time.Duration) (p99, served float64, err error) {
 			}
 			status := 0
 			if err == nil {
-				status, err = c.send(http.MethodGet, w.other(), "")
+				status, err = c.send(w.anotherGET())
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -423,20 +530,19 @@ func (w *wafBench) steady(d time.Duration) (p99, served float64, err error) {
 	if failed != nil || len(times) == 0 {
 		return 0, 0, errors.Join(failed, fmt.Errorf("%d of %d requests were served", len(times), offered))
 	}
-	slices.Sort(times)
-	return times[len(times)*99/100], float64(len(times)) / float64(offered), nil
+	return p99(times), float64(len(times)) / float64(offered), nil
 }
 
 // many measures the memory of many domains with settings of their own, and how soon a changed one has an effect.
 func (w *wafBench) many(ctx context.Context, s settings, domains int) ([]goal, error) {
 	fmt.Println(domains, "domains with settings of their own; load", loadAverage())
-	if err := w.turn(true); err != nil {
+	if err := w.turn(plainAgent); err != nil {
 		return nil, err
 	}
-	if _, err := w.rate(wafConns, func() (string, string, string) { return http.MethodGet, w.other(), "" })(s.round); err != nil {
+	if _, err := w.rate(wafConns, w.anotherGET)(s.round); err != nil {
 		return nil, err
 	}
-	one, err := resident(w.plain.Pid)
+	one, err := resident(w.other.Pid)
 	if err != nil {
 		return nil, err
 	}
@@ -450,7 +556,7 @@ func (w *wafBench) many(ctx context.Context, s settings, domains int) ([]goal, e
 	if err := w.takeAll(); err != nil {
 		return nil, err
 	}
-	if err := w.turn(false); err != nil {
+	if err := w.turn(ownAgent); err != nil {
 		return nil, err
 	}
 	var before, after struct{ Data struct{ Builds, Domains int } }
@@ -459,14 +565,10 @@ func (w *wafBench) many(ctx context.Context, s settings, domains int) ([]goal, e
 			return nil, err
 		}
 	}
-	if _, err := w.rate(wafConns, func() (string, string, string) { return http.MethodGet, w.other(), "" })(s.round); err != nil {
+	if _, err := w.rate(wafConns, w.anotherGET)(s.round); err != nil {
 		return nil, err
 	}
-	unit, err := w.lab.Units().State(ctx, host.WAF)
-	if err != nil {
-		return nil, err
-	}
-	pid, err := w.outside(unit.PID)
+	pid, err := w.agentPID()
 	if err != nil {
 		return nil, err
 	}

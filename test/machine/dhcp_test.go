@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
@@ -72,6 +74,7 @@ func TestDHCP(t *testing.T) {
 		{"ReservesOverTheWire", dhcpReserves},
 		{"DH02Refused", dhcpRefused},
 		{"ListsLeases", dhcpListsLeases},
+		{"AreClients", dhcpClients},
 		{"LG06HostileName", dhcpHostileName},
 		{"ChangesKeepLeases", dhcpChangesKeepLeases},
 		{"ALinkThatGoes", dhcpLinkThatGoes},
@@ -317,6 +320,62 @@ func dhcpListsLeases(t *testing.T, r *dhcpRig) {
 	r.live(t, http.MethodDelete, "/dhcp/reservations/"+id, nil, 200)
 }
 
+// dhcpClients looks for the devices among the clients: what Kea, the kernel's neighbours and its connections say about one is told as one.
+func dhcpClients(t *testing.T, r *dhcpRig) {
+	r.Run(t, lab.Gateway, "sysctl", "-qw", "net.netfilter.nf_conntrack_acct=1")
+	call := []string{"curl", "-s", "-o", "/dev/null", "--interface", "one", "--max-time", "5", "http://10.10.0.1/"}
+	r.Run(t, lab.Lan, call...)
+	type client struct {
+		ID, Name, MAC, Zone, Interface string
+		Random                         bool `json:"random_mac"`
+		Online                         bool
+		Sources                        []string
+		Addresses                      []struct{ Address string }
+		Connections                    int
+		Sent                           *int   `json:"sent_bytes"`
+		SubnetID                       string `json:"subnet_id"`
+		Blocked                        []struct {
+			Rule string `json:"rule_id"`
+		} `json:"blocked_by"`
+	}
+	var list struct {
+		Clients  []client
+		Counted  bool
+		Problems []any
+	}
+	find := func() client {
+		t.Helper()
+		r.Must(t, http.MethodGet, "/clients?search=52-54-00-00-00-01", nil, 200, &list)
+		if len(list.Clients) != 1 || len(list.Problems) != 0 || !list.Counted {
+			t.Fatalf("%+v", list)
+		}
+		return list.Clients[0]
+	}
+	c := find()
+	if c.ID != "52:54:00:00:00:01" || c.Name != "laptop" || c.Zone != "lan" || c.Interface != "lan0" || !c.Random || !c.Online || c.SubnetID != r.subnet ||
+		!slices.Equal(c.Sources, []string{"leases", "neighbours"}) || c.Addresses[0].Address != "10.10.0.100" || c.Connections == 0 || c.Sent == nil || *c.Sent == 0 {
+		t.Fatalf("%+v", c)
+	}
+	// A rule that drops all that it sends makes it blocked, and keeps it from the gateway.
+	object, rule := uuid.NewString(), uuid.NewString()
+	r.Must(t, http.MethodPost, "/change-sets", map[string]any{"operations": []map[string]any{
+		{"kind": "firewall.address-object", "verb": "create", "id": object, "body": map[string]any{"name": "laptop", "kind": "host", "value": "10.10.0.100"}},
+		{"kind": "firewall.rule", "verb": "create", "id": rule, "body": map[string]any{"name": "Blocked", "action": "drop", "src_kind": "object", "src_object_id": object, "priority": 1}},
+	}}, 200, nil)
+	if c := find(); len(c.Blocked) != 1 || c.Blocked[0].Rule != rule {
+		t.Errorf("%+v", c)
+	}
+	again, err := r.Command(t.Context(), lab.Lan, call...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Run() == nil {
+		t.Error("a blocked client is answered")
+	}
+	r.Must(t, http.MethodDelete, "/firewall/rules/"+rule, nil, 200, nil)
+	r.Must(t, http.MethodDelete, "/firewall/address-objects/"+object, nil, 200, nil)
+}
+
 func dhcpHostileName(t *testing.T, r *dhcpRig) {
 	r.machine(t, lab.Lan, "three", "52:54:00:00:00:03")
 	for _, name := range []string{`<img src=x onerror=alert(1)>`, `a","state":2,"x":"`, "../../etc/passwd", "a\\,b\tc,d"} {
@@ -385,7 +444,7 @@ func (r *dhcpRig) pass(t *testing.T) {
 func dhcpLinkThatGoes(t *testing.T, r *dhcpRig) {
 	r.Run(t, lab.Gateway, "ip", "link", "del", "lan1")
 	r.pass(t)
-	if c := r.WaitState(t, "dhcp", "degraded", 10*time.Second); !strings.Contains(c.LastError, "10.5.0.0/24 is not served: there is no link lan1") {
+	if c := r.WaitState(t, "dhcp", "degraded", 10*time.Second); !strings.Contains(c.LastError, "10.5.0.0/24 is not served: there is no interface lan1") {
 		t.Fatal(c.LastError)
 	}
 	if given := r.asks(t, lab.Lan, "one"); given["ip"] != "10.10.0.100" {
@@ -448,7 +507,7 @@ func dhcpDisabled(t *testing.T, r *dhcpRig) {
 		t.Fatal("still open")
 	}
 	var list leaseList
-	if r.Must(t, http.MethodGet, "/dhcp/leases", nil, 200, &list); list.Error != "the DHCP server is switched off" {
+	if r.Must(t, http.MethodGet, "/dhcp/leases", nil, 200, &list); list.Error != "the DHCP server is off" {
 		t.Fatalf("%+v", list)
 	}
 }

@@ -160,7 +160,7 @@ func noForwardingWithoutAFilter(t *testing.T, r *rig) {
 		r.Must(t, http.MethodGet, "/system/components", nil, 200, &components)
 		for _, c := range components {
 			if c.Name == "network" {
-				return c.State == "degraded" && strings.Contains(c.LastError, "the packet filter is not loaded")
+				return c.State == "degraded" && strings.Contains(c.LastError, "the firewall is not loaded")
 			}
 		}
 		return false

@@ -105,7 +105,7 @@ func servesTimeOnlyWhenTold(t *testing.T, l *labtest.Lab) {
 }
 
 func controlTool(t *testing.T, l *labtest.Lab) {
-	const all = "network live\nntp live\ndns live\nforward-proxy live\ndhcp live\nradius live\ntunnel live\npacket-filter live\nreverse-proxy live\nwaf live\nids live\nids-firewall-bouncer live\n"
+	const all = "network live\nntp live\ndns live\nforward-proxy live\ndhcp live\nradius live\ntunnel live\npacket-filter live\nreverse-proxy live\nwaf live\nids live\nids-firewall-bouncer live\nvrrp live\n"
 	if out := l.Run(t, lab.Gateway, "gateway-ctl", "render-config"); out != all {
 		t.Fatalf("through gateway-api: %q", out)
 	}

@@ -78,6 +78,7 @@ var packetTests = []struct {
 	{"FW22CountersAndLog", countersAndLog},
 	{"FW26TimeServiceOpensItsPort", timeServiceOpening},
 	{"ExplainMine", explainMine},
+	{"Impact", impact},
 	{"NE02LinksComeAndGo", linksComeAndGo},
 	{"NE03ForeignStateSurvives", foreignStateSurvives},
 	{"NE06Routes", routes},
@@ -641,7 +642,20 @@ func (r *rig) table(t testing.TB) string {
 	return normal(t, out)
 }
 
-// normal is a listing of nft without handles and counts.
+// place is what an object of a listing is sorted by.
+func place(object any) string {
+	named, _ := object.(map[string]any)
+	for kind, x := range named {
+		fields, _ := x.(map[string]any)
+		if kind == "rule" {
+			return fmt.Sprint("rules of ", fields["chain"])
+		}
+		return fmt.Sprint(kind, fields["name"])
+	}
+	return ""
+}
+
+// normal is a listing of nft without handles and counts. The order of rules says something, that of chains and sets does not.
 func normal(t testing.TB, listing []byte) string {
 	t.Helper()
 	var tree any
@@ -665,6 +679,10 @@ func normal(t testing.TB, listing []byte) string {
 		}
 	}
 	strip(tree)
+	if listing, ok := tree.(map[string]any); ok {
+		objects, _ := listing["nftables"].([]any)
+		slices.SortStableFunc(objects, func(a, b any) int { return strings.Compare(place(a), place(b)) })
+	}
 	text, err := json.Marshal(tree)
 	if err != nil {
 		t.Error(err)

@@ -393,7 +393,7 @@ func systemActions(t *testing.T, p *proxyRig) {
 	p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "reverse-proxy"}, 200, nil)
 	p.get(t, "https://"+late).from(t, "b")
 	var o outcome
-	if p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "forward-proxy"}, 200, &o); o.Active != "inactive" || !strings.Contains(o.Error, "switched off") {
+	if p.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "forward-proxy"}, 200, &o); o.Active != "inactive" || !strings.Contains(o.Error, "is off") {
 		t.Errorf("a service that is off: %+v", o)
 	}
 	p.Must(t, http.MethodPut, "/forward-proxy/settings", fields{"enabled": true}, 200, nil)

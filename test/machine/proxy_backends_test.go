@@ -245,24 +245,30 @@ func balancing(t *testing.T, p *proxyRig) {
 		t.Errorf("all clients get to %v", used)
 	}
 
-	least, _ := p.site(t, p.backend(t, fields{"lb_algorithm": "leastconn"}, p.to("a"), p.to("b")))
+	pair := p.backend(t, fields{"lb_algorithm": "leastconn"}, p.to("a"), p.to("b"))
+	least, _ := p.site(t, pair)
 	held := make(chan reply)
 	go func() {
 		got, _ := p.try(t.Context(), ask{url: "https://" + least + "/hold"})
 		held <- got
 	}()
+	// A connection counts for a moment after its answer: the next request must not find both servers busy.
 	busy := ""
-	poll(t, "one server is busy", patience, func() bool {
-		for _, b := range p.stats(t).Backends {
-			if b.Sessions > 0 && b.Server != "BACKEND" {
-				busy = map[string]string{"s0": "a", "s1": "b"}[b.Server]
-			}
+	oneBusy := func() bool {
+		stats := p.stats(t)
+		a, b := stats.of(t, pair, "s0").Sessions, stats.of(t, pair, "s1").Sessions
+		if busy = "b"; a > 0 {
+			busy = "a"
 		}
-		return busy != ""
-	})
-	if got := p.shares(t, least, 6, ""); got[busy] != 0 {
-		t.Errorf("while %s is busy: %v", busy, got)
+		return a+b == 1
 	}
+	for range 6 {
+		poll(t, "one server is busy", patience, oneBusy)
+		if got := p.shares(t, least, 1, ""); got[busy] != 0 {
+			t.Errorf("while %s is busy: %v", busy, got)
+		}
+	}
+	poll(t, "one server is busy", patience, oneBusy)
 	p.origins[busy].release <- struct{}{}
 	(<-held).from(t, busy)
 

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -35,6 +36,8 @@ var proxyTests = []struct {
 	test func(*testing.T, *proxyRig)
 }{
 	{"PX01WhoAsks", whoAsks},
+	{"OneName", oneName},
+	{"NoOtherProtocol", noOtherProtocol},
 	{"PX03PlainHTTP", plainHTTP},
 	{"PX04IPv6AndHTTP3", ipv6AndHTTP3},
 	{"PX05Protocols", protocols},
@@ -120,6 +123,8 @@ type origin struct {
 	health atomic.Int32
 	// release lets those go that ask to be held.
 	release chan struct{}
+	// attacks counts the requests that the web application firewall should have refused.
+	attacks atomic.Int64
 
 	mu     sync.Mutex
 	checks []seen
@@ -173,6 +178,8 @@ func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		o.mu.Unlock()
 		w.WriteHeader(int(o.health.Load()))
 		return
+	case strings.Contains(r.URL.RawQuery, url.QueryEscape(sqlAttack)):
+		o.attacks.Add(1)
 	case r.URL.Path == "/echo":
 		o.echo(w, r)
 		return
@@ -353,7 +360,8 @@ func (p *proxyRig) live(t *testing.T, method, path string, body any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Status > 299 || a.Header.Get("Gateway-Apply") != "reverse-proxy=live" {
+	// The settings of the web application firewall are for the intrusion detection, too.
+	if applied := strings.TrimPrefix(a.Header.Get("Gateway-Apply"), "ids=live, "); a.Status > 299 || applied != "reverse-proxy=live" {
 		t.Fatalf("%s %s: %d, %q: %s", method, path, a.Status, a.Header.Get("Gateway-Apply"), a.Body)
 	}
 	var row struct{ ID string }

@@ -306,7 +306,7 @@ func killedTunnelComesBack(t *testing.T, v *vpn) {
 }
 
 func controlToolTakesTunnelsOver(t *testing.T, v *vpn) {
-	if out := v.Run(t, lab.Gateway, "gateway-ctl", "tunnel-import"); !strings.Contains(out, "nothing to take over") {
+	if out := v.Run(t, lab.Gateway, "gateway-ctl", "tunnel-import"); !strings.Contains(out, "Nothing to import") {
 		t.Fatal(out)
 	}
 	file := "[Interface]\nPrivateKey = iC4kEzFsqWrpHFF5JVzfl5A2OFZ+fh4sVoCmhGXJbVI=\nAddress = 10.77.0.1/24\nListenPort = 51999\nPostUp = touch /run/hooked\n" +
@@ -320,7 +320,7 @@ func controlToolTakesTunnelsOver(t *testing.T, v *vpn) {
 	v.Run(t, lab.Gateway, "rm", "/run/hooked")
 	running := v.Run(t, lab.Gateway, "pgrep", "-f", "wireguard-go gwtun9$")
 	out := v.Run(t, lab.Gateway, "gateway-ctl", "tunnel-import", "gwtun9")
-	for _, word := range []string{"gwtun9 taken over with 1 peers", "PostUp is not taken over", "systemctl disable wg-quick@gwtun9"} {
+	for _, word := range []string{"gwtun9 imported with 1 peers", "PostUp is not imported", "systemctl disable wg-quick@gwtun9"} {
 		if !strings.Contains(out, word) {
 			t.Errorf("no %q in %s", word, out)
 		}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +28,7 @@ type alert struct {
 	URI       string `json:"uri"`
 	ClientIP  string `json:"client_ip"`
 	Message   string `json:"message"`
+	Data      []struct{ Variable, Value string }
 }
 
 // guarded is a site whose requests are inspected.
@@ -126,47 +126,105 @@ func wafSites(t *testing.T, p *proxyRig) {
 	poll(t, "the record of the detected request", patience, func() bool { return len(g.alerts(t, "action=detected")) > 0 })
 }
 
-// attack counts what became of requests.
-type attack struct {
+// siege is requests at a steady rate, one attack in twenty, and what became of them.
+type siege struct {
 	mu     sync.Mutex
 	counts map[string]int
 	wrong  []string
 }
 
-func (a *attack) count(name string) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.counts[name]
+func (s *siege) count(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[name]
 }
 
-// visitor asks again and again, one attack in twenty.
-func (a *attack) visitor(ctx context.Context, g *guarded) {
-	browser := &http.Client{Transport: g.transport(ask{})}
+const (
+	// siegeEvery is the time between two requests, and siegeMost how many are under way at most: while the agent stands still, each
+	// takes a second.
+	siegeEvery, siegeMost = 5 * time.Millisecond, 400
+	// siegeReloads is how often HAProxy is reloaded meanwhile.
+	siegeReloads = 50
+)
+
+// lay asks until the context ends, and returns when all is answered.
+func (s *siege) lay(ctx context.Context, g *guarded) {
+	transport := g.transport(ask{})
+	transport.MaxIdleConnsPerHost = siegeMost
+	browser := &http.Client{Transport: transport}
 	defer browser.CloseIdleConnections()
-	for n := 0; ctx.Err() == nil; n++ {
+	free := make(chan struct{}, siegeMost)
+	var all sync.WaitGroup
+	defer all.Wait()
+	tick := time.NewTicker(siegeEvery)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 		kind, q := "clean", "green tea"
 		if n%20 == 19 {
 			kind, q = "attack", sqlAttack
 		}
-		res, err := browser.Get(g.url(q))
-		outcome := "lost"
-		if err == nil {
-			_, err = io.Copy(io.Discard, res.Body)
-			res.Body.Close()
-		}
-		if err == nil {
-			outcome = strconv.Itoa(res.StatusCode)
-		}
-		a.mu.Lock()
-		a.counts[kind+" "+outcome]++
-		switch kind + " " + outcome {
-		case "clean 200", "clean 503", "attack 403", "attack 503":
-		default:
-			a.wrong = append(a.wrong, fmt.Sprintf("%s %s: %v", kind, outcome, err))
-		}
-		a.mu.Unlock()
-		time.Sleep(20 * time.Millisecond)
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			s.ask(browser, kind, g.url(q))
+		})
 	}
+}
+
+func (s *siege) ask(browser *http.Client, kind, url string) {
+	res, err := browser.Get(url)
+	var body []byte
+	if err == nil {
+		body, err = io.ReadAll(res.Body)
+		res.Body.Close()
+	}
+	outcome := kind + " lost"
+	if err == nil {
+		outcome = fmt.Sprintf("%s %d", kind, res.StatusCode)
+		if res.StatusCode == 503 && !strings.Contains(string(body), "could not be inspected") {
+			outcome += " for another reason"
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts[outcome]++
+	switch outcome {
+	case "clean 200", "clean 503", "attack 403", "attack 503":
+	default:
+		s.wrong = append(s.wrong, fmt.Sprintf("%s: %.200s, %v", outcome, body, err))
+	}
+}
+
+// busy is how many requests the agent had no time for.
+func (g *guarded) busy(t *testing.T) int {
+	t.Helper()
+	var status struct{ Failed map[string]int }
+	g.Must(t, http.MethodGet, "/waf/status", nil, 200, &status)
+	return status.Failed["busy"]
+}
+
+// refused is how many requests are recorded as refused because they were not inspected, and how many by the reason of the first of each record.
+func (g *guarded) refused(t *testing.T) (sum int, why map[string]int) {
+	t.Helper()
+	why = map[string]int{}
+	for _, a := range g.alerts(t, "action=unavailable&limit=1000") {
+		said := map[string]string{}
+		for _, d := range a.Data {
+			said[d.Variable] = d.Value
+		}
+		n, err := strconv.Atoi(said["refused"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += n
+		why[said["reason"]] += n
+	}
+	return sum, why
 }
 
 // Whatever happens to the agent, HAProxy and the database, no attack gets through, and what cannot be inspected is refused and recorded.
@@ -174,17 +232,12 @@ func wafUnderAttack(t *testing.T, p *proxyRig) {
 	g := p.guard(t, "a", fields{"mode": "blocking"})
 	defer g.remove(t)
 	g.becomes(t, sqlAttack, 403)
-	a := &attack{counts: map[string]int{}}
+	p.origins["a"].attacks.Store(0)
+	s := &siege{counts: map[string]int{}}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var visitors sync.WaitGroup
-	for range 5 {
-		visitors.Go(func() { a.visitor(ctx, g) })
-	}
-	reloads := 8
-	if n, err := strconv.Atoi(os.Getenv("GATEWAY_WAF_RELOADS")); err == nil {
-		reloads = n
-	}
+	var laid sync.WaitGroup
+	laid.Go(func() { s.lay(ctx, g) })
 	agent := func(signal string) {
 		state, err := p.Units().State(t.Context(), host.WAF)
 		if err != nil || state.PID == 0 {
@@ -192,61 +245,78 @@ func wafUnderAttack(t *testing.T, p *proxyRig) {
 		}
 		p.Run(t, lab.Gateway, "kill", "-"+signal, strconv.Itoa(state.PID))
 	}
+	began := time.Now()
 	for _, x := range []struct {
 		name string
 		do   func()
 	}{
 		{"reloads", func() {
-			for range reloads {
-				was := a.count("clean 200")
+			for range siegeReloads {
+				was := s.count("clean 200")
 				p.live(t, http.MethodPost, "/system/proxy-reload", nil)
-				poll(t, "answers after a reload", patience, func() bool { return a.count("clean 200") > was+10 })
+				poll(t, "answers after a reload", patience, func() bool { return s.count("clean 200") > was+10 })
 			}
 		}},
 		{"killed", func() {
-			was := a.count("clean 503")
+			was := s.count("clean 503")
 			agent("KILL")
-			poll(t, "requests are refused", patience, func() bool { return a.count("clean 503") > was })
+			poll(t, "requests are refused", patience, func() bool { return s.count("clean 503") > was })
 		}},
 		{"stalled", func() {
-			was := a.count("clean 503")
+			was := s.count("clean 503")
 			agent("STOP")
-			poll(t, "requests are refused", patience, func() bool { return a.count("clean 503") > was })
+			poll(t, "requests are refused", patience, func() bool { return s.count("clean 503") > was })
 			agent("CONT")
 		}},
 		{"overloaded", func() {
-			was := a.count("clean 200")
+			g.becomes(t, "green tea", 200) // the agent is there
+			was, busy := s.count("clean 200"), g.busy(t)
 			// Characters that attacks are made of: most rules have to be asked.
 			body := `{"items":["` + strings.Repeat(`lorem (ipsum) = 'dolor'; <sit> select $amet from","`, 900) + `"]}`
+			posting, end := context.WithCancel(ctx)
 			var posters sync.WaitGroup
-			for range 8 {
+			defer posters.Wait()
+			defer end()
+			for range 16 {
 				posters.Go(func() {
-					for range 5 {
-						_, _ = p.try(ctx, ask{url: g.url("x"), method: http.MethodPost, header: http.Header{"Content-Type": {"application/json"}}, body: strings.NewReader(body)})
+					for posting.Err() == nil {
+						_, _ = p.try(posting, ask{url: g.url("x"), method: http.MethodPost, header: http.Header{"Content-Type": {"application/json"}}, body: strings.NewReader(body)})
 					}
 				})
 			}
-			posters.Wait()
-			poll(t, "others were answered", patience, func() bool { return a.count("clean 200") > was })
+			poll(t, "the agent has no time for some, and others are answered", patience, func() bool { return g.busy(t) > busy && s.count("clean 200") > was })
 		}},
 		{"without a database", func() {
 			p.Run(t, lab.Gateway, "pkill", "-STOP", "postgres")
 			defer p.Run(t, lab.Gateway, "pkill", "-CONT", "postgres")
-			was := a.count("clean 200")
-			poll(t, "answers without a database", patience, func() bool { return a.count("clean 200") > was+20 })
+			was := s.count("clean 200")
+			poll(t, "answers without a database", patience, func() bool { return s.count("clean 200") > was+20 })
 		}},
 	} {
-		before := a.count("clean 503")
+		before := s.count("clean 503")
+		recorded, _ := g.refused(t)
 		x.do()
 		g.becomes(t, "green tea", 200)
 		g.becomes(t, sqlAttack, 403)
-		t.Logf("%s: %d clean requests were refused", x.name, a.count("clean 503")-before)
+		refused := s.count("clean 503") - before
+		var why map[string]int
+		poll(t, "what was refused is recorded", patience, func() bool {
+			var now int
+			now, why = g.refused(t)
+			return refused == 0 || now > recorded
+		})
+		t.Logf("%s: %d clean requests were refused; recorded by now: %v", x.name, refused, why)
 	}
 	stop()
-	visitors.Wait()
-	t.Logf("%v", a.counts)
-	if len(a.wrong) > 0 {
-		t.Errorf("%d requests went wrong: %s", len(a.wrong), a.wrong[0])
+	laid.Wait()
+	t.Logf("%v in %s", s.counts, time.Since(began))
+	if len(s.wrong) > 0 {
+		t.Errorf("%d requests went wrong: %s", len(s.wrong), s.wrong[0])
 	}
-	poll(t, "what was not inspected is recorded", patience, func() bool { return len(g.alerts(t, "action=unavailable")) > 0 })
+	if n := p.origins["a"].attacks.Load(); n > 0 {
+		t.Errorf("%d attacks reached the origin", n)
+	}
+	if s.count("attack 403") == 0 {
+		t.Error("no attack was inspected")
+	}
 }

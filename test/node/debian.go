@@ -15,9 +15,9 @@ const networkFile = `auto lo
 iface lo inet loopback
 auto eth0
 iface eth0 inet static
-	address ` + Address + `/24
+	address 198.51.100.%[1]d/24
 iface eth0 inet6 static
-	address 2001:db8:1::2/64
+	address 2001:db8:1::%[1]d/64
 	accept_ra 0
 	dad-attempts 0
 `
@@ -32,7 +32,7 @@ EnvironmentFile=/etc/default/chrony-test
 func (n *Node) Prepare(ctx context.Context) error {
 	for path, content := range map[string]string{
 		"/etc/hosts":              "127.0.0.1 localhost\n127.0.1.1 node.example.net node\n::1 localhost\n",
-		"/etc/network/interfaces": networkFile,
+		"/etc/network/interfaces": fmt.Sprintf(networkFile, n.number+1),
 		"/etc/systemd/system/chrony.service.d/zz-test.conf": clockDropIn,
 		"/etc/default/chrony-test":                          "DAEMON_OPTS=\"-F 1 -x\"\n",
 	} {

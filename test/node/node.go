@@ -22,8 +22,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Address is the node's on its WAN.
-const Address = "198.51.100.2"
+// Address is the node's on its WAN, and SecondAddress that of one that was booted beside it.
+const (
+	Address       = "198.51.100.2"
+	SecondAddress = "198.51.100.3"
+)
 
 //go:embed node.sh
 var script string
@@ -34,10 +37,21 @@ type Node struct {
 	console bytes.Buffer
 	folder  string
 	cgroup  string
+	number  int
 }
 
 // Boot boots a bare Debian of a release, which packaging/appliance.sh has made in the checkout at tree. Close ends it.
 func Boot(ctx context.Context, tree, release string) (*Node, error) {
+	return bootNode(ctx, tree, release, 1)
+}
+
+// BootBeside boots a second one on the WAN of the node, which has to outlive it.
+func (n *Node) BootBeside(ctx context.Context, tree, release string) (*Node, error) {
+	return bootNode(ctx, tree, release, 2, "nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", n.outside()))
+}
+
+// bootNode boots a node in a network namespace of its own, or in the one that the command enters.
+func bootNode(ctx context.Context, tree, release string, number int, enter ...string) (*Node, error) {
 	if os.Getuid() != 0 {
 		return nil, errors.New("only root can boot a Debian in systemd-nspawn")
 	}
@@ -52,8 +66,13 @@ func Boot(ctx context.Context, tree, release string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{folder: folder, cgroup: filepath.Base(folder)}
-	n.outer = exec.Command("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", script, "node.sh", root, n.folder, n.cgroup)
+	n := &Node{folder: folder, cgroup: filepath.Base(folder), number: number}
+	argv := append(enter, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+	if number == 1 {
+		argv = append(argv, "--net")
+	}
+	argv = append(argv, "bash", "-c", script, "node.sh", root, n.folder, n.cgroup, strconv.Itoa(number))
+	n.outer = exec.Command(argv[0], argv[1:]...)
 	n.outer.Stdout, n.outer.Stderr = &n.console, &n.console
 	if err := n.outer.Start(); err != nil {
 		return nil, errors.Join(err, os.Remove(folder))

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Boots a Debian in systemd-nspawn, with systemd as its first process, again each time that it reboots or that its power is cut, which the
-# file "cut" in the folder tells: node.sh ROOT FOLDER CGROUP. The root
+# file "cut" in the folder tells: node.sh ROOT FOLDER CGROUP NUMBER. The root
 # is left as it is: what the node writes is kept in memory. Runs in mount, network and process namespaces of its own, which are the
-# node's outside: there is the WAN (198.51.100.0/24, IPv6 2001:db8:1::/64), and beside it, in the namespace "lan", the LAN.
+# node's outside: there is the WAN (198.51.100.0/24, IPv6 2001:db8:1::/64), and beside it, in the namespace "lan", the LAN. The second node
+# and those after it share the network namespace of the first one, and with it the WAN.
 set -euo pipefail
-root=$1 folder=$2 cgroup=$3
+root=$1 folder=$2 cgroup=$3 number=$4
 
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 tmpfs "$folder"
@@ -18,21 +19,25 @@ for hierarchy in systemd unified; do
 	echo $$ >"/sys/fs/cgroup/$hierarchy/$cgroup/cgroup.procs"
 done
 
-ip link set lo up
+if [ "$number" = 1 ]; then
+	ip link set lo up
+	ip link add wan type bridge mcast_snooping 0
+	ip addr add 198.51.100.1/24 dev wan
+	ip addr add 2001:db8:1::1/64 dev wan nodad
+	ip link set wan up
+fi
 ip netns add lan
 ip -n lan link set lo up
 status=133 # which nspawn ends with when the node reboots
 while [ $status = 133 ] || [ -e "$folder/cut" ]; do
 	rm -f "$folder/cut"
 	# A network that the node has not seen: a table or an address from before the reboot would prove nothing.
-	ip link delete wan 2>/dev/null || true
+	ip link delete "wan$number" 2>/dev/null || true
 	ip -n lan link delete eth0 2>/dev/null || true
 	ip netns delete node 2>/dev/null || true
 	ip netns add node
-	ip link add wan type veth peer name eth0 netns node
-	ip addr add 198.51.100.1/24 dev wan
-	ip addr add 2001:db8:1::1/64 dev wan nodad
-	ip link set wan up
+	ip link add "wan$number" type veth peer name eth0 netns node
+	ip link set "wan$number" master wan up
 	ip -n lan link add eth0 type veth peer name eth1 netns node
 	ip -n lan addr add 10.20.0.9/24 dev eth0
 	ip -n lan link set eth0 up

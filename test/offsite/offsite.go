@@ -113,38 +113,33 @@ func (l *log) String() string {
 	return l.all.String()
 }
 
-// NewSSHD starts the server.
+// NewSSHD starts the server on loopback.
 func NewSSHD(t testing.TB) *SSHD {
 	t.Helper()
-	root := t.TempDir()
-	s := &SSHD{Host: "127.0.0.1", User: "root", Dir: filepath.Join(root, "files"), t: t, root: root}
-	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+	free, err := net.ResolveTCPAddr("tcp", address(t))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // where it leaves its privileges
+	s := SSHDAt(t, "127.0.0.1", free.Port)
+	s.start()
+	return s
+}
+
+// privileges is where the server leaves its own.
+const privileges = "/run/sshd"
+
+// SSHDAt is a server that the caller starts, by its command.
+func SSHDAt(t testing.TB, host string, port int) *SSHD {
+	t.Helper()
+	root := t.TempDir()
+	s := &SSHD{Host: host, Port: port, User: "root", Dir: filepath.Join(root, "files"), t: t, root: root}
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	private, public := s.key("user")
 	s.Key = base64.StdEncoding.EncodeToString(private)
 	s.write("authorized_keys", ssh.MarshalAuthorizedKey(public))
-	free, err := net.ResolveTCPAddr("tcp", address(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Port = free.Port
-	s.ChangeKey()
-	return s
-}
-
-// ChangeKey starts the server again with another host key.
-func (s *SSHD) ChangeKey() {
-	s.t.Helper()
-	if s.stop != nil {
-		s.stop()
-	}
-	_, public := s.key("host")
-	s.Fingerprint = ssh.FingerprintSHA256(public)
-	config := s.write("sshd_config", fmt.Appendf(nil, `ListenAddress %[1]s:%[2]d
+	s.write("sshd_config", fmt.Appendf(nil, `ListenAddress %[1]s:%[2]d
 HostKey %[3]s/host
 AuthorizedKeysFile %[3]s/authorized_keys
 PidFile none
@@ -156,7 +151,33 @@ PermitRootLogin yes
 Subsystem sftp /usr/lib/openssh/sftp-server -e -l VERBOSE 2>>%[3]s/sftp.log
 LogLevel VERBOSE
 `, s.Host, s.Port, s.root))
-	s.log, s.stop = run(s.t, net.JoinHostPort(s.Host, fmt.Sprint(s.Port)), "/usr/sbin/sshd", "-D", "-e", "-f", config)
+	s.newHostKey()
+	return s
+}
+
+func (s *SSHD) newHostKey() {
+	s.t.Helper()
+	_, public := s.key("host")
+	s.Fingerprint = ssh.FingerprintSHA256(public)
+}
+
+// Command starts the server.
+func (s *SSHD) Command() []string {
+	return []string{"sh", "-c", `mkdir -p ` + privileges + ` && exec /usr/sbin/sshd -D -e -f "$0"`, filepath.Join(s.root, "sshd_config")}
+}
+
+func (s *SSHD) start() {
+	s.t.Helper()
+	argv := s.Command()
+	s.log, s.stop = run(s.t, net.JoinHostPort(s.Host, fmt.Sprint(s.Port)), argv[0], argv[1:]...)
+}
+
+// ChangeKey starts the server again with another host key.
+func (s *SSHD) ChangeKey() {
+	s.t.Helper()
+	s.stop()
+	s.newHostKey()
+	s.start()
 }
 
 // Settings are those of a target for it.

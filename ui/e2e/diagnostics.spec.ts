@@ -28,13 +28,18 @@ test('a tool shows its output while it runs, and is remembered', async ({ page }
   await expectAccessible(page)
 })
 
-test('what runs can be stopped', async ({ page }) => {
-  await page.goto(`${base}?tool=ping&target=10.10.0.2`)
-  await page.getByRole('button', { name: 'Run', exact: true }).click()
-  await expect(page.getByRole('log', { name: 'Output' })).toContainText('icmp_seq=1')
-  await page.getByRole('button', { name: 'Stop' }).click()
-  await expect(page.getByText('Stopped by you').first()).toBeVisible()
-  await expect(page.getByRole('button', { name: 'Run', exact: true })).toBeVisible()
+test.describe('what runs', () => {
+  // The answer to what was stopped may come before the browser has given it up.
+  test.use({ expected: [503] })
+
+  test('can be stopped', async ({ page }) => {
+    await page.goto(`${base}?tool=ping&target=10.10.0.2`)
+    await page.getByRole('button', { name: 'Run', exact: true }).click()
+    await expect(page.getByRole('log', { name: 'Output' })).toContainText('icmp_seq=1')
+    await page.getByRole('button', { name: 'Stop' }).click()
+    await expect(page.getByText('Stopped by you').first()).toBeVisible()
+    await expect(page.getByRole('button', { name: 'Run', exact: true })).toBeVisible()
+  })
 })
 
 test.describe('a bad target', () => {
@@ -52,7 +57,7 @@ test('the way to a destination is drawn as far as it goes', async ({ page }) => 
   await page.goto(`${base}/reachability?from=zone:lan&destination=10.10.0.1&port=3443`)
   await page.getByRole('button', { name: 'Check', exact: true }).click()
   const chain = page.getByRole('main').getByRole('listitem')
-  await expect(chain.filter({ hasText: 'Packet filter' })).toContainText('OK')
+  await expect(chain.filter({ hasText: 'Firewall' })).toContainText('OK')
   await expect(chain.filter({ hasText: 'Certificate' })).toContainText('Check this')
   await settled(page)
   await expectAccessible(page)
@@ -62,7 +67,7 @@ test('the way to a destination is drawn as far as it goes', async ({ page }) => 
   await page.getByLabel('To: host name or address').fill('10.10.0.2')
   await page.getByLabel('Port', { exact: true }).fill('22')
   await page.getByRole('button', { name: 'Check', exact: true }).click()
-  await expect(chain.filter({ hasText: 'Packet filter' })).toContainText('Ends here')
+  await expect(chain.filter({ hasText: 'Firewall' })).toContainText('Fails here')
   await expect(chain.filter({ hasText: 'Destination' })).toContainText('Not reached')
   await expect(page.getByText(/Add a rule under Firewall, Rules/)).toBeVisible()
   await expectAccessible(page)
@@ -88,14 +93,14 @@ test('connections are listed, filtered, and ended', async ({ page }) => {
   const question = page.getByRole('dialog', { name: 'End this connection?' })
   await expect(question).toContainText('checked against the current rules')
   await question.getByRole('button', { name: 'End', exact: true }).click()
-  await expect(page.getByText('The connection was removed from the table')).toBeVisible()
+  await expect(page.getByText('Connection removed from the table')).toBeVisible()
 })
 
 test('packets are captured into a file', async ({ page }) => {
   await page.goto(`${base}/capture`)
   await choose(page, 'Interface', 'lo')
   await page.getByLabel('Seconds').fill('120')
-  await page.getByLabel('Packets at most').fill('2')
+  await page.getByLabel('Maximum packets').fill('2')
   await page.getByRole('button', { name: 'Start', exact: true }).click()
   await expect(page.getByRole('timer')).toBeVisible()
   await expectAccessible(page)

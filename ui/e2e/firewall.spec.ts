@@ -1,6 +1,5 @@
-import { connect } from 'node:net'
 import type { APIRequestContext } from '@playwright/test'
-import { baseURL, byAPI, choose, expect, expectAccessible, moveUp, onGateway, settled, test } from './gateway'
+import { baseURL, byAPI, choose, expect, expectAccessible, knock, moveUp, onGateway, settled, test } from './gateway'
 
 const gateway = new URL(baseURL).hostname
 
@@ -22,13 +21,6 @@ async function make(api: APIRequestContext, path: string, data: object): Promise
 const makeRule = (name: string, data: object = {}) =>
   byAPI((api) => make(api, '/firewall/rules', { name, src_zone: 'lan', dst_zone: 'wan', action: 'accept', ...data }))
 
-/** A connection that nobody answers; the filter sees its first packet. */
-function knock(port: number) {
-  const socket = connect({ host: gateway, port, timeout: 300 })
-  socket.on('error', () => {})
-  socket.on('timeout', () => socket.destroy())
-}
-
 test('a rule between zones goes from the browser to the kernel', async ({ page }) => {
   await page.goto('/firewall/rules')
   await page.getByRole('link', { name: 'Add a rule' }).click()
@@ -37,9 +29,10 @@ test('a rule between zones goes from the browser to the kernel', async ({ page }
   await choose(page, 'To zone', 'wan')
   await choose(page, 'Service', 'Web')
   await expectAccessible(page)
-  await page.getByRole('button', { name: 'What will change' }).click()
-  const preview = page.getByRole('region', { name: 'What will change' })
+  await page.getByRole('button', { name: 'Preview changes' }).click()
+  const preview = page.getByRole('region', { name: 'Preview changes' })
   await expect(preview.getByRole('row').filter({ hasText: 'gid:' }).filter({ hasText: 'added' })).toBeVisible()
+  await expect(preview.getByText(/No connection is affected: \d+ live/)).toBeVisible()
   await page.getByRole('button', { name: 'Save', exact: true }).click()
   await expect(page.getByText('The change is live.')).toBeVisible()
 
@@ -82,10 +75,10 @@ test('rules are put into order by the keyboard', async ({ page }) => {
   expect(stored.slice(-2).map(({ name }) => name)).toEqual(['Second', 'First'])
 
   await test.step('by the menu, and a copy stands behind its original', async () => {
-    await page.getByRole('button', { name: 'More for First' }).click()
+    await page.getByRole('button', { name: 'More actions for First' }).click()
     await page.getByRole('menuitem', { name: 'Move to the top' }).click()
     await expect.poll(async () => (await names())[0]).toBe('First')
-    await page.getByRole('button', { name: 'More for First' }).click()
+    await page.getByRole('button', { name: 'More actions for First' }).click()
     await page.getByRole('menuitem', { name: 'Duplicate' }).click()
     await expect(page.getByLabel('Name')).toHaveValue('First (copy)')
     await page.getByRole('button', { name: 'Save', exact: true }).click()
@@ -118,7 +111,7 @@ test.describe('what is in use', () => {
       await page.goto('/')
       await settled(page)
       await page.keyboard.press('Control+K')
-      await page.getByPlaceholder('Go to, find, do…').fill('10.10.0.20')
+      await page.getByPlaceholder('Search pages, objects and actions…').fill('10.10.0.20')
       await page.getByRole('button', { name: 'shop' }).click()
       await expect(page.getByLabel('Value')).toHaveValue('10.10.0.20')
     })
@@ -134,15 +127,16 @@ test.describe('a NAT rule', () => {
     await page.getByLabel('Name').fill('Shop')
     await choose(page, 'From zone', 'lan')
     await page.getByLabel('Port', { exact: true }).fill('443')
-    await page.getByLabel('New address').fill('10.10.0.99')
+    await page.getByLabel('Target address').fill('10.10.0.99')
     await page.getByRole('button', { name: 'Save', exact: true }).click()
     await expect(page.getByRole('dialog').getByRole('alert')).toContainText('of the gateway itself')
     await expectAccessible(page)
 
     await page.getByLabel('Port', { exact: true }).fill('8443')
-    await page.getByLabel('New port').fill('443')
+    await page.getByLabel('Target port').fill('443')
     await page.getByRole('button', { name: 'Save', exact: true }).click()
-    await expect(page.getByRole('cell', { name: 'tcp 8443 from lan to this gateway → 10.10.0.99:443' })).toBeVisible()
+    await expect(page.getByRole('cell', { name: 'tcp 8443 from lan to this gateway' })).toBeVisible()
+    await expect(page.getByRole('cell', { name: '10.10.0.99:443' })).toBeVisible()
     expect(onGateway('nft', 'list', 'table', 'inet', 'gateway')).toContain('10.10.0.99')
 
     await test.step('one of two families has no effect, and says so', async () => {
@@ -252,7 +246,7 @@ test('one rule is moved at a time, however many there are', async ({ page }) => 
   const act = async (name: string, item: string) => {
     await page.goto(`/firewall/rules?q=${encodeURIComponent(name)}`)
     await settled(page)
-    await page.getByRole('button', { name: `More for ${name}`, exact: true }).click()
+    await page.getByRole('button', { name: `More actions for ${name}`, exact: true }).click()
     await page.getByRole('menuitem', { name: item }).click()
   }
   await act('Many 1199', 'Move to the top')
@@ -280,11 +274,11 @@ test('a packet is explained', async ({ page }) => {
   await page.getByLabel('Destination address').fill(gateway)
   await page.getByLabel('Destination port').fill('8444')
   await page.getByRole('button', { name: 'Explain', exact: true }).click()
-  await expect(page.getByRole('listitem').filter({ hasText: 'Input' }).first()).toContainText('ends here')
+  await expect(page.getByRole('listitem').filter({ hasText: 'Input' }).first()).toContainText('stopped')
   await expect(page.getByText('decides', { exact: true })).toBeVisible()
   await expect(page).toHaveURL(/destination_port=8444/)
   await page.getByRole('button', { name: 'My own connection' }).click()
-  await expect(page.getByText('ends here')).toHaveCount(0)
+  await expect(page.getByText('stopped')).toHaveCount(0)
   await expectAccessible(page)
 })
 
@@ -320,16 +314,16 @@ test('the log shows a dropped packet as it happens', async ({ page }) => {
   })
 
   await test.step('an event becomes a question, and a rule', async () => {
-    const more = () => row.getByRole('button', { name: /^More for/ }).click()
+    const more = () => row.getByRole('button', { name: /^More actions for/ }).click()
     await more()
-    await page.getByRole('menuitem', { name: 'Explain this packet' }).click()
+    await page.getByRole('menuitem', { name: 'Explain packet' }).click()
     await expect(page.getByLabel('Destination port')).toHaveValue('8444')
-    await expect(page.getByText('ends here')).toBeVisible()
+    await expect(page.getByText('stopped')).toBeVisible()
     await page.goBack()
     await more()
-    await page.getByRole('menuitem', { name: 'Make a rule from this event' }).click()
+    await page.getByRole('menuitem', { name: 'Create rule' }).click()
     await expect(page.getByLabel('Destination network')).toHaveValue(`${gateway}/32`)
     await expect(page.getByRole('combobox', { name: 'From zone' })).toHaveValue('lan')
-    await expect(page.getByRole('combobox', { name: 'To zone' })).toHaveValue('the gateway itself')
+    await expect(page.getByRole('combobox', { name: 'To zone' })).toHaveValue('this gateway')
   })
 })

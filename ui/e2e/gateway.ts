@@ -1,10 +1,19 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import https from 'node:https'
+import net from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import AxeBuilder from '@axe-core/playwright'
 import { type APIRequestContext, test as base, type ConsoleMessage, expect, type Page, request } from '@playwright/test'
+import axe from 'axe-core'
+import { type Hands, mouse } from './hands'
 import { totp } from './totp'
+
+declare global {
+  interface Window {
+    axe: typeof axe
+  }
+}
 
 export const baseURL = process.env.GATEWAY_URL ?? 'https://127.0.0.1:3443'
 export const setupToken = process.env.GATEWAY_SETUP_TOKEN ?? ''
@@ -23,7 +32,9 @@ export const launch = {
     `--host-resolver-rules=MAP ${name} ${new URL(baseURL).host}`,
   ],
 }
-export const sessionFile = 'test-results/session.json'
+/** What a run leaves behind. Runs at the same time have a folder each. */
+export const results = `test-results/${process.env.GATEWAY_RUN ?? 'one'}`
+export const sessionFile = `${results}/session.json`
 export const screenshots = '../.cache/screenshots'
 export const schemes = ['light', 'dark'] as const
 
@@ -33,11 +44,13 @@ export const pages = {
   interfaces: '/network/interfaces',
   'interface-new': '/network/interfaces/new',
   'interface-adopt': '/network/interfaces/adopt',
+  'network-new': '/network/interfaces/network',
   addresses: '/network/addresses',
   'address-new': '/network/addresses/new',
   routes: '/network/routes',
   'route-new': '/network/routes/new',
   'routes-live': '/network/routes/live',
+  clients: '/network/clients',
   'proxy-domains': '/proxy/domains',
   'proxy-site-new': '/proxy/domains/new',
   'proxy-backends': '/proxy/backends',
@@ -72,6 +85,7 @@ export const pages = {
   'firewall-rule-new': '/firewall/rules/new',
   'firewall-nat': '/firewall/nat',
   'firewall-nat-new': '/firewall/nat/new',
+  'firewall-port-forward': '/firewall/nat/port-forward',
   'firewall-objects': '/firewall/objects',
   'firewall-object-new': '/firewall/objects/new',
   'firewall-object-groups': '/firewall/objects/groups',
@@ -109,6 +123,10 @@ export const pages = {
   'backup-targets': '/operations/backups/targets',
   'backup-target-new': '/operations/backups/targets/new',
   backups: '/operations/backups',
+  configuration: '/operations/configuration',
+  draft: '/operations/draft',
+  history: '/operations/history',
+  'history-back': '/operations/history/go-back',
   audit: '/operations/audit',
   'audit-changes': '/operations/audit?view=changes',
   components: '/system/components',
@@ -117,14 +135,32 @@ export const pages = {
   users: '/system/users',
   'user-new': '/system/users/new',
   sso: '/system/sso',
+  cluster: '/system/cluster',
+  'cluster-add': '/system/cluster/add',
   license: '/system/license',
   'license-install': '/system/license/install',
   updates: '/system/updates',
+  'api-reference': '/system/api',
+  'api-reference-call': '/system/api/ntp~pool~create',
   profile: '/profile',
   'profile-two-factor': '/profile/two-factor',
   'profile-tokens': '/profile/tokens',
   'profile-token-new': '/profile/tokens/new',
   'profile-sessions': '/profile/sessions',
+}
+
+/** Counts the clicks of a page from now on, across its navigations; what it answers tells how many there were. */
+export async function countClicks(page: Page): Promise<() => Promise<number>> {
+  await page.addInitScript(() => {
+    document.addEventListener(
+      'pointerdown',
+      () => sessionStorage.setItem('test.clicks', String(Number(sessionStorage.getItem('test.clicks')) + 1)),
+      true,
+    )
+  })
+  await page.reload()
+  await page.evaluate(() => sessionStorage.setItem('test.clicks', '0'))
+  return () => page.evaluate(() => Number(sessionStorage.getItem('test.clicks')))
 }
 
 /** Chooses from a list; that of a form, when the list behind it has a filter of the same name. */
@@ -138,6 +174,28 @@ export function onGateway(...command: string[]): string {
   const [program, ...prefix] = (process.env.GATEWAY_EXEC ?? '').trim().split(/\s+/)
   if (!program) throw new Error('GATEWAY_EXEC must say how to run a command on the gateway')
   return execFileSync(program, [...prefix, 'gateway', '--', ...command], { cwd: '..', encoding: 'utf8' })
+}
+
+/** A connection that nobody answers; the packet filter sees its first packet. */
+export function knock(port: number) {
+  const socket = net.connect({ host: new URL(baseURL).hostname, port, timeout: 300 })
+  socket.on('error', () => {})
+  socket.on('timeout', () => socket.destroy())
+}
+
+/** Asks for an address as a machine on the LAN, which the browser's is, and fails without one. It keeps the one that it has. */
+export function askForLease({ link = 'eth0', tries = 20, hostname = '' } = {}) {
+  const client = ['udhcpc', '-i', link, '-f', '-n', '-q', '-t', String(tries), '-T', '1', '-s', '/bin/true']
+  execFileSync('busybox', hostname ? [...client, '-x', `hostname:${hostname}`] : client, { stdio: 'pipe' })
+}
+
+/** A service that is off leads to its switch; what is saved is live. */
+export async function switchOn(page: Page, label: string, { press, check }: Hands = mouse) {
+  await press(page.getByRole('link', { name: 'Go to settings' }))
+  await check(page.getByLabel(label))
+  await press(page.getByRole('button', { name: 'Save', exact: true }))
+  await expectSaved(page)
+  await expect(page.getByRole('main').getByText('live', { exact: true })).toBeVisible()
 }
 
 /** A license that the gateway under test accepts, by the tool that issues them. */
@@ -183,8 +241,38 @@ export function connect(link: string, config: string) {
 /** The pictures of the documentation are taken by `npm run screenshots`; a test leaves none behind. */
 export const takingScreenshots = process.env.GATEWAY_SCREENSHOTS === '1'
 
-/** What a test needs and does not test: done by the API, as the admin of the setup. */
-export async function byAPI<T>(act: (api: APIRequestContext) => Promise<T>): Promise<T> {
+/** The session of the admin of the setup, as a request names it. */
+export function sessionCookie(): string {
+  const { cookies } = JSON.parse(readFileSync(sessionFile, 'utf8')) as { cookies: { name: string; value: string }[] }
+  return cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
+}
+
+/** A request over a connection of its own, as the admin of the setup. */
+function anew(method: string, path: string): Promise<{ data: { id: string }[] | null }> {
+  const headers = { Cookie: sessionCookie(), Origin: baseURL }
+  return new Promise((resolve, reject) => {
+    const options = { method, headers, agent: false, rejectUnauthorized: false } as const
+    const asked = https.request(new URL(`/api/v1${path}`, baseURL), options, async (answer) => {
+      let text = ''
+      for await (const part of answer) text += part
+      resolve(JSON.parse(text))
+    })
+    asked.on('error', reject)
+    asked.end()
+  })
+}
+
+/** Confirms what waits for that: other changes of the same components would be refused. */
+export async function keepChanges() {
+  // Before the first login there is nobody who could have changed anything.
+  if (!existsSync(sessionFile)) return
+  const { data } = await anew('GET', '/change-sets/waiting')
+  for (const { id } of data ?? []) await anew('POST', `/change-sets/${id}/confirm`)
+}
+
+/** What a test needs and does not test: done by the API, as the admin of the setup. What waits for a confirmation gets it first. */
+export async function byAPI<T>(act: (api: APIRequestContext) => Promise<T>, { keep = true } = {}): Promise<T> {
+  if (keep) await keepChanges()
   const api = await request.newContext({ baseURL, storageState: sessionFile, ignoreHTTPSErrors: true })
   try {
     return await act(api)
@@ -237,10 +325,10 @@ export async function moveUp(page: Page, name: string) {
   await page.getByRole('button', { name: `Move ${name}`, exact: true }).focus()
   await page.keyboard.press('Space')
   await expect(page.locator('[data-dragging]')).toBeVisible()
-  const said = page.getByRole('status').filter({ hasText: /place \d/ })
-  const place = Number(/place (\d+)/.exec((await said.textContent()) ?? '')?.[1])
+  const said = page.getByRole('status').filter({ hasText: /position \d/ })
+  const place = Number(/position (\d+)/.exec((await said.textContent()) ?? '')?.[1])
   await page.keyboard.press('ArrowUp')
-  await expect(said).toContainText(`${name} over place ${place - 1} of`)
+  await expect(said).toContainText(`${name} over position ${place - 1} of`)
   await page.keyboard.press('Space')
 }
 
@@ -257,13 +345,27 @@ export async function settled(page: Page) {
   })
 }
 
-/** With the colours alone, for the other scheme of a page whose rest has been looked at. */
-export async function expectAccessible(page: Page, { colours = false } = {}) {
-  // No page has frames of others: it is looked at in place, without a second page to put the findings together.
-  const axe = new AxeBuilder({ page }).setLegacyMode().options({ resultTypes: ['violations'] })
-  const { violations } = await (colours ? axe.withRules(['color-contrast']) : axe).analyze()
-  const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
-  expect(serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' | ')}`)).toEqual([])
+/** What keeps people from using a page. With the colours alone, for the other scheme of one whose rest has been looked at. */
+export async function barriers(page: Page, { colours = false } = {}) {
+  const options: axe.RunOptions = {
+    resultTypes: ['violations'],
+    // What is wrong is told by its HTML, without selectors. No serious rule needs what axe would load beforehand.
+    selectors: false,
+    preload: false,
+    ...(colours && { runOnly: ['color-contrast'] }),
+  }
+  // No page has frames of others: it is looked at in place. What a document has loaded stays there.
+  if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe.source)
+  return page.evaluate(async (options) => {
+    const { violations } = await window.axe.run(document, options)
+    const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    return serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' | ')}`)
+  }, options)
+}
+
+/** On a busy machine a page may be looked at while its other scheme is being painted: what is wrong stays wrong. */
+export async function expectAccessible(page: Page, which = { colours: false }) {
+  await expect.poll(() => barriers(page, which)).toEqual([])
 }
 
 /** Waits until a form that stays open is saved. While it is being saved its button is disabled, too. */
@@ -283,6 +385,9 @@ export async function expectNoSidewaysScroll(page: Page) {
 }
 
 interface Fixtures {
+  /** Whether somebody confirms the changes that a page makes. The tests of that do so themselves. */
+  keeps: boolean
+  kept: undefined
   /** What a test provokes and the browser reports as a console error: an HTTP status, or a part of its text. */
   expected: (number | string)[]
   watched: undefined
@@ -303,12 +408,23 @@ export async function watch(page: Page, expected: Fixtures['expected'] = []): Pr
     if (dialog.type() === 'alert') problems.push(`alert: ${dialog.message()}`)
   })
   page.on('console', (message) => {
-    if (message.type() === 'error' && !provoked(message)) problems.push(`${page.url()} ${message.text()}`)
+    if (message.type() === 'error' && !provoked(message))
+      problems.push(`${page.url()} ${message.text()} ${message.location().url}`)
   })
   return problems
 }
 
 export const test = base.extend<Fixtures>({
+  keeps: [true, { option: true }],
+  kept: [
+    async ({ page, keeps }, use) => {
+      const bar = page.getByRole('region', { name: 'Change to confirm' })
+      if (keeps) await page.addLocatorHandler(bar, keepChanges, { noWaitAfter: true })
+      await use(undefined)
+      if (keeps) await keepChanges()
+    },
+    { auto: true },
+  ],
   expected: [[], { option: true }],
   watched: [
     async ({ page, expected }, use) => {

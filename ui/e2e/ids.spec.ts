@@ -18,7 +18,7 @@ test.afterAll(() => byAPI((api) => api.put('/api/v1/ids/settings', { data: usual
 
 test('says that it is off, and what its daemons do', async ({ page }) => {
   await page.goto('/')
-  await page.getByRole('link', { name: 'Intrusion detection' }).click()
+  await page.getByRole('navigation', { name: 'Areas' }).getByRole('link', { name: 'Intrusion detection' }).click()
   await expect(page.getByText('Intrusion detection is off')).toBeVisible()
   const words: Record<string, string> = { not_installed: 'not installed', stopped: 'stopped', running: 'running' }
   const { state } = (await stored('/ids/status')).agent as { state: string }
@@ -37,13 +37,13 @@ test.describe('the settings', () => {
 
   test('are saved, and refused where they are wrong', async ({ page }) => {
     await page.goto('/security/ids/settings')
-    await page.getByRole('textbox', { name: 'Ban for' }).fill('2')
+    await page.getByRole('textbox', { name: 'Ban duration' }).fill('2')
     await page.getByLabel('Reverse proxy').uncheck({ force: true })
     await page.getByRole('button', { name: 'Add a network' }).click()
     await page.getByLabel('Address or network, row 1').fill('0.0.0.0/0')
     await page.getByLabel('Description, row 1').fill('Office')
     await page.getByRole('button', { name: 'Save', exact: true }).click()
-    await expect(page.getByText(/item 1 is everybody/)).toBeVisible()
+    await expect(page.getByText(/must not contain all addresses/)).toBeVisible()
     await page.getByLabel('Address or network, row 1').fill('203.0.113.0/24')
     await expectAccessible(page)
     await page.getByRole('button', { name: 'Save', exact: true }).click()
@@ -63,7 +63,7 @@ test.describe('a ban', () => {
     await page.goto('/')
     await page.getByRole('heading', { level: 1 }).waitFor()
     await page.keyboard.press('Control+K')
-    await page.getByPlaceholder('Go to, find, do…').fill('Ban an address')
+    await page.getByPlaceholder('Search pages, objects and actions…').fill('Ban an address')
     await page.getByRole('button', { name: 'Ban an address' }).click()
     const address = form(page).getByLabel('Address')
     const ban = form(page).getByRole('button', { name: 'Ban', exact: true })

@@ -10,7 +10,7 @@ test.afterAll(() => byAPI((api) => api.delete('/api/v1/license/key')))
 
 test('a license is pasted, checked, shown and removed', async ({ page }) => {
   await page.goto('/')
-  await page.getByRole('link', { name: 'License' }).click()
+  await page.getByRole('link', { name: 'License', exact: true }).click()
   await expect(page.getByText('No license is installed.')).toBeVisible()
   await page.getByRole('link', { name: 'Install license' }).click()
   const field = page.getByRole('dialog').getByRole('textbox', { name: 'License' })
@@ -22,7 +22,7 @@ test('a license is pasted, checked, shown and removed', async ({ page }) => {
   const changed = lines.map((line, at) => (at === 1 ? (line[0] === 'A' ? 'B' : 'A') + line.slice(1) : line)).join('\n')
   for (const [text, complaint] of [
     ['Kind regards', 'it must begin with the line'],
-    [changed, 'its signature is not that of the issuer'],
+    [changed, 'its signature is not the issuer'],
     [
       sign('--subject', 's', '--not-before', '2020-01-01', '--not-after', '2020-12-31'),
       'it expired on 31 December 2020',
@@ -50,11 +50,11 @@ test('a license is pasted, checked, shown and removed', async ({ page }) => {
   await expectAccessible(page)
   await page.goto('/')
   await settled(page)
-  await expect(page.getByRole('link', { name: 'See license' })).toHaveCount(0)
+  await expect(page.getByRole('link', { name: 'View license' })).toHaveCount(0)
 
   await page.goto('/system/license')
   await page.getByRole('button', { name: 'Verify again' }).click()
-  await expect(page.getByText('The license was verified')).toBeVisible()
+  await expect(page.getByText('License verified')).toBeVisible()
   await page.getByRole('button', { name: 'Remove' }).click()
   const question = page.getByRole('dialog', { name: 'Remove the license?' })
   await expect(question).toContainText('Everything keeps working')
@@ -83,7 +83,7 @@ test('a file is dropped, and a license that is about to expire is told on the ov
   await expect(page.getByText('The license expires in 12 days.')).toBeVisible()
   await settled(page)
   await expectAccessible(page)
-  await page.getByRole('link', { name: 'See license' }).click()
+  await page.getByRole('link', { name: 'View license' }).click()
   await expect(page).toHaveURL(/\/system\/license$/)
 })
 
@@ -93,7 +93,7 @@ test('a license that has expired is told, and everything works', async ({ page }
   onGateway('sh', '-c', `umask 077; printf %s "$0" > ${keyFile}`, license)
   await page.goto('/')
   await expect(page.getByText('The license has expired.')).toBeVisible()
-  await page.getByRole('link', { name: 'See license' }).click()
+  await page.getByRole('link', { name: 'View license' }).click()
   await expect(page.getByRole('main').getByText('expired', { exact: true })).toBeVisible()
   await expect(page.getByRole('main')).toContainText('Everything keeps working.')
   const answer = await byAPI((api) => api.put('/api/v1/system/retention', { data: { audit_days: 90 } }))
@@ -115,7 +115,7 @@ test.describe('a viewer', () => {
     await logIn(page, await makeUser('license-viewer'))
     await settled(page)
     await expect(page.getByText('The license is not valid.')).toHaveCount(0)
-    await page.getByRole('link', { name: 'License' }).click()
+    await page.getByRole('link', { name: 'License', exact: true }).click()
     await expect(page.getByText('not valid', { exact: true })).toBeVisible()
     for (const name of ['Verify again', 'Remove']) await expect(page.getByRole('button', { name })).toHaveCount(0)
     await expect(page.getByRole('link', { name: /Replace|Install/ })).toHaveCount(0)

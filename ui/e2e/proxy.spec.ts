@@ -21,18 +21,18 @@ test.describe('a site', () => {
 
   test('is made in one go, and refused at the fields that are wrong', async ({ page }) => {
     await page.goto('/proxy/domains')
-    await page.getByRole('link', { name: 'New site' }).click()
+    await page.getByRole('link', { name: 'Add a domain' }).click()
     await form(page).getByRole('textbox', { name: 'Name' }).fill(site)
-    await form(page).getByLabel('Address of the server').fill('not an address')
+    await form(page).getByLabel('Server address').fill('not an address')
     await form(page).getByLabel('Port').fill('70000')
     await save(form(page))
-    await expect(form(page).getByLabel('Address of the server')).toHaveAttribute('aria-invalid', 'true')
+    await expect(form(page).getByLabel('Server address')).toHaveAttribute('aria-invalid', 'true')
     expect(await stored('/backends')).toHaveLength(0)
 
-    await form(page).getByLabel('Address of the server').fill('10.10.0.2')
+    await form(page).getByLabel('Server address').fill('10.10.0.2')
     await form(page).getByLabel('Port').fill('8080')
-    await page.getByRole('button', { name: 'What will change' }).click()
-    const preview = page.getByRole('region', { name: 'What will change' })
+    await page.getByRole('button', { name: 'Preview changes' }).click()
+    const preview = page.getByRole('region', { name: 'Preview changes' })
     for (const kind of ['backend', 'server', 'domain']) {
       await expect(preview.getByRole('heading', { name: kind, exact: true })).toBeVisible()
     }
@@ -42,9 +42,9 @@ test.describe('a site', () => {
     const [backend] = await stored('/backends')
     expect(backend).toMatchObject({ name: site, servers: [{ address: '10.10.0.2', port: 8080 }] })
 
-    await page.getByRole('link', { name: 'New site' }).click()
+    await page.getByRole('link', { name: 'Add a domain' }).click()
     await form(page).getByRole('textbox', { name: 'Name' }).fill(site)
-    await form(page).getByText('A backend that is there').click()
+    await form(page).getByText('Existing backend').click()
     await choose(page, 'Backend', site)
     await save(form(page))
     await expect(form(page).getByRole('textbox', { name: 'Name' })).toHaveAttribute('aria-invalid', 'true')
@@ -54,9 +54,9 @@ test.describe('a site', () => {
 test('a domain has its flags, its limits and its headers', async ({ page }) => {
   await page.goto(`/proxy/domains?q=${site}`)
   await row(page, site).getByRole('link', { name: site }).first().click()
-  await form(page).getByLabel('Tell browsers to use HTTPS only').check({ force: true })
+  await form(page).getByLabel('HTTPS only (HSTS)').check({ force: true })
   await form(page).getByRole('textbox', { name: 'Largest request body' }).fill('25')
-  await form(page).getByLabel('Limit the requests of each client').check({ force: true })
+  await form(page).getByLabel('Rate limit per client').check({ force: true })
   await form(page).getByLabel('Requests', { exact: true }).fill('50')
 
   await page.getByRole('button', { name: 'Add a header' }).click()
@@ -70,7 +70,7 @@ test('a domain has its flags, its limits and its headers', async ({ page }) => {
   // What was typed before a header was added is still there.
   await form(page).getByRole('button', { name: 'Save', exact: true }).first().click()
   await expect(form(page)).toHaveCount(0)
-  await expect(row(page, site)).toContainText('50 requests in 60 s')
+  await expect(row(page, site)).toContainText('50 requests per 60 s')
   const [domain] = await stored('/domains')
   expect(domain).toMatchObject({ hsts_enabled: true, max_body_size_bytes: 25 * 1024 ** 2, rate_limit_requests: 50 })
 
@@ -115,7 +115,7 @@ test('rules of a domain are put into order, and one that never matches says so',
   )
   await page.goto(`/proxy/domains/${domain?.id}`)
   await page.getByRole('link', { name: 'Add a rule' }).click()
-  await form(page).getByLabel('Path begins with').fill('/api')
+  await form(page).getByLabel('Path prefix').fill('/api')
   await choose(page, 'Backend', site)
   await save(form(page))
   const paths = async () => (await stored('/routing-rules')).map(({ path_prefix }) => path_prefix)
@@ -124,13 +124,13 @@ test('rules of a domain are put into order, and one that never matches says so',
 
   await moveUp(page, '/api')
   await expect.poll(paths).toEqual(['/api', '/api/v2'])
-  await expect(row(page, '/api/v2')).toContainText('Never matches: /api stands before it')
+  await expect(row(page, '/api/v2')).toContainText('Never matches: /api comes first')
 })
 
 test('a certificate is uploaded, and its domain shows it', async ({ page }) => {
   const { certificate_pem, private_key_pem } = selfMade(site, 90)
   await page.goto('/proxy/certificates')
-  await page.getByRole('link', { name: 'Upload one' }).click()
+  await page.getByRole('link', { name: 'Upload a certificate' }).click()
   await form(page).getByLabel('Certificate and chain', { exact: false }).first().fill(certificate_pem)
   const [chooser] = await Promise.all([
     page.waitForEvent('filechooser'),
@@ -146,7 +146,7 @@ test('a certificate is uploaded, and its domain shows it', async ({ page }) => {
 
 test('the statistics say what the proxy does, or why nobody knows', async ({ page }) => {
   await page.goto('/proxy/statistics')
-  for (const name of ['HAProxy', 'The last hour', 'Frontends', 'Backends and their servers']) {
+  for (const name of ['HAProxy', 'Last hour', 'Frontends', 'Backends and servers']) {
     await expect(page.getByRole('heading', { name, exact: true })).toBeVisible()
   }
   await page.getByRole('link', { name: /haproxy.cfg/ }).click()
@@ -165,17 +165,50 @@ test('all sites are closed at once, and opened again', async ({ page }) => {
   await page.getByRole('button', { name: 'Maintenance mode' }).click()
   await expect(form(page)).toContainText('Visitors of 1 site')
   await form(page).getByRole('button', { name: 'Turn on' }).click()
-  await expect(page.getByText('Every site shows the maintenance page')).toBeVisible()
+  await expect(page.getByText('Maintenance mode is on for all sites')).toBeVisible()
   await page.getByRole('button', { name: 'Turn off' }).click()
   await form(page).getByRole('button', { name: 'Turn off' }).click()
-  await expect(page.getByText('Every site shows the maintenance page')).toHaveCount(0)
+  await expect(page.getByText('Maintenance mode is on for all sites')).toHaveCount(0)
 })
 
 test('the palette finds a site by its server', async ({ page }) => {
   await page.goto('/')
   await expect(page.getByRole('region', { name: 'Proxy' })).toContainText('Backends')
   await page.keyboard.press('Control+K')
-  await page.getByPlaceholder('Go to, find, do…').fill('10.10.0.3')
+  await page.getByPlaceholder('Search pages, objects and actions…').fill('10.10.0.3')
   await page.getByRole('button', { name: new RegExp(`${site}.*Backends`) }).click()
   await expect(page).toHaveURL(/\/proxy\/backends\/.+/)
+})
+
+test('the rules of many domains are drawn where one looks', async ({ page }) => {
+  const backend = crypto.randomUUID()
+  const domains = Array.from({ length: 60 }, (_, index) => ({
+    id: crypto.randomUUID(),
+    name: `many${index}.example.net`,
+  }))
+  const make = (kind: string, id: string, body: object) => ({ kind: `proxy.${kind}`, verb: 'create', id, body })
+  const change = (operations: object[]) =>
+    byAPI(async (api) => {
+      const answer = await api.post('/api/v1/change-sets', { data: { operations } })
+      expect(answer.ok(), await answer.text()).toBe(true)
+    })
+  await change([
+    make('backend', backend, { name: 'many' }),
+    ...domains.flatMap(({ id, name }) => [
+      make('domain', id, { name, backend_id: backend }),
+      make('routing-rule', crypto.randomUUID(), { domain_id: id, path_prefix: '/app', backend_id: backend }),
+    ]),
+  ])
+  await page.goto('/proxy/routing?q=many')
+  const tables = page.getByRole('table')
+  await expect(tables.first()).toBeVisible()
+  expect(await tables.count()).toBeLessThan(domains.length)
+  const last = page.getByRole('table', { name: `Routing rules: ${domains.at(-1)?.name}` })
+  await expect(last).toHaveCount(0)
+  await expect(async () => {
+    await page.evaluate(() => window.scrollTo(0, document.body.scrollHeight))
+    await expect(last).toBeInViewport({ timeout: 1000 })
+  }).toPass()
+  const remove = (kind: string, id: string) => ({ kind: `proxy.${kind}`, verb: 'delete', id })
+  await change([...domains.map(({ id }) => remove('domain', id)), remove('backend', backend)])
 })

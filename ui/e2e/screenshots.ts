@@ -1,6 +1,7 @@
 import { execFile, execFileSync } from 'node:child_process'
 import type { APIRequestContext, Page } from '@playwright/test'
 import {
+  askForLease,
   byAPI,
   connect,
   enrol,
@@ -42,6 +43,7 @@ const made: Record<string, string> = {
   'radius-log-ins': '/services/radius/log-ins',
   'waf-domain': '',
   'waf-alert': '',
+  'ids-alert': '',
 }
 
 /** Somebody looks at the sites, asks for names and uses the proxy, so that the statistics have something to show. */
@@ -186,6 +188,7 @@ test.beforeAll(async () => {
     await make('/certificates', { source: 'uploaded', ...selfMade('*.shops.example.net', 9) })
     await tunnels(api, make)
     await services(api, make)
+    await intruders(api)
     traffic = setInterval(visit, 1000)
     made['proxy-domain'] = `/proxy/domains/${main}`
     made['proxy-backend'] = `/proxy/backends/${shop}`
@@ -251,6 +254,32 @@ async function attacks(api: APIRequestContext, shop: Site, wiki: Site) {
   made['waf-domain'] = `/security/waf/domains/${wiki.id}`
 }
 
+/** Passwords that are tried until CrowdSec notices, and a ban of an operator. */
+async function intruders(api: APIRequestContext) {
+  const get = async (path: string) => (await (await api.get(`/api/v1/ids/${path}`)).json()).data
+  const allow_list = [{ cidr: '203.0.113.0/24', note: 'Office in Bern' }]
+  await api.put('/api/v1/ids/settings', { data: { enabled: true, allow_list } })
+  const from = ['198.51.100.66', '2001:db8:1::67']
+  const tried = from.flatMap((address) =>
+    [...Array(8).keys()].map((n) => `Failed password for root from ${address} port ${40_000 + n} ssh2`),
+  )
+  await expect
+    .poll(
+      async () => {
+        const at = new Date().toString().slice(4, 10) + new Date().toISOString().slice(10, 19).replace('T', ' ')
+        const lines = tried.map((line) => `${at} gateway sshd[4711]: ${line}`).join('\n')
+        onGateway('sh', '-c', `echo "${lines}" >> /var/log/auth.log`)
+        return (await get('alerts')).alerts.length
+      },
+      { intervals: [2000], timeout: 120_000 },
+    )
+    .toBeGreaterThan(1)
+  await api.post('/api/v1/ids/decisions', { data: { value: '192.0.2.77', duration: '7d', reason: 'Scans for weeks' } })
+  await api.post('/api/v1/ids/bouncers', { data: { name: 'edge-proxy' } })
+  const found = (await get('alerts')).alerts.find(({ value }: { value: string }) => from.includes(value))
+  made['ids-alert'] = `/security/ids/alerts/${found.id}`
+}
+
 /** Names of the house, a network with machines on it, a list of what is allowed, and people who log in. */
 async function services(api: APIRequestContext, make: (path: string, data: object) => Promise<string>) {
   const set = (path: string, data: object) => api.put(`/api/v1${path}`, { data })
@@ -276,8 +305,7 @@ async function services(api: APIRequestContext, make: (path: string, data: objec
     const address = `52:54:00:00:10:0${index}`
     execFileSync('ip', ['link', 'add', name, 'link', 'eth0', 'address', address, 'type', 'macvlan', 'mode', 'bridge'])
     execFileSync('ip', ['link', 'set', name, 'up'])
-    const client = ['udhcpc', '-i', name, '-f', '-n', '-q', '-t', '5', '-T', '1', '-s', '/bin/true']
-    execFileSync('busybox', [...client, '-x', `hostname:${name}`], { stdio: 'pipe' })
+    askForLease({ link: name, hostname: name, tries: 5 })
     execFileSync('ip', ['link', 'delete', name])
   }
 

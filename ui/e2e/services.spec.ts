@@ -1,6 +1,5 @@
-import { execFileSync } from 'node:child_process'
 import type { Locator, Page } from '@playwright/test'
-import { byAPI, choose, expect, expectAccessible, expectSaved, moveUp, onGateway, test } from './gateway'
+import { askForLease, byAPI, choose, expect, expectAccessible, moveUp, onGateway, switchOn, test } from './gateway'
 
 // Each test goes on where the one before it stopped.
 test.describe.configure({ mode: 'serial' })
@@ -9,15 +8,6 @@ const zone = 'corp.example.net'
 const row = (where: Page | Locator, text: string) => where.getByRole('row').filter({ hasText: text })
 const form = (page: Page) => page.getByRole('dialog')
 const save = (where: Page | Locator) => where.getByRole('button', { name: 'Save', exact: true }).click()
-
-/** A service that is off leads to its switch; what is saved is live. */
-async function switchOn(page: Page, label: string) {
-  await page.getByRole('link', { name: 'Go to settings' }).click()
-  await page.getByLabel(label).check({ force: true })
-  await save(page)
-  await expectSaved(page)
-  await expect(page.getByRole('main').getByText('live', { exact: true })).toBeVisible()
-}
 
 /** What the API has, whatever the page shows. */
 const stored = (path: string) =>
@@ -29,15 +19,15 @@ test.describe('a zone', () => {
   test('is made, and its records are those of their type', async ({ page }) => {
     await page.goto('/services/dns')
     await page.getByRole('link', { name: 'Add a zone' }).click()
-    await form(page).getByLabel('Name').fill(zone)
+    await form(page).getByRole('textbox', { name: 'Name', exact: true }).fill(zone)
     await save(form(page))
     await expect(page).toHaveURL(/\/services\/dns\/zones\/[^/]+$/)
     await expect(page.getByRole('heading', { name: zone })).toBeVisible()
 
     await page.getByRole('link', { name: 'Add a record' }).click()
-    await choose(page, 'Type', 'SRV: where a service is')
+    await choose(page, 'Type', 'SRV: host and port of a service')
     await form(page).getByLabel('Name').fill('_sip._tcp')
-    await expect(form(page)).toContainText(`It will be _sip._tcp.${zone}`)
+    await expect(form(page)).toContainText(`Full name: _sip._tcp.${zone}`)
     await form(page).getByLabel('Value').fill('sip.corp.example.net')
     await form(page).getByLabel('Priority').fill('10')
     await form(page).getByLabel('Weight').fill('5')
@@ -62,15 +52,15 @@ test('an entry of a zone is found by the palette', async ({ page }) => {
   await page.goto('/')
   await page.getByRole('heading', { level: 1 }).waitFor()
   await page.keyboard.press('Control+K')
-  await page.getByPlaceholder('Go to, find, do…').fill(`www.${zone}`)
+  await page.getByPlaceholder('Search pages, objects and actions…').fill(`www.${zone}`)
   await page.getByRole('button', { name: `www.${zone}` }).click()
   await expect(form(page).getByLabel('Value')).toHaveValue('192.0.2.10')
 })
 
 test('the cache is flushed when it is agreed to', async ({ page }) => {
   await page.goto('/services/dns/statistics')
-  await page.getByRole('button', { name: 'Flush the cache' }).click()
-  await form(page).getByRole('button', { name: 'Flush the cache' }).click()
+  await page.getByRole('button', { name: 'Flush cache' }).click()
+  await form(page).getByRole('button', { name: 'Flush cache' }).click()
   await expect(page.getByText('The cache is empty')).toBeVisible()
 })
 
@@ -88,16 +78,14 @@ test('a subnet follows its interface, and a lease becomes a reservation', async 
   await save(form(page))
   await expect(row(page, '10.10.0.0/24')).toContainText('10.10.0.128 – 10.10.0.199')
 
-  await switchOn(page, 'Hand out addresses')
+  await switchOn(page, 'Enable DHCP')
 
-  // The browser is a machine on the inside.
-  const client = ['udhcpc', '-i', 'eth0', '-f', '-n', '-q', '-t', '5', '-T', '1', '-s', '/bin/true']
-  execFileSync('busybox', [...client, '-x', 'hostname:laptop'], { stdio: 'pipe' })
+  askForLease({ hostname: 'laptop', tries: 5 })
   await page.getByRole('link', { name: 'Leases' }).click()
   await expect(row(page, 'laptop')).toContainText('active')
   await expect(page.getByText('1 of 72')).toBeVisible()
   await expectAccessible(page)
-  await row(page, 'laptop').getByRole('link', { name: 'Make a reservation' }).click()
+  await row(page, 'laptop').getByRole('link', { name: 'Reserve' }).click()
   await expect(form(page).getByLabel('Name')).toHaveValue('laptop')
   await save(form(page))
   await expect(row(page, 'laptop')).toContainText('10.10.0.0/24')
@@ -129,7 +117,7 @@ test('a client gets a secret, and a user what its client is told', async ({ page
   await page.getByRole('link', { name: 'Add a client' }).click()
   await form(page).getByLabel('Name').fill('switch-1')
   await form(page).getByLabel('Address').fill('10.10.0.2')
-  await form(page).getByRole('button', { name: 'Make a strong one' }).click()
+  await form(page).getByRole('button', { name: 'Generate' }).click()
   await expect(form(page).getByRole('textbox', { name: 'Shared secret' })).toHaveValue(/^[a-z2-9]{32}$/)
   await save(form(page))
   await expect(row(page, 'switch-1')).toContainText('configured')
@@ -149,13 +137,13 @@ test('a client gets a secret, and a user what its client is told', async ({ page
   await save(form(page))
   await expect(row(page, 'anna')).toContainText('30')
 
-  await switchOn(page, 'Let users log in')
-  await page.getByRole('link', { name: 'Test a log-in' }).click()
+  await switchOn(page, 'Enable RADIUS')
+  await page.getByRole('link', { name: 'Test login' }).click()
   const attempt = async (password: string, method: string, outcome: string) => {
     await form(page).getByLabel('Name').fill('anna')
     await form(page).getByRole('textbox', { name: 'Password' }).fill(password)
     await form(page).getByText(method, { exact: true }).click()
-    await form(page).getByRole('button', { name: 'Try it' }).click()
+    await form(page).getByRole('button', { name: 'Test' }).click()
     await expect(form(page).getByText(outcome, { exact: true })).toBeVisible()
   }
   await attempt('not the password', 'PAP', 'rejected')
@@ -163,7 +151,7 @@ test('a client gets a secret, and a user what its client is told', async ({ page
   await expect(form(page)).toContainText('Tunnel-Private-Group-Id')
   await expectAccessible(page)
   await form(page).getByRole('button', { name: 'Close' }).click()
-  await page.getByRole('link', { name: 'Last log-ins' }).click()
+  await page.getByRole('link', { name: 'Recent logins' }).click()
   await expect(row(page, 'anna').filter({ hasText: 'accepted' })).toBeVisible()
   await expect(row(page, 'anna').filter({ hasText: 'rejected' })).toBeVisible()
 })

@@ -1,8 +1,11 @@
 import type { Page } from '@playwright/test'
-import { admin, byAPI, expect, expectAccessible, logIn, onGateway, schemes, settled, test } from './gateway'
+import { admin, byAPI, choose, expect, expectAccessible, logIn, onGateway, schemes, settled, test } from './gateway'
 
 const endpoint = process.env.GATEWAY_S3
 if (!endpoint) throw new Error('GATEWAY_S3 must name an S3 service')
+/** An SSH server as a target has it, with the fingerprint of its key. */
+const server = JSON.parse(process.env.GATEWAY_SFTP ?? 'null')
+if (!server) throw new Error('GATEWAY_SFTP must have the settings of an SSH server')
 
 // The gateway is away while its data are replaced; before that it is not set up, and after that this page is closed.
 test.use({ expected: [400, 401, 403, 409, 502, 503, 'net::ERR_', 'WebSocket'] })
@@ -14,11 +17,27 @@ const keys = { access_key: 'gateway', secret_key: 'correct-horse-battery' }
 const bucket = { endpoint, bucket: 'backups', path_prefix: folder, https: false, ...keys }
 const pool = '192.0.2.77'
 
-/** An encrypted archive of the gateway, which is at an S3 service, too. */
+/** An interface that is called otherwise when the machine is a new one. */
+const link = { before: 'dmz0', after: 'dmz9' }
+
+test.beforeAll(() => {
+  onGateway('ip', 'link', 'add', link.before, 'type', 'veth', 'peer', 'name', 'dmz-far')
+})
+
+test.afterAll(() => {
+  onGateway('ip', 'link', 'del', 'dmz-far')
+})
+
+/** An encrypted archive of the gateway, which is at an S3 service and at an SSH server, too. */
 const backUp = () =>
   byAPI(async (api) => {
-    const target = await api.post('/api/v1/backup-remotes', { data: { kind: 's3', settings: bucket } })
-    expect(target.status()).toBe(201)
+    for (const [path, data] of [
+      ['network-interfaces', { name: link.before, type: 'ethernet', role: 'lan' }],
+      ['backup-remotes', { kind: 's3', settings: bucket }],
+      ['backup-remotes', { kind: 'sftp', settings: server }],
+    ] as const) {
+      expect((await api.post(`/api/v1/${path}`, { data })).status()).toBe(201)
+    }
     const made = await api.post('/api/v1/backups', { data: { passphrase } })
     expect(made.status()).toBe(201)
     const { data } = await made.json()
@@ -27,6 +46,8 @@ const backUp = () =>
 
 /** Makes the machine one that no one has set up, and answers the token that proves who owns it. */
 async function forget(page: Page): Promise<string> {
+  onGateway('ip', 'link', 'set', link.before, 'down')
+  onGateway('ip', 'link', 'set', link.before, 'name', link.after)
   onGateway('sh', '-c', 'rm /var/lib/gateway/setup.json && kill $(pgrep -x gateway-api)')
   await expect
     .poll(async () => {
@@ -47,10 +68,11 @@ const open = async (page: Page) => {
   await expect(page.getByText('This passphrase does not open the backup.')).toBeVisible()
   await page.getByRole('textbox', { name: 'Passphrase' }).fill(passphrase)
   await page.getByRole('button', { name: 'Open' }).click()
-  await expect(page.getByText('sealed with the key of this machine')).toBeVisible()
+  await expect(page.getByText("encrypted with this machine's key")).toBeVisible()
 }
 
 test('a new machine becomes the gateway of a backup', async ({ page }) => {
+  test.slow()
   const { id, content } = await backUp()
   const upload = (name: string, buffer: Buffer) =>
     page
@@ -81,7 +103,7 @@ test('a new machine becomes the gateway of a backup', async ({ page }) => {
   await page.getByRole('button', { name: 'Choose another archive' }).click()
 
   await page.getByText('Off-site target').click()
-  await page.getByRole('button', { name: 'Look for archives' }).click()
+  await page.getByRole('button', { name: 'Find archives' }).click()
   await expect(page.getByLabel('Endpoint')).toHaveAttribute('aria-invalid', 'true')
   await page.getByLabel('Endpoint').fill(endpoint)
   await page.getByRole('textbox', { name: 'Bucket' }).fill('backups')
@@ -89,15 +111,60 @@ test('a new machine becomes the gateway of a backup', async ({ page }) => {
   await page.getByLabel('Access key').fill('gateway')
   await page.getByLabel('Secret key', { exact: true }).fill('correct-horse-battery')
   await page.getByLabel('Use TLS').uncheck({ force: true })
-  await page.getByRole('button', { name: 'Look for archives' }).click()
+  await page.getByRole('button', { name: 'Find archives' }).click()
   const archives = page.getByRole('table', { name: 'Archives' })
   await expect(archives).toBeVisible()
   await expectAccessible(page)
   await archives.getByRole('button', { name: /^Use / }).first().click()
   await open(page)
-  await page.getByRole('button', { name: 'Restore', exact: true }).click()
-  await expect(page.getByText('The gateway has the data of the backup.')).toBeVisible({ timeout: 180_000 })
-  await expectAccessible(page)
+  await page.getByRole('button', { name: 'Choose another archive' }).click()
+
+  await test.step('an SSH server shows its key before it gets anything', async () => {
+    await page.getByText('SFTP server', { exact: true }).click()
+    await page.getByRole('textbox', { name: 'Host', exact: true }).fill(server.host)
+    await page.getByRole('textbox', { name: 'Port' }).fill(String(server.port))
+    await page.getByLabel('Folder').fill(server.remote_dir)
+    await page.getByLabel('User name').fill(server.username)
+    await page.getByRole('textbox', { name: 'Private key' }).fill(Buffer.from(server.private_key, 'base64').toString())
+    await page.getByRole('button', { name: 'Find archives' }).click()
+    await expect(page.getByText(server.host_key_fingerprint)).toBeVisible()
+    await expect(archives).toBeHidden()
+    await expectAccessible(page)
+    await page.getByRole('button', { name: 'Yes, trust it' }).click()
+    await archives.getByRole('button', { name: /^Use / }).first().click()
+    await open(page)
+  })
+
+  await test.step('an interface that has another name here is mapped', async () => {
+    await expect(page.getByText(`This machine has no interface ${link.before}.`)).toBeVisible()
+    const place = `Interface that replaces ${link.before}`
+    await choose(page, place, 'lan0')
+    await page.getByRole('button', { name: 'Restore', exact: true }).click()
+    await expect(
+      page.getByText('This field must be another interface: lan0 already replaces lan0 of the backup.'),
+    ).toBeVisible()
+    await expectAccessible(page)
+    await choose(page, place, link.after)
+  })
+
+  const title = page.getByRole('heading', { name: 'Restore this gateway from a backup' })
+  const progress = page.getByText('The gateway is being restored from')
+  const result = page.getByText('The gateway has been restored from the backup.')
+  await test.step('a reload comes back to what goes on, and to what came of it', async () => {
+    await page.getByRole('button', { name: 'Restore', exact: true }).click()
+    await expect(progress).toBeVisible()
+    const hold = () => onGateway('sh', '-c', 'pkill -STOP -x gateway-restore && echo held || true').trim()
+    await expect.poll(hold).toBe('held')
+    await page.reload()
+    await expect(progress).toBeVisible()
+    await expect(title).toBeVisible()
+    await expectAccessible(page)
+    onGateway('pkill', '-CONT', '-x', 'gateway-restore')
+    await expect(result).toBeVisible({ timeout: 180_000 })
+    await page.reload()
+    await expect(result).toBeVisible()
+    await expectAccessible(page)
+  })
   await page.getByRole('link', { name: 'Log in' }).click()
   await expect(page).toHaveURL(/\/(login)?$/)
 
@@ -111,6 +178,10 @@ test('a new machine becomes the gateway of a backup', async ({ page }) => {
       .toBe('done')
     const { data: pools } = await (await api.get('/api/v1/ntp/pools')).json()
     expect((pools as { address: string }[]).filter(({ address }) => address === pool)).toEqual([])
+    const { data: interfaces } = await (await api.get('/api/v1/network-interfaces')).json()
+    const mapped = (interfaces as { id: string; name: string }[]).filter(({ name }) => name.startsWith('dmz'))
+    expect(mapped.map(({ name }) => name)).toEqual([link.after])
+    await api.delete(`/api/v1/network-interfaces/${mapped[0]?.id}`)
     const { data: backups } = await (await api.get('/api/v1/backups')).json()
     for (const one of backups as { id: string }[]) await api.delete(`/api/v1/backups/${one.id}`)
     expect((backups as { id: string }[]).map((one) => one.id)).toContain(id)

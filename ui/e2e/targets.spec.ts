@@ -35,7 +35,7 @@ test('a bucket is added, tried with a wrong key, and then with the right one', a
 
   const secret = page.getByLabel('Secret key', { exact: true })
   await expect(secret).toHaveValue('')
-  await expect(secret).toHaveAttribute('placeholder', /Leave it empty to keep it/)
+  await expect(secret).toHaveAttribute('placeholder', /Leave empty to keep it/)
   await secret.fill('correct-horse-battery')
   await page.getByRole('button', { name: 'Save' }).click()
   await page.getByRole('link', { name: 'The vault' }).click()

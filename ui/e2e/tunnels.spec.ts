@@ -23,16 +23,16 @@ test.use({ expected: ['net::ERR_NETWORK_CHANGED', 'net::ERR_SOCKET_NOT_CONNECTED
 
 test('a server is made, and its peer in one dialog, which connects and is switched off', async ({ page, browser }) => {
   await page.goto('/vpn/tunnels')
-  await expect(page.getByRole('heading', { name: 'No tunnel yet' })).toBeVisible()
+  await expect(page.getByRole('heading', { name: 'No tunnels yet' })).toBeVisible()
   await page.getByRole('link', { name: 'Add a tunnel' }).click()
   await expect(form(page).getByRole('textbox', { name: 'Name', exact: true })).toHaveValue('wg0')
   await expect(form(page).getByLabel('UDP port')).toHaveValue('51820')
-  await form(page).getByLabel('Dialled at').fill('10.10.0.1')
+  await form(page).getByLabel('Endpoint').fill('10.10.0.1')
   await form(page).getByLabel('Networks behind the gateway').fill('0.0.0.0/0')
   await save(form(page))
   await expect(page.getByRole('heading', { name: 'wg0' })).toBeVisible()
   await expect(page.getByText('up', { exact: true })).toBeVisible()
-  await page.getByRole('link', { name: 'Give it a zone' }).click()
+  await page.getByRole('link', { name: 'Assign a zone' }).click()
   await expect(form(page).getByRole('combobox', { name: 'Name' })).toHaveValue('wg0')
   await expect(form(page).getByRole('radio', { name: 'WireGuard: a tunnel' })).toBeChecked()
   await page.goto(await tunnelPath())
@@ -46,7 +46,7 @@ test('a server is made, and its peer in one dialog, which connects and is switch
   await expectAccessible(page)
   const [download] = await Promise.all([
     page.waitForEvent('download'),
-    form(page).getByRole('link', { name: 'Download the file' }).click(),
+    form(page).getByRole('link', { name: 'Download file' }).click(),
   ])
   expect(download.suggestedFilename()).toBe('Anna-s-phone.conf')
   const config = readFileSync(await download.path(), 'utf8')
@@ -79,15 +79,15 @@ test('a peer with its own key has no configuration until it gets a new pair, and
   await page.getByRole('link', { name: 'Add a peer' }).click()
   await form(page).getByLabel('Name').fill('Bern')
   await form(page).getByLabel('Address in the tunnel').fill('10.40.0.0/16')
-  await form(page).getByLabel('The device has its own').check()
+  await form(page).getByLabel('From the device').check()
   await form(page).getByRole('textbox', { name: 'Public key' }).fill(key)
   await save(form(page))
-  await expect(form(page)).toContainText('There is no configuration to give out')
+  await expect(form(page)).toContainText('No configuration available')
   await form(page).getByRole('button', { name: 'New key pair' }).click()
   await agree(page, 'New key pair for Bern?', 'New key pair')
   await expect(form(page).getByRole('img', { name: 'QR code of the configuration of Bern' })).toBeVisible()
   await form(page).getByRole('link', { name: 'Done' }).click()
-  await expect(row(page, 'Bern')).toContainText('more than a host')
+  await expect(row(page, 'Bern')).toContainText('more than one host')
 
   // Its peers send everything through it: they need a rule, which is offered where there is none.
   const masquerade = (enabled: boolean) =>
@@ -95,7 +95,7 @@ test('a peer with its own key has no configuration until it gets a new pair, and
       for (const { id } of await stored('/nat-rules')) await api.put(`/api/v1/nat-rules/${id}`, { data: { enabled } })
     })
   await masquerade(false)
-  await page.getByRole('link', { name: 'Add the NAT rule' }).click()
+  await page.getByRole('link', { name: 'Add NAT rule' }).click()
   await expect(form(page).getByRole('textbox', { name: 'Name', exact: true })).toHaveValue('wg0 to the internet')
   await expect(form(page).getByRole('textbox', { name: 'Source network' })).toHaveValue('10.8.0.0/24')
   await masquerade(true)
@@ -107,10 +107,10 @@ test.describe('a viewer', () => {
   test('sees peers, and neither their configuration nor what changes them', async ({ page }) => {
     await logIn(page, await makeUser('tunnel-viewer'))
     await page.goto(`${await tunnelPath()}/${await idOf('/peers', 'Bern')}/config`)
-    await expect(form(page)).toContainText('administrators alone')
+    await expect(form(page)).toContainText('Only administrators')
     await form(page).getByRole('button', { name: 'Close' }).click()
     await expect(row(page, 'Bern')).toBeVisible()
-    for (const name of ['Add a peer', 'Configuration of Bern', 'Change the tunnel'])
+    for (const name of ['Add a peer', 'Configuration of Bern', 'Edit tunnel'])
       await expect(page.getByRole('link', { name })).toHaveCount(0)
     await expect(page.getByRole('button', { name: 'New key pair' })).toHaveCount(0)
   })
@@ -122,18 +122,18 @@ test('a peer and a tunnel are deleted; others come from a provider and from the 
   await form(page).getByRole('button', { name: 'Delete' }).click()
   await agree(page, 'Delete Bern?', 'Delete')
   await expect(row(page, 'Bern')).toHaveCount(0)
-  await page.getByRole('link', { name: 'Change the tunnel' }).click()
+  await page.getByRole('link', { name: 'Edit tunnel' }).click()
   await form(page).getByRole('button', { name: 'Delete' }).click()
   await agree(page, 'Delete wg0?', 'Delete')
-  await expect(page.getByRole('heading', { name: 'No tunnel yet' })).toBeVisible()
+  await expect(page.getByRole('heading', { name: 'No tunnels yet' })).toBeVisible()
 
   await page.getByRole('link', { name: 'Add a tunnel' }).click()
-  await form(page).getByRole('button', { name: "I have a provider's configuration" }).click()
+  await form(page).getByRole('button', { name: 'Paste provider configuration' }).click()
   const conf = `[Interface]\nPrivateKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=\nAddress = 10.64.0.7\nPostUp = x\n
 [Peer]\nPublicKey = ${key}\nEndpoint = 198.51.100.2:51999\nAllowedIPs = 10.64.0.0/16`
-  await form(page).getByLabel("The provider's configuration", { exact: true }).fill(conf)
-  await expect(form(page)).toContainText('Not taken over: PostUp.')
-  await expect(form(page).getByLabel('Upstream is dialled at')).toHaveValue('198.51.100.2:51999')
+  await form(page).getByLabel('Provider configuration', { exact: true }).fill(conf)
+  await expect(form(page)).toContainText('Ignored: PostUp.')
+  await expect(form(page).getByLabel('Upstream endpoint')).toHaveValue('198.51.100.2:51999')
   await save(form(page))
   // The public key that belongs to the private one.
   await expect(page.getByText('HIgo9xNzJMWLKASShiTqIybxZ0U3wGLiUeJ1PKf8ykw=')).toBeVisible()

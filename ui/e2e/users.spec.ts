@@ -1,4 +1,4 @@
-import { expect, logIn, test } from './gateway'
+import { expect, expectAccessible, logIn, test } from './gateway'
 
 const evil = '<img src=x onerror=alert(1)>'
 const viewer = { email: 'viewer@example.com', password: 'a viewer may only look' }
@@ -23,9 +23,13 @@ test.describe('a viewer', () => {
     await expect(page.getByRole('table')).toBeVisible()
     await expect(page.getByRole('link', { name: 'Add a server' })).toHaveCount(0)
     await page.getByRole('table').getByRole('link').first().click()
-    await expect(page.getByText('Your account may look, not change.')).toBeVisible()
-    await expect(page.getByLabel('Address')).toBeDisabled()
+    await expect(page.getByRole('banner').getByText('Read-only access')).toBeVisible()
+    await expect(page.getByRole('dialog').getByRole('textbox')).toHaveCount(0)
+    await expect(page.getByRole('dialog').getByRole('definition').first()).toBeVisible()
     await expect(page.getByRole('button', { name: 'Save' })).toHaveCount(0)
+    await expectAccessible(page)
+    await page.goto('/services/ntp/servers/new')
+    await expect(page).toHaveURL(/\/servers$/)
   })
 })
 
@@ -43,7 +47,7 @@ test.describe('accounts', () => {
     await page.goto('/system/users')
     await page.getByRole('link', { name: viewer.email, exact: true }).click()
     await page.getByLabel('New password').fill('short')
-    await page.getByRole('button', { name: 'Set the password' }).click()
+    await page.getByRole('button', { name: 'Set password' }).click()
     await expect(page.getByLabel('New password')).toHaveAttribute('aria-invalid', 'true')
   })
 
@@ -51,7 +55,7 @@ test.describe('accounts', () => {
     await page.goto('/profile')
     await page.getByLabel('Current password').fill('not the password')
     await page.getByLabel('New password').fill('another long password')
-    await page.getByRole('button', { name: 'Change the password' }).click()
+    await page.getByRole('button', { name: 'Change password' }).click()
     await expect(page.getByLabel('Current password')).toHaveAttribute('aria-invalid', 'true')
     await page.reload()
     await expect(page.getByRole('heading', { level: 1, name: 'Your account' })).toBeVisible()

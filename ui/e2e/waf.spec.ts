@@ -25,7 +25,7 @@ test.describe('a domain', () => {
 
   test('is inspected when it is switched on, and wrong rules are shown with their line', async ({ page }) => {
     await page.goto('/')
-    await page.getByRole('link', { name: 'WAF', exact: true }).click()
+    await page.getByRole('navigation', { name: 'Areas' }).getByRole('link', { name: 'WAF', exact: true }).click()
     const { state } = await stored('/waf/status')
     await expect(
       page.getByText(state === 'up' ? 'agent running' : 'No domain uses the WAF', { exact: true }),
@@ -118,17 +118,17 @@ test('a request is told in words, and what was legitimate becomes an exclusion',
 
   await form(page).getByRole('button', { name: 'This was legitimate: rule 942100' }).click()
   const proposal = form(page).getByRole('region', { name: 'Exclusion for rule 942100' })
-  await expect(proposal).toContainText('Rule 942100 no longer looks at parameter q at and below /search.')
+  await expect(proposal).toContainText('Rule 942100 no longer inspects parameter q at and below /search.')
   await expect(proposal.getByRole('region', { name: 'Now' })).toContainText('refused')
   await expect(proposal.getByRole('region', { name: 'With the exclusion' })).not.toContainText('942100')
   await expect(proposal).toContainText(/(All|of) \d+ attacks are still refused/)
   await settled(page)
   await expectAccessible(page)
-  const add = proposal.getByRole('button', { name: 'Add the exclusion' })
+  const add = proposal.getByRole('button', { name: 'Add exclusion' })
   await expect(add).toBeDisabled()
   await proposal.getByLabel('Why was it legitimate?').fill('People search for SQL.')
   await add.click()
-  await expect(page.getByText('The exclusion is saved')).toBeVisible()
+  await expect(page.getByText('Exclusion saved')).toBeVisible()
   expect((await stored(`/waf/configs/${docs.id}`)).exclusions).toEqual([
     { rule_id: 942100, path: '/search', variable: 'ARGS', parameter: 'q', note: 'People search for SQL.' },
   ])
@@ -149,7 +149,7 @@ test('blocking is not switched on without a word about whom it would refuse', as
   await expect(form(page)).toContainText('Blocking would have refused 2 requests in the last 7 days')
   await form(page).getByText('Blocking', { exact: true }).click()
   await save(form(page))
-  await expect(form(page)).toContainText('This may close the site to its visitors')
+  await expect(form(page)).toContainText('This may close the site to visitors')
   await expectAccessible(page)
   expect((await stored(`/waf/configs/${docs.id}`)).mode).toBe('detection')
   await form(page).getByRole('button', { name: 'Save anyway' }).click()

@@ -57,8 +57,8 @@ type Wanted struct {
 }
 
 func (r *Room) mountFetch() {
-	httpd.Handle(r.Router, http.MethodPost, "/backup-remotes/{id}/fetch", httpd.Write,
-		httpd.Doc{ID: "backup.remote.fetch", Tag: "backup", Summary: "Copy an archive from an off-site target among the backups, to restore it", Audit: "backup.remote.fetch", Creates: true},
+	httpd.Handle(r.Router, http.MethodPost, "/backup-remotes/{id}/fetch", httpd.Write.Here(),
+		httpd.Doc{ID: "backup.remote.fetch", Tag: "backup", Summary: "Copy an archive from an off-site target to the gateway, to restore it", Audit: "backup.remote.fetch", Creates: true},
 		func(c *httpd.Call, in struct {
 			ID   uuid.UUID `path:"id" doc:"Id of the target."`
 			Body Wanted
@@ -147,7 +147,7 @@ func archives(ctx context.Context, t target, mine func(name string) bool) ([]Arc
 // Fetch copies one archive from a target, as List calls it, and answers its length and its SHA-256. At most so many bytes are taken.
 func (r *Room) Fetch(ctx context.Context, id uuid.UUID, file string, to io.Writer, most int64) (size int64, sum string, err error) {
 	if !fileForm.MatchString(file) {
-		return 0, "", fault.New(fault.NotFound, "there is no such archive")
+		return 0, "", fault.New(fault.NotFound, "The archive does not exist.")
 	}
 	v, err := r.remotes.Get(ctx, r.DB, id)
 	if err != nil {

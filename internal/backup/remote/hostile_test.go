@@ -47,18 +47,18 @@ func TestChangedHostKeyIsRefused(t *testing.T) {
 		t.Errorf("%d entries", n)
 	}
 	sshd.ChangeKey()
-	if x := h.test(t, v.ID); x.OK || !strings.Contains(x.failure(), "another key than before ("+sshd.Fingerprint+" now)") {
+	if x := h.test(t, v.ID); x.OK || !strings.Contains(x.failure(), "key has changed (it is "+sshd.Fingerprint+" now)") {
 		t.Errorf("%+v", x)
 	}
 	result := h.upload(t, newArchive(t, []byte("archive")), "a.tar")[0]
-	if result.OK || result.Attempts != 1 || !strings.Contains(result.Error, "another key than before") {
+	if result.OK || result.Attempts != 1 || !strings.Contains(result.Error, "key has changed") {
 		t.Errorf("%+v", result)
 	}
 	// The server has heard of no user, and of no key of one.
 	if log := sshd.Log(); strings.Contains(log, "publickey") || strings.Contains(log, "Accepted") || strings.Contains(log, " user ") {
 		t.Errorf("%s", log)
 	}
-	if list := h.archives(t, v.ID); !strings.Contains(list.Error, "another key than before") {
+	if list := h.archives(t, v.ID); !strings.Contains(list.Error, "key has changed") {
 		t.Errorf("%+v", list)
 	}
 	h.Do(t, "admin", http.MethodPut, "/backup-remotes/"+v.ID, map[string]any{"settings": map[string]any{"host_key_fingerprint": ""}}).Want(t, http.StatusOK)
@@ -276,7 +276,7 @@ func TestHostileListing(t *testing.T) {
 		}
 		return files
 	}).handlers(), ed25519Key(t))
-	if list := h.archives(t, h.add(t, "sftp", settingsOf(t, endless.address)).ID); list.Error != "it answers without an end" {
+	if list := h.archives(t, h.add(t, "sftp", settingsOf(t, endless.address)).ID); list.Error != "its answer is too long" {
 		t.Errorf("%+v", list)
 	}
 }
@@ -339,10 +339,10 @@ func TestServerThatStallsIsGivenUp(t *testing.T) {
 	go func() {
 		defer close(done)
 		for _, v := range rows[:2] {
-			if x := h.test(t, v.ID); x.OK || x.failure() != "it does not answer in time" {
+			if x := h.test(t, v.ID); x.OK || x.failure() != "it did not answer in time" {
 				t.Errorf("%+v", x)
 			}
-			if l := h.archives(t, v.ID); l.Error != "it does not answer in time" {
+			if l := h.archives(t, v.ID); l.Error != "it did not answer in time" {
 				t.Errorf("%+v", l)
 			}
 		}

@@ -17,9 +17,9 @@ import (
 // Source is where a machine that is not set up yet gets its backup from. It is stored nowhere.
 type Source struct {
 	Kind          string   `json:"kind" required:"true" enum:"s3,sftp" doc:"What it is: a bucket of an object store, or a folder of an SSH server."`
-	Settings      Settings `json:"settings" required:"true" doc:"How it is reached, as for an off-site target. A server of SFTP has to be named by its fingerprint."`
+	Settings      Settings `json:"settings" required:"true" doc:"Connection settings, as for an off-site target. An SFTP server must be named by its fingerprint."`
 	AllowInternal bool     `json:"allow_internal" doc:"Allow a source on this machine or at a link-local address. Refused otherwise."`
-	File          string   `json:"file" maxLength:"255" doc:"The archive that is wanted, as the list calls it; of no use for the list itself."`
+	File          string   `json:"file" maxLength:"255" doc:"Name of the archive, as in the list; not used for the list itself."`
 }
 
 // Validate says what a source can say about itself.
@@ -32,13 +32,13 @@ func (s *Source) Validate() error {
 // Offer is what a source has.
 type Offer struct {
 	Listing
-	HostKey string `json:"host_key" doc:"Fingerprint of the key that a server of SFTP shows that was not named by one. Nothing was sent to it. Compare it with what the server's administrator says, and send it as host_key_fingerprint."`
+	HostKey string `json:"host_key" doc:"Fingerprint of the key that the SFTP server presented, if the request had none. Nothing was sent to the server. Verify the fingerprint, then send it as host_key_fingerprint."`
 }
 
 // mountOwner adds the routes by which a machine that is not set up yet gets its backup from elsewhere.
 func (r *Room) mountOwner() {
-	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/archives", httpd.Owner,
-		httpd.Doc{ID: "setup.restore.archives", Tag: "setup", Summary: "List the archives that a machine that is not set up yet could become a gateway from"},
+	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/archives", httpd.Owner.Here(),
+		httpd.Doc{ID: "setup.restore.archives", Tag: "setup", Summary: "List the archives from which a machine that is not set up yet can be restored"},
 		func(c *httpd.Call, in struct{ Body httpd.Onto[Source] }) (Offer, error) {
 			var list []Archive
 			err := r.try(c, in.Body, func(ctx context.Context, p *Place, _ string) (err error) {
@@ -55,8 +55,8 @@ func (r *Room) mountOwner() {
 			}
 			return Offer{Listing: Listing{Archives: list}}, err
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/fetch", httpd.Owner,
-		httpd.Doc{ID: "setup.restore.fetch", Tag: "setup", Summary: "Copy an archive to a machine that is not set up yet, to restore it there. It takes the place of one that was brought before", Audit: "setup.restore.fetch", Creates: true},
+	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/fetch", httpd.Owner.Here(),
+		httpd.Doc{ID: "setup.restore.fetch", Tag: "setup", Summary: "Copy an archive to a machine that is not set up yet, to restore it there. It replaces an earlier one", Audit: "setup.restore.fetch", Creates: true},
 		func(c *httpd.Call, in struct{ Body httpd.Onto[Source] }) (b backup.Backup, err error) {
 			err = r.try(c, in.Body, func(ctx context.Context, p *Place, file string) error {
 				if !fileForm.MatchString(file) {
@@ -84,7 +84,7 @@ func (r *Room) try(c *httpd.Call, body httpd.Onto[Source], do func(ctx context.C
 		return err
 	}
 	if !r.turn.TryLock() {
-		return fault.New(fault.Conflict, "Another request is looking for archives. Wait until it has ended.")
+		return fault.New(fault.Conflict, "Another request is looking for archives. Wait until it is finished.")
 	}
 	defer r.turn.Unlock()
 	attempt, err := r.tries.Begin("", throttle.Address(c.Client()))

@@ -44,7 +44,7 @@ type Login struct {
 func At(address string, l Login) (*Place, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != kindS3 && u.Scheme != kindSFTP || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fault.New(fault.Invalid, "%q is no address of an off-site target: it must be s3://endpoint/bucket/folder or sftp://user@host:port/folder", address)
+		return nil, fault.New(fault.Invalid, "%q is not an off-site target. Use s3://endpoint/bucket/folder or sftp://user@host:port/folder.", address)
 	}
 	p := &Place{door: outbound.New(nil), kind: u.Scheme, settings: defaults(), limits: outbound.Limits{Internal: true, Dial: usual.dial, Stall: usual.stall}}
 	s := &p.settings
@@ -57,7 +57,7 @@ func At(address string, l Login) (*Place, error) {
 		p.keys = keys{secretKey: l.Secret}
 	} else {
 		if s.Host, err = value.Parse[value.Host](u.Hostname()); err != nil {
-			return nil, fault.New(fault.Invalid, "%q must have the name or the address of a host", address)
+			return nil, fault.New(fault.Invalid, "%q must contain a host name or an address.", address)
 		}
 		if u.Port() != "" {
 			s.Port, _ = strconv.Atoi(u.Port())
@@ -92,7 +92,7 @@ func inOneLine(err error) error {
 type UnknownKey struct{ Fingerprint string }
 
 func (k *UnknownKey) Error() string {
-	return fmt.Sprintf("the server shows the key %s. If that is the right one, say so with --host-key; nothing was sent to it", k.Fingerprint)
+	return fmt.Sprintf("the server presents the key %s. If it is the right one, confirm it with --host-key; nothing was sent to the server", k.Fingerprint)
 }
 
 func (p *Place) connect(ctx context.Context) (target, error) {

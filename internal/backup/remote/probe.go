@@ -20,13 +20,13 @@ type Test struct {
 
 // Step is one step of a test.
 type Step struct {
-	Name  string `json:"name" enum:"connect,upload,delete" doc:"Reaching the target and looking at what is there, sending a file of 1 KB, and deleting it."`
+	Name  string `json:"name" enum:"connect,upload,delete" doc:"Connecting to the target and listing it, sending a file of 1 KB, and deleting it."`
 	OK    bool   `json:"ok" doc:"Whether the step worked."`
 	Error string `json:"error" doc:"What went wrong; empty when nothing did."`
 }
 
 func (r *Room) mountTest() {
-	httpd.Handle(r.Router, http.MethodPost, "/backup-remotes/{id}/test", httpd.Write,
+	httpd.Handle(r.Router, http.MethodPost, "/backup-remotes/{id}/test", httpd.Write.Here(),
 		httpd.Doc{ID: "backup.remote.test", Tag: "backup", Summary: "Send a file of 1 KB to an off-site target, and delete it there", Audit: "backup.remote.test"},
 		func(c *httpd.Call, in idInput) (Test, error) {
 			v, err := r.remotes.Get(c, r.DB, in.ID)

@@ -30,7 +30,7 @@ const (
 // Remote is one off-site target.
 type Remote struct {
 	resource.Meta
-	Name          value.Line `json:"name" maxLength:"120" doc:"What people call it; empty for its address."`
+	Name          value.Line `json:"name" maxLength:"120" doc:"Its name; its address by default."`
 	Kind          string     `json:"kind" required:"true" enum:"s3,sftp" doc:"What it is: a bucket of an object store, or a folder of an SSH server. It cannot be changed."`
 	TargetURL     string     `json:"target_url" readOnly:"true" db:"-" doc:"Where it is."`
 	Settings      Settings   `json:"settings" required:"true" doc:"How it is reached. Secrets are shown as ***SET***."`
@@ -79,7 +79,7 @@ type Room struct {
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, bounds: usual, tries: throttle.New(k.Clock, backup.Tries)}
 	r.remotes = resource.Kind[Remote]{
-		Name: "backup.remote", Title: "off-site target", Path: "/backup-remotes", Table: table, Order: "created_at",
+		Name: "backup.remote", Title: "off-site target", Path: "/backup-remotes", Table: table, Order: "created_at", Local: true,
 		New:   func() Remote { return Remote{Settings: defaults(), Active: true, Keep: 14} },
 		Check: r.check,
 		View: func(v *Remote) {
@@ -112,13 +112,13 @@ func (r *Room) check(ctx context.Context, tx *db.Tx, was, now *Remote) error {
 		return nil
 	}
 	if was.Kind != now.Kind {
-		return fault.Field("kind", "cannot be changed: make another target")
+		return fault.Field("kind", "cannot be changed. Create another target")
 	}
 	var c check.List
-	secrets := map[string]secret.Masked{}
-	for name, s := range now.Settings.secrets() {
-		secrets["settings."+name] = *s
+	if !resource.Restored(ctx) && was.Settings.destination(was.Kind) != now.Settings.destination(now.Kind) {
+		for name, s := range now.Settings.secrets() {
+			secret.Again(&c, "settings."+name, *s)
+		}
 	}
-	secret.Again(&c, was.Settings.destination(was.Kind), now.Settings.destination(now.Kind), secrets)
 	return c.Err()
 }

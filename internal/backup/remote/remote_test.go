@@ -255,7 +255,7 @@ func TestBK12TestSendsAProbeAndDeletesIt(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	h.Do(t, "admin", http.MethodPut, "/backup-remotes/"+bucket.ID, map[string]any{"settings": map[string]any{"bucket": "another"}}).Want(t, http.StatusOK)
-	if x := h.test(t, bucket.ID); x.OK || x.failure() != "there is no such bucket" {
+	if x := h.test(t, bucket.ID); x.OK || x.failure() != "the bucket does not exist" {
 		t.Errorf("%+v", x)
 	}
 	if n := h.Audited(t, "backup.remote.test"); n != 4 {
@@ -329,7 +329,7 @@ func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 			t.Errorf("%d bytes were adopted", len(h.adopted))
 		}
 		missing := h.Do(t, "admin", http.MethodPost, "/backup-remotes/"+rows[i].ID+"/fetch", map[string]any{"file": h.room.Own() + "other.tar"}).Want(t, http.StatusServiceUnavailable)
-		if !strings.Contains(string(missing.Body), "there is no such archive") {
+		if !strings.Contains(string(missing.Body), "the archive does not exist") {
 			t.Errorf("%s", missing.Body)
 		}
 		if _, _, err := h.room.Fetch(t.Context(), uuid.MustParse(rows[i].ID), list.Archives[0].File, &back, a.size-1); err == nil {
@@ -338,7 +338,7 @@ func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 		if _, _, err := h.room.Fetch(t.Context(), uuid.MustParse(rows[i].ID), list.Archives[0].File, full{}, 1<<30); !errors.Is(err, errFull) {
 			t.Errorf("a full disk: %v", err)
 		}
-		if _, _, err := h.room.Fetch(t.Context(), uuid.MustParse(rows[i].ID), h.room.Own()+"other.tar", &back, 1<<30); err == nil || err.Error() != "there is no such archive" {
+		if _, _, err := h.room.Fetch(t.Context(), uuid.MustParse(rows[i].ID), h.room.Own()+"other.tar", &back, 1<<30); err == nil || err.Error() != "the archive does not exist" {
 			t.Errorf("%v", err)
 		}
 	}

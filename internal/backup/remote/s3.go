@@ -92,19 +92,19 @@ func explainS3(err error) *failure {
 	case "AccessDenied":
 		return failed(true, "the service does not allow this with this access key: it must be able to list, read, write and delete")
 	case "NoSuchBucket":
-		return failed(true, "there is no such bucket")
+		return failed(true, "the bucket does not exist")
 	case "NoSuchKey":
-		return failed(true, "there is no such archive")
+		return failed(true, "the archive does not exist")
 	case "AuthorizationHeaderMalformed", "PermanentRedirect", "InvalidRegion", "IllegalLocationConstraintException":
 		return failed(true, "the bucket is in another region")
 	case "RequestTimeTooSkewed":
 		return failed(true, "its clock and that of this gateway differ too much")
 	case "QuotaExceeded", "XMinioStorageFull":
-		return failed(false, "there is no room left")
+		return failed(false, "there is no space left")
 	}
 	lasting := answer.StatusCode >= 300 && answer.StatusCode < 500 && answer.StatusCode != http.StatusRequestTimeout && answer.StatusCode != http.StatusTooManyRequests
 	if answer.StatusCode == 0 {
-		return failed(false, "it does not answer as an S3 service does")
+		return failed(false, "it does not answer like an S3 service")
 	}
 	return failed(lasting, "the service answers with status %d", answer.StatusCode)
 }

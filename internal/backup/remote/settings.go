@@ -40,7 +40,7 @@ type S3 struct {
 	SecretKey     secret.Masked `json:"secret_key" required:"false" doc:"The key itself. It is shown as ***SET***; sending that keeps it."`
 	PathPrefix    string        `json:"path_prefix" required:"false" doc:"Folder in the bucket; empty for none."`
 	HTTPS         bool          `json:"https" required:"false" doc:"Use TLS. Without it anyone on the path can read the archives."`
-	CACertificate string        `json:"ca_certificate" required:"false" doc:"Certificate of the authority that vouches for the service, in PEM, where it is one of your own; empty for the public ones."`
+	CACertificate string        `json:"ca_certificate" required:"false" doc:"Certificate of the service's own certificate authority in PEM; empty for a public one."`
 }
 
 // SFTP is a folder that a server gives access to by SSH.
@@ -49,7 +49,7 @@ type SFTP struct {
 	Port               int           `json:"port" required:"false" doc:"Its port."`
 	Username           string        `json:"username" required:"false" doc:"User to log in as."`
 	Password           secret.Masked `json:"password" required:"false" doc:"Password; not needed with a key. It is shown as ***SET***; sending that keeps it."`
-	PrivateKey         secret.Masked `json:"private_key" required:"false" doc:"Private key without a passphrase: the file that OpenSSH writes, in base64 or as it is. It is shown as ***SET***; sending that keeps it."`
+	PrivateKey         secret.Masked `json:"private_key" required:"false" doc:"Private key without a passphrase: the file that OpenSSH writes, plain or in base64. It is shown as ***SET***; sending that keeps it."`
 	RemoteDir          string        `json:"remote_dir" required:"false" doc:"Folder on the server; empty for the home folder of the user. It is created if it does not exist."`
 	HostKeyFingerprint string        `json:"host_key_fingerprint" required:"false" doc:"Fingerprint of the server's key, SHA256:…. Empty means trust on first use: the first successful connection stores it. A server with a different key is refused; to accept a new key, clear this."`
 }
@@ -131,7 +131,7 @@ func (s *Settings) complain(c *check.List, kind string) {
 	alone := func(given, usual any, owner string) {
 		for i := range reflect.TypeOf(given).NumField() {
 			same := reflect.DeepEqual(reflect.ValueOf(given).Field(i).Interface(), reflect.ValueOf(usual).Field(i).Interface())
-			c.That(same, at(reflect.TypeOf(given).Field(i).Tag.Get("json")), "has a meaning for %s alone", owner)
+			c.That(same, at(reflect.TypeOf(given).Field(i).Tag.Get("json")), "applies to %s only", owner)
 		}
 	}
 	switch kind {
@@ -146,10 +146,10 @@ func (s *Settings) complain(c *check.List, kind string) {
 
 func (s *S3) complain(c *check.List, at func(string) string) {
 	c.That(s.Endpoint != "", at("endpoint"), "is required")
-	c.That(s.Endpoint == "" || isEndpoint(s.Endpoint), at("endpoint"), "must be a host name or an address, with a port if need be, and without https:// or a path")
-	c.That(regionForm.MatchString(s.Region), at("region"), "must be the name of a region, such as us-east-1")
+	c.That(s.Endpoint == "" || isEndpoint(s.Endpoint), at("endpoint"), "must be a host name or an address, with a port if needed, but without https:// or a path")
+	c.That(regionForm.MatchString(s.Region), at("region"), "must be the name of a region, for example us-east-1")
 	c.That(s.Bucket != "", at("bucket"), "is required")
-	c.That(s.Bucket == "" || bucketForm.MatchString(s.Bucket) && !strings.Contains(s.Bucket, ".."), at("bucket"), "must be the name of a bucket: 3 to 63 lowercase letters, digits, dots and dashes")
+	c.That(s.Bucket == "" || bucketForm.MatchString(s.Bucket) && !strings.Contains(s.Bucket, ".."), at("bucket"), "must be the name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens")
 	c.That(s.AccessKey != "", at("access_key"), "is required")
 	c.That(s.AccessKey == "" || wordForm.MatchString(s.AccessKey), at("access_key"), "must be one word")
 	c.That(s.SecretKey.Set(), at("secret_key"), "is required")
@@ -157,10 +157,10 @@ func (s *S3) complain(c *check.List, at func(string) string) {
 		c.That(wordForm.MatchString(plain), at("secret_key"), "must be one word")
 	}
 	complainFolder(c, at("path_prefix"), s.PathPrefix)
-	c.That(!strings.HasPrefix(s.PathPrefix, "/"), at("path_prefix"), "must not begin with /")
+	c.That(!strings.HasPrefix(s.PathPrefix, "/"), at("path_prefix"), "must not start with /")
 	c.That(len(s.CACertificate) <= maxPEM, at("ca_certificate"), "must have at most %d bytes", maxPEM)
-	c.That(s.CACertificate == "" || x509.NewCertPool().AppendCertsFromPEM([]byte(s.CACertificate)), at("ca_certificate"), "must be a certificate in PEM: it begins with -----BEGIN CERTIFICATE-----")
-	c.That(s.CACertificate == "" || s.HTTPS, at("ca_certificate"), "has no meaning without TLS")
+	c.That(s.CACertificate == "" || x509.NewCertPool().AppendCertsFromPEM([]byte(s.CACertificate)), at("ca_certificate"), "must be a PEM certificate, which starts with -----BEGIN CERTIFICATE-----")
+	c.That(s.CACertificate == "" || s.HTTPS, at("ca_certificate"), "applies only with TLS")
 }
 
 func isEndpoint(text string) bool {
@@ -196,16 +196,16 @@ func (s *SFTP) complain(c *check.List, at func(string) string) {
 // complainFolder refuses what leads out of a folder, or means something else to a shell or a server.
 func complainFolder(c *check.List, field, folder string) {
 	c.That(len(folder) <= maxFolder, field, "must have at most %d bytes", maxFolder)
-	c.That(folderForm.MatchString(folder), field, "must have letters, digits, spaces, slashes and ._@+=,~- alone")
+	c.That(folderForm.MatchString(folder), field, "must contain only letters, digits, spaces, slashes and ._@+=,~-")
 	trimmed := strings.Trim(folder, "/")
 	for part := range strings.SplitSeq(trimmed, "/") {
-		c.That(trimmed == "" || part != "" && part != "." && part != "..", field, "must not have empty parts, . or .. in it")
+		c.That(trimmed == "" || part != "" && part != "." && part != "..", field, "must not contain empty parts, . or ..")
 	}
 }
 
 // parseKey reads a private key: a file of OpenSSH, or that in base64.
 func parseKey(text string) (ssh.Signer, error) {
-	form := errors.New("must be a private key as ssh-keygen writes it, as it is or in base64")
+	form := errors.New("must be a private key as ssh-keygen writes it, plain or in base64")
 	if len(text) > maxPEM {
 		return nil, form
 	}

@@ -50,7 +50,7 @@ var hostKeys = [][]string{
 }
 
 func errOtherKey(fingerprint string) error {
-	return failed(true, "the server shows another key than before (%s now). If you replaced the server, clear the stored fingerprint to trust the new key; "+
+	return failed(true, "the server's key has changed (it is %s now). If you replaced the server, clear the stored fingerprint to trust the new key; "+
 		"otherwise someone may be intercepting the connection. Nothing was sent to it", fingerprint)
 }
 
@@ -189,7 +189,7 @@ func (f *folder) write(ctx context.Context, name string, from *io.SectionReader)
 		return err
 	}
 	if n != from.Size() || info.Size() != from.Size() {
-		return failed(false, "the server has not stored all of it")
+		return failed(false, "the server did not store all of it")
 	}
 	return f.rename(part, f.at(name))
 }
@@ -229,7 +229,7 @@ func (f *folder) list(ctx context.Context, prefix string) ([]entry, error) {
 func (f *folder) get(_ context.Context, name string) (io.ReadCloser, int64, error) {
 	file, err := f.sftp.Open(f.at(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, failed(true, "there is no such archive")
+		return nil, 0, failed(true, "the archive does not exist")
 	}
 	if err != nil {
 		return nil, 0, f.cause(err)
@@ -265,16 +265,16 @@ func (f *folder) close() { _ = f.ssh.Close() }
 // explainSFTP goes by the kind of an error alone: what a server says may be anything.
 func explainSFTP(err error) *failure {
 	if _, ok := errors.AsType[*ssh.AlgorithmNegotiationError](err); ok {
-		return failed(true, "the server and the gateway have no way of encryption in common")
+		return failed(true, "the server and the gateway have no encryption method in common")
 	}
 	if status, ok := errors.AsType[*sftp.StatusError](err); ok {
-		return failed(false, "the server does not do it (status %d): the disk may be full", status.Code)
+		return failed(false, "the server refused (status %d): the disk may be full", status.Code)
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return failed(true, "the user may not write to the folder")
 	case errors.Is(err, fs.ErrNotExist):
-		return failed(true, "there is no such folder")
+		return failed(true, "the folder does not exist")
 	case err != nil && strings.Contains(err.Error(), "ssh: unable to authenticate"):
 		return failed(true, "the server does not accept the user with this password or key")
 	}

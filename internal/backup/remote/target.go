@@ -91,7 +91,7 @@ func explain(err error) *failure {
 	if why := outbound.Explain(err); why != "" {
 		return failed(false, "%s", why)
 	}
-	return failed(false, "it does not answer as such a server does")
+	return failed(false, "it does not answer like a server of this kind")
 }
 
 // keys are the plain secrets of a target.

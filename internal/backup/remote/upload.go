@@ -24,16 +24,16 @@ import (
 // Result is how one target took an archive.
 type Result struct {
 	RemoteID   uuid.UUID `json:"remote_id" doc:"Which target."`
-	Name       string    `json:"name" doc:"What people call it."`
+	Name       string    `json:"name" doc:"Its name."`
 	TargetURL  string    `json:"target_url" doc:"Where it is."`
-	OK         bool      `json:"ok" doc:"Whether the archive is there."`
+	OK         bool      `json:"ok" doc:"Whether the archive exists."`
 	Error      string    `json:"error" doc:"What went wrong; empty when nothing did."`
-	Warning    string    `json:"warning" doc:"What did not work besides, such as deleting old archives."`
+	Warning    string    `json:"warning" doc:"Other problems, for example when deleting old archives."`
 	File       string    `json:"file" doc:"What the archive is called there."`
-	Sent       int64     `json:"sent" doc:"Bytes of the archive that are on their way or there."`
+	Sent       int64     `json:"sent" doc:"Bytes of the archive sent so far."`
 	Attempts   int       `json:"attempts" doc:"How often it was tried."`
 	Deleted    int       `json:"deleted" doc:"How many older archives of this gateway were deleted there."`
-	FinishedAt time.Time `json:"finished_at" doc:"When it was over."`
+	FinishedAt time.Time `json:"finished_at" doc:"When it was resolved."`
 	DurationMS int64     `json:"duration_ms" doc:"How long it took."`
 }
 
@@ -87,7 +87,7 @@ func (r *Room) Upload(ctx context.Context, file, name string, size int64, sum st
 		defer f.Close()
 	}
 	if !fileForm.MatchString(there) {
-		damaged = failed(true, "the archive has no name that a target could have")
+		damaged = failed(true, "the archive has a name that a target cannot have")
 	}
 	type ended struct {
 		at     int

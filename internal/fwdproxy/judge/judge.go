@@ -52,7 +52,7 @@ func Run(o Options, in io.Reader, out io.Writer, log io.Writer) error {
 		fmt.Fprintln(log, "gateway-acl: every request is denied:", err)
 	}
 	if l, err := listen(o.Socket); err != nil {
-		fmt.Fprintln(log, "gateway-acl: changes of the list will not be heard of:", err)
+		fmt.Fprintln(log, "gateway-acl: changes of the list will not be noticed:", err)
 	} else {
 		defer l.Close()
 		go j.serve(l)

@@ -212,7 +212,7 @@ func TestWithoutASocket(t *testing.T) {
 	if err := judge.Run(o, strings.NewReader(question+"\n"+question+"\n"), &out, &log); err != nil {
 		t.Fatal(err)
 	}
-	if out.String() != "7 OK verdict_=ab-pass\n7 OK verdict_=ab-pass\n" || !strings.Contains(log.String(), "will not be heard of") {
+	if out.String() != "7 OK verdict_=ab-pass\n7 OK verdict_=ab-pass\n" || !strings.Contains(log.String(), "will not be noticed") {
 		t.Errorf("%q, %q", out.String(), log.String())
 	}
 }

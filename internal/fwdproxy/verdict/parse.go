@@ -73,7 +73,7 @@ var parsers = map[string]func(p *parsed, word string) error{
 func parse(kind, text string) (*parsed, error) {
 	add := parsers[kind]
 	if add == nil {
-		return nil, fmt.Errorf("there is no type %q", kind)
+		return nil, fmt.Errorf("the type %q does not exist", kind)
 	}
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }) {
 		return nil, errors.New("must be one line without control characters")
@@ -120,14 +120,14 @@ func TooWide(n netip.Prefix) bool {
 }
 
 func tooWide(word string) error {
-	return fmt.Errorf("%q is too wide: take ::/0 for all addresses of IPv6, or networks from 2000:: on", word)
+	return fmt.Errorf("%q is too wide: use ::/0 for all IPv6 addresses, or networks from 2000:: upwards", word)
 }
 
 func (p *parsed) domain(word string) error {
 	dotted, below := strings.CutPrefix(word, ".")
 	name, err := value.Parse[value.Host](dotted)
 	if err != nil {
-		return fmt.Errorf("%q must be a host name such as www.example.net, or .example.net for it and all names below it", word)
+		return fmt.Errorf("%q must be a host name, for example www.example.net, or .example.net to include all subdomains", word)
 	}
 	if _, err := netip.ParseAddr(name.String()); err == nil {
 		return fmt.Errorf("%q is an address, not a name: use the type dst", word)
@@ -143,7 +143,7 @@ func (p *parsed) domain(word string) error {
 // expression takes a regular expression in the syntax of RE2, which takes time in proportion to the text, whatever it says.
 func expression(into *[]*regexp.Regexp, word, flags string) error {
 	if word == "-i" || word == "+i" {
-		return errors.New("write (?i) before an expression that shall ignore the case, instead of " + word)
+		return errors.New("to ignore case, start the expression with (?i) instead of " + word)
 	}
 	// Without the flags, so that a complaint names nothing that nobody typed.
 	if _, err := regexp.Compile(word); err != nil {
@@ -167,7 +167,7 @@ func (p *parsed) port(word string) error {
 	first, err1 := strconv.ParseUint(from, 10, 16)
 	last, err2 := strconv.ParseUint(to, 10, 16)
 	if err1 != nil || err2 != nil || first == 0 || last < first {
-		return fmt.Errorf("%q must be a port from 1 to 65535, or two with a dash between them, the lower first", word)
+		return fmt.Errorf("%q must be a port from 1 to 65535, or a range, for example 8000-8999", word)
 	}
 	p.ports = append(p.ports, ports{int(first), int(last)})
 	return nil
@@ -178,7 +178,7 @@ var methodForm = regexp.MustCompile(`^[A-Z][A-Z0-9_-]{0,31}$`)
 func (p *parsed) method(word string) error {
 	method := strings.ToUpper(word)
 	if !methodForm.MatchString(method) {
-		return fmt.Errorf("%q must be a method such as GET, POST or CONNECT", word)
+		return fmt.Errorf("%q must be a method, for example GET, POST or CONNECT", word)
 	}
 	p.methods = append(p.methods, method)
 	return nil
@@ -227,7 +227,7 @@ var hoursForm = regexp.MustCompile(`^(\d{1,2}):(\d\d)-(\d{1,2}):(\d\d)$`)
 func parseHours(word string) (first, last int, err error) {
 	parts := hoursForm.FindStringSubmatch(word)
 	if parts == nil {
-		return 0, 0, fmt.Errorf("%q must be days such as MTWHF (Sunday S, Thursday H, Saturday A, working days D) or hours such as 08:00-17:59", word)
+		return 0, 0, fmt.Errorf("%q must be days, for example MTWHF (Sunday S, Thursday H, Saturday A, working days D), or hours, for example 08:00-17:59", word)
 	}
 	var n [4]int
 	for i, digits := range parts[1:] {
@@ -236,9 +236,9 @@ func parseHours(word string) (first, last int, err error) {
 	first, last = n[0]*60+n[1], n[2]*60+n[3]
 	switch {
 	case n[1] > 59 || n[3] > 59 || first > 24*60 || last > 24*60:
-		return 0, 0, fmt.Errorf("%q has hours that no day has", word)
+		return 0, 0, fmt.Errorf("%q contains invalid hours", word)
 	case last < first:
-		return 0, 0, fmt.Errorf("%q goes over midnight: write it as two, %s:%s-24:00 00:00-%s:%s", word, parts[1], parts[2], parts[3], parts[4])
+		return 0, 0, fmt.Errorf("%q crosses midnight: write it as two ranges, %s:%s-24:00 00:00-%s:%s", word, parts[1], parts[2], parts[3], parts[4])
 	}
 	return first, last, nil
 }

@@ -1,8 +1,9 @@
-// Package actor says who does something, and in which request.
+// Package actor says who does something, in which request, and from where.
 package actor
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/google/uuid"
 )
@@ -54,6 +55,7 @@ func (a Actor) ID() string {
 type (
 	key        struct{}
 	requestKey struct{}
+	addressKey struct{}
 )
 
 // With puts the actor into a context.
@@ -74,4 +76,16 @@ func WithRequest(ctx context.Context, id string) context.Context {
 func Request(ctx context.Context) string {
 	id, _ := ctx.Value(requestKey{}).(string)
 	return id
+}
+
+// WithAddress puts the address that a request came from into a context.
+func WithAddress(ctx context.Context, from netip.Addr) context.Context {
+	return context.WithValue(ctx, addressKey{}, from)
+}
+
+// Address is where the request came from that something is done in; not valid for what the service does on its own and for what was asked
+// on the machine itself.
+func Address(ctx context.Context) netip.Addr {
+	from, _ := ctx.Value(addressKey{}).(netip.Addr)
+	return from
 }

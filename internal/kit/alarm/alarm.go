@@ -67,8 +67,8 @@ type Event struct {
 // Condition is something that is wrong, as it was last reported.
 type Condition struct {
 	Kind     Kind      `json:"kind" doc:"What has gone wrong."`
-	Key      string    `json:"key" doc:"Tells things of one kind apart."`
-	Severity Severity  `json:"severity" enum:"info,warning,error,critical" doc:"How bad it is: the highest severity that was told."`
+	Key      string    `json:"key" doc:"Identifies the thing among others of its kind."`
+	Severity Severity  `json:"severity" enum:"info,warning,error,critical" doc:"Severity: the highest that was reported."`
 	Subject  string    `json:"subject" doc:"What it is about."`
 	Message  string    `json:"message" doc:"What was last known about it."`
 	Since    time.Time `json:"since" doc:"When it began."`
@@ -91,7 +91,10 @@ func (p *Port) Raise(ctx context.Context, a Alarm) error {
 	if err := a.prepare(); err != nil {
 		return err
 	}
-	return p.db.Write(ctx, func(tx *db.Tx) error { return p.raise(ctx, tx, a) })
+	return p.db.Write(ctx, func(tx *db.Tx) error {
+		tx.Queue(soon)
+		return p.raise(ctx, tx, a)
+	})
 }
 
 // Clear reports that something is not wrong, or not any more. Who was told of it is told that it is over.
@@ -147,6 +150,10 @@ func (p *Port) Settle(ctx context.Context, kind Kind, now []Alarm) error {
 func (l *lasting) same(a Alarm, now time.Time) bool {
 	return l.Subject == a.Subject && l.Message == a.Message && !a.Severity.Worse(l.Severity) && l.ToldAt != nil && now.Sub(*l.ToldAt) < quiet
 }
+
+// soon has the commit not wait for the disk, which has it within a second. What announces something is committed one after the other, changes
+// of the configuration, too: in a flood of alarms they would wait for the disk as often as there are alarms.
+const soon = "SET LOCAL synchronous_commit = off"
 
 // lockTimeout bounds the wait for another program that reports the same.
 const lockTimeout = "SET LOCAL lock_timeout = '3s'"
@@ -211,7 +218,7 @@ func (p *Port) raise(ctx context.Context, tx *db.Tx, a Alarm) error {
 		}
 		message := a.Message
 		if again && s.Times == flaps {
-			message = strings.TrimSpace(message + "\n\nThis comes and goes. It is not told again for 12 hours, unless it becomes worse.")
+			message = strings.TrimSpace(message + "\n\nThis comes and goes. You are not alerted again for 12 hours, unless it gets worse.")
 		}
 		id, err := event(tx, now, Event{Kind: a.Kind, Key: a.Key, Severity: a.Severity, Subject: a.Subject, Message: message})
 		if err != nil {
@@ -243,7 +250,7 @@ func (p *Port) clear(ctx context.Context, tx *db.Tx, kind Kind, key string) erro
 	}
 	_, err = event(tx, now, Event{
 		Kind: kind, Key: key, Severity: Info, Subject: told.Subject, Resolves: s.EventID,
-		Message: fmt.Sprintf("This is over. It lasted %s.", lasted(now.Sub(s.Since))),
+		Message: fmt.Sprintf("This is resolved. It lasted %s.", lasted(now.Sub(s.Since))),
 	})
 	return err
 }

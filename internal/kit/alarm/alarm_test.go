@@ -104,7 +104,7 @@ func TestWhatIsOverIsToldOnce(t *testing.T) {
 	b.clear(t, alarm.Memory, "")
 	b.clear(t, alarm.Memory, "")
 	e := b.wantTold(t, 1)[0]
-	if e.Resolves == nil || *e.Resolves != first.ID || e.Severity != alarm.Info || e.Subject != "memory" || e.Message != "This is over. It lasted 7 minutes." {
+	if e.Resolves == nil || *e.Resolves != first.ID || e.Severity != alarm.Info || e.Subject != "memory" || e.Message != "This is resolved. It lasted 7 minutes." {
 		t.Fatalf("%+v", e)
 	}
 	if open, err := b.Open(t.Context()); err != nil || len(open) != 0 {

@@ -42,10 +42,15 @@ const (
 	Degraded           Kind = "component.degraded"
 	DaemonDown         Kind = "daemon.down"
 	InspectionDown     Kind = "waf.agent.down"
+	Uninspected        Kind = "waf.uninspected"
 	FailedLogins       Kind = "auth.login.failures"
 	JobFailed          Kind = "job.failed"
+	ChangeStays        Kind = "change.stays"
 	NodeOffline        Kind = "node.offline"
 	ReplicationLag     Kind = "replication.lag"
+	ReplicationDrift   Kind = "replication.drift"
+	SlotLost           Kind = "replication.slot_lost"
+	SplitBrain         Kind = "cluster.split_brain"
 	Test               Kind = "alert.test"
 	Digest             Kind = "alert.digest"
 )
@@ -62,27 +67,32 @@ type About struct {
 
 // kinds is the closed list. Who reports something else has forgotten to say here what it means.
 var kinds = []About{
-	{CertExpiring, Warning, "A certificate ends soon.", true},
-	{CertRenewFailed, Error, "A certificate could not be renewed. The present one is served until it ends.", true},
+	{CertExpiring, Warning, "A certificate expires soon.", true},
+	{CertRenewFailed, Error, "A certificate could not be renewed. The current one is used until it expires.", true},
 	{CertRunFailed, Error, "The gateway could not find out which certificates to renew.", true},
 	{BackupFailed, Error, "The scheduled backup failed.", true},
-	{BackupVerifyFailed, Error, "A backup could not be restored in a trial, so it may be of no use.", true},
+	{BackupVerifyFailed, Error, "A trial restore of a backup failed, so it may be unusable.", true},
 	{BackupUploadFailed, Error, "A backup did not reach one of the off-site targets.", true},
 	{LicenseInvalid, Error, "The license is not valid.", true},
-	{BackendDown, Error, "No server of a backend answers, so what it serves is down.", true},
-	{TunnelDown, Error, "A tunnel to another gateway has no contact.", true},
-	{ClockUnsync, Warning, "The clock of this machine follows no time source.", true},
-	{Memory, Warning, "The memory of this machine is nearly used up.", true},
-	{Conntrack, Warning, "The table of connections is nearly full. When it is full, new connections are dropped.", true},
+	{BackendDown, Error, "No server of a backend answers, so its sites are down.", true},
+	{TunnelDown, Error, "A tunnel to another gateway is down.", true},
+	{ClockUnsync, Warning, "The clock of this machine is not synchronised.", true},
+	{Memory, Warning, "The memory of this machine is nearly full.", true},
+	{Conntrack, Warning, "The connection table is nearly full. When it is full, new connections are dropped.", true},
 	{Disk, Warning, "The disk of this machine is nearly full.", true},
-	{Degraded, Error, "What is stored for a component does not run: the last good configuration does.", true},
-	{DaemonDown, Error, "A daemon that should run does not.", true},
+	{Degraded, Error, "The saved configuration of a component is not running. The last known good configuration is.", true},
+	{DaemonDown, Error, "A daemon is not running although it should.", true},
 	{InspectionDown, Error, "The web application firewall does not inspect requests.", true},
+	{Uninspected, Warning, "The web application firewall did not inspect some requests of a domain.", true},
 	{FailedLogins, Warning, "Many logins failed within a short time.", true},
-	{JobFailed, Error, "A periodic job crashed or did not end in time.", true},
-	{NodeOffline, Critical, "A node of the cluster is not reached.", true},
-	{ReplicationLag, Warning, "The database of a node is behind.", true},
-	{Test, Info, "An operator tries whether alerts arrive.", false},
+	{JobFailed, Error, "A job crashed or did not finish in time.", true},
+	{ChangeStays, Error, "An unconfirmed change could not be taken back, or not all of it.", true},
+	{NodeOffline, Critical, "A node of the cluster cannot be reached.", true},
+	{ReplicationLag, Warning, "The database of a node lags behind.", true},
+	{ReplicationDrift, Error, "A node's configuration differs from that of the others.", true},
+	{SlotLost, Error, "A node was away for too long to catch up, and has to be repaired.", true},
+	{SplitBrain, Critical, "Two nodes were the primary at the same time. Neither accepts changes.", true},
+	{Test, Info, "A test, sent by an administrator.", false},
 	{Digest, Warning, "Several alerts in one message, because there were many.", false},
 }
 

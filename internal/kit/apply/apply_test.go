@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
@@ -18,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // toy is a component whose file holds the lines of a table.
@@ -147,7 +147,7 @@ func (x *toy) passes(t *testing.T) {
 	for range 3 { // the third one begins when the second one is done
 		loads := x.loads.Load()
 		x.Engine.Converge()
-		eventually(t, "another pass", func() bool { return x.loads.Load() > loads })
+		waittest.Until(t, "another pass", func() bool { return x.loads.Load() > loads })
 	}
 }
 
@@ -168,17 +168,6 @@ func (x *toy) want(t *testing.T, line string, state apply.State) {
 	if err != nil || len(o) != 1 || o[apply.NTP] != state {
 		t.Fatalf("outcome %v, %v instead of %s: %+v", o, err, state, x.status())
 	}
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for range 6000 {
-		if ok() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatal("never: " + what)
 }
 
 func TestCommitIsLiveWhenItAnswers(t *testing.T) {
@@ -250,7 +239,7 @@ func TestDaemonThatTakesNothingIsTriedAgain(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	x.setSick(nil)
-	eventually(t, "converges when the cause is gone", func() bool { return x.status().State == apply.Live })
+	waittest.Until(t, "converges when the cause is gone", func() bool { return x.status().State == apply.Live })
 	if x.file(t) != "a\nb\n" || x.status().AppliedRevision != 2 {
 		t.Fatalf("%q %+v", x.file(t), x.status())
 	}
@@ -269,7 +258,7 @@ func TestPartialApplyDoesNotFallBack(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	x.setSick(nil)
-	eventually(t, "live when the cause is gone", func() bool { return x.status().State == apply.Live && x.status().AppliedRevision == 2 })
+	waittest.Until(t, "live when the cause is gone", func() bool { return x.status().State == apply.Live && x.status().AppliedRevision == 2 })
 }
 
 func TestSameBytesTouchNothing(t *testing.T) {
@@ -292,7 +281,7 @@ func TestSameBytesTouchNothing(t *testing.T) {
 func TestTryAsksUnlessItRuns(t *testing.T) {
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
-	eventually(t, "the configuration is kept", func() bool { _, err := os.Stat(x.Paths.State("good/ntp/list.json")); return err == nil })
+	waittest.Until(t, "the configuration is kept", func() bool { _, err := os.Stat(x.Paths.State("good/ntp/list.json")); return err == nil })
 	asks := func(live *apply.Engine) int {
 		t.Helper()
 		before := x.Machine.Runs(host.ChronyCheck)
@@ -304,7 +293,7 @@ func TestTryAsksUnlessItRuns(t *testing.T) {
 	if n := asks(nil); n != 1 {
 		t.Errorf("without a live engine the checker is asked %d times", n)
 	}
-	eventually(t, "what runs is known to be good", func() bool { return asks(x.Engine) == 0 })
+	waittest.Until(t, "what runs is known to be good", func() bool { return asks(x.Engine) == 0 })
 	dbtest.Exec(t, x.DB, `INSERT INTO toy_lines VALUES ('b')`) // stored aside, and not applied
 	if n := asks(x.Engine); n != 1 {
 		t.Errorf("about other files the checker is asked %d times", n)
@@ -347,7 +336,7 @@ func TestWaitingChangesShareOneApply(t *testing.T) {
 			done <- err
 		}()
 	}
-	eventually(t, "everything is stored", func() bool { return x.Rows(t, "toy_lines") == n })
+	waittest.Until(t, "everything is stored", func() bool { return x.Rows(t, "toy_lines") == n })
 	close(gate)
 	for range n {
 		if err := <-done; err != nil {
@@ -367,7 +356,7 @@ func TestDriftIsRepaired(t *testing.T) {
 	x.want(t, "a", apply.Live)
 	x.Machine.SetFile(host.ChronyDropIn, "by hand\n")
 	x.Engine.Converge()
-	eventually(t, "the file is back", func() bool { return x.file(t) == "a\n" })
+	waittest.Until(t, "the file is back", func() bool { return x.file(t) == "a\n" })
 }
 
 func TestBootAfterAKillBeforeTheReload(t *testing.T) {
@@ -378,14 +367,14 @@ func TestBootAfterAKillBeforeTheReload(t *testing.T) {
 	x.Machine.SetFile(host.ChronyDropIn, "a\nb\n")
 	dbtest.Exec(t, x.DB, `INSERT INTO toy_lines VALUES ('b')`)
 	x.Engine.Converge()
-	eventually(t, "the daemon is told", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
-	eventually(t, "live", func() bool { return x.status().State == apply.Live })
+	waittest.Until(t, "the daemon is told", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
+	waittest.Until(t, "live", func() bool { return x.status().State == apply.Live })
 }
 
 func TestDamagedLastGoodIsNotTrusted(t *testing.T) {
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
-	eventually(t, "the configuration is kept", func() bool { _, err := os.Stat(x.Paths.State("good/ntp/list.json")); return err == nil })
+	waittest.Until(t, "the configuration is kept", func() bool { _, err := os.Stat(x.Paths.State("good/ntp/list.json")); return err == nil })
 	if err := os.WriteFile(x.Paths.State("good/ntp/list.json"), []byte("[{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +399,7 @@ func TestRuntimePath(t *testing.T) {
 		}
 	})
 	x.want(t, "a", apply.Live)
-	eventually(t, "live at boot", func() bool { return x.status().State == apply.Live })
+	waittest.Until(t, "live at boot", func() bool { return x.status().State == apply.Live })
 	restarts, checks := x.Machine.Restarts(host.Chrony), x.Machine.Runs(host.ChronyCheck)
 	x.want(t, "b", apply.Live)
 	if x.Machine.Restarts(host.Chrony) != restarts || x.Machine.Runs(host.ChronyCheck) > checks+1 || len(did) == 0 || x.file(t) != "a\nb\n" {

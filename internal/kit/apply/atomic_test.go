@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // switchboard is a toy component that takes all lines or none, as the kernel takes a table.
@@ -72,7 +73,7 @@ func newSwitchboard(t *testing.T) *switchboard {
 		},
 	})
 	x.Start(t)
-	eventually(t, "the first apply", func() bool { return x.Engine.Statuses()[0].State == apply.Live })
+	waittest.Until(t, "the first apply", func() bool { return x.Engine.Statuses()[0].State == apply.Live })
 	return x
 }
 
@@ -135,7 +136,7 @@ func TestAtomicApplyIsTakenBackWhenTheCommitFails(t *testing.T) {
 	if _, err := x.add(t, "b", "b"); err == nil {
 		t.Fatal("two equal lines were stored")
 	}
-	eventually(t, "what is stored is live again", func() bool { live, _, _ := x.counts(); return live == "a\n" })
+	waittest.Until(t, "what is stored is live again", func() bool { live, _, _ := x.counts(); return live == "a\n" })
 	if o, err := x.add(t, "c"); err != nil || o[apply.PacketFilter] != apply.Live {
 		t.Fatal(o, err)
 	}
@@ -161,11 +162,11 @@ func TestAtomicChangesAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	eventually(t, "the rest is live", func() bool {
+	waittest.Until(t, "the rest is live", func() bool {
 		live, _, _ := x.counts()
 		return live == "b\nc\ne\nf\nh\ni\nk\nl\nn\no\nq\nr\nt\nu\nw\nx\nz\n"
 	})
-	eventually(t, "and said to be", func() bool { return x.Engine.Statuses()[0].State == apply.Live })
+	waittest.Until(t, "and said to be", func() bool { return x.Engine.Statuses()[0].State == apply.Live })
 }
 
 func TestPreviewAppliesNothingAhead(t *testing.T) {
@@ -203,7 +204,7 @@ func TestHangingUpDuringAnAtomicApply(t *testing.T) {
 	if n := x.Rows(t, "toy_lines"); n != 0 {
 		t.Fatalf("%d lines are stored", n)
 	}
-	eventually(t, "what is stored is live", func() bool { live, _, _ := x.counts(); return live == "\n" })
+	waittest.Until(t, "what is stored is live", func() bool { live, _, _ := x.counts(); return live == "\n" })
 }
 
 // A change that is applied ahead of its commit and then rolled back takes nothing from the one that was committed before it.
@@ -215,7 +216,7 @@ func TestRollBackBehindACommit(t *testing.T) {
 	x.hold = hold
 	x.mu.Unlock()
 	x.Engine.Converge() // the lane is busy
-	eventually(t, "the lane reads", func() bool { _, _, n := x.counts(); return n > loads })
+	waittest.Until(t, "the lane reads", func() bool { _, _, n := x.counts(); return n > loads })
 	done := make(chan error, 1)
 	go func() {
 		o, err := x.add(t, "a")
@@ -224,7 +225,7 @@ func TestRollBackBehindACommit(t *testing.T) {
 		}
 		done <- err
 	}()
-	eventually(t, "the first one is committed", func() bool { return x.Rows(t, "toy_lines") == 1 })
+	waittest.Until(t, "the first one is committed", func() bool { return x.Rows(t, "toy_lines") == 1 })
 	if _, err := x.add(t, "b", "b"); err == nil {
 		t.Fatal("two equal lines were stored")
 	}

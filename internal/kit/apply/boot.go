@@ -27,7 +27,7 @@ func (e *Engine) Boot(ctx context.Context) {
 		case err != nil:
 			e.log.Warn("the last configuration is not applied", "component", id, "err", err)
 		default:
-			e.log.Info("the last configuration is applied, until the database is there", "component", id)
+			e.log.Info("the last configuration is applied until the database is available", "component", id)
 		}
 	}
 }
@@ -36,17 +36,9 @@ func (l *lane) boot(ctx context.Context) (err error) {
 	defer rescue.Into(&err, l.engine.log, string(l.id))
 	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
-	sealed, err := os.ReadFile(l.engine.goodPath(l.id, goodConfig))
+	config, err := l.keptConfig()
 	if err != nil {
 		return err
-	}
-	plain, err := l.engine.box.Open(sealed, goodConfig, string(l.id), "")
-	if err != nil {
-		return err
-	}
-	config, err := l.decode([]byte(plain))
-	if err != nil {
-		return fmt.Errorf("reading it: %w", err)
 	}
 	files, err := l.render(config)
 	if err != nil {
@@ -57,7 +49,27 @@ func (l *lane) boot(ctx context.Context) (err error) {
 	return l.apply(ctx, config, files)
 }
 
-// retain keeps the configuration of a component that is volatile.
+// keptConfig is the configuration that was kept of a component that is volatile.
+func (l *lane) keptConfig() (any, error) {
+	if l.decode == nil {
+		return nil, fs.ErrNotExist
+	}
+	sealed, err := os.ReadFile(l.engine.goodPath(l.id, goodConfig))
+	if err != nil {
+		return nil, err
+	}
+	plain, err := l.engine.box.Open(sealed, goodConfig, string(l.id), "")
+	if err != nil {
+		return nil, err
+	}
+	config, err := l.decode([]byte(plain))
+	if err != nil {
+		return nil, fmt.Errorf("reading it: %w", err)
+	}
+	return config, nil
+}
+
+// retain keeps the configuration of a component that is volatile, unless a change waits for its confirmation.
 func (l *lane) retain(config any) error {
 	if l.decode == nil || config == nil {
 		return nil
@@ -68,6 +80,9 @@ func (l *lane) retain(config any) error {
 	}
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
+	if l.held {
+		return nil
+	}
 	if bytes.Equal(plain, l.retained) {
 		return nil
 	}

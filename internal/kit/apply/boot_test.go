@@ -47,7 +47,7 @@ func TestBootWithoutADatabase(t *testing.T) {
 		return content
 	}
 	now := func() *apply.Engine {
-		e := apply.New(b.DB, b.Machine, b.Clock, b.Log, b.Secrets, dir)
+		e := apply.New(b.DB, b.Machine, b.Clock, b.Log, b.Secrets, b.Changes, dir)
 		register(e)
 		return e
 	}

@@ -36,6 +36,8 @@ const (
 	// Detection finds attacks, and Bouncer drops the packets of who is banned for them.
 	Detection ID = "ids"
 	Bouncer   ID = "ids-firewall-bouncer"
+	// VRRP has the virtual addresses of a cluster be on one of its nodes.
+	VRRP ID = "vrrp"
 )
 
 // State says how far a component is.
@@ -127,12 +129,12 @@ func (p *Partial) Error() string { return strings.Join(p.Problems, "; ") }
 // Status is how far a component is.
 type Status struct {
 	Name            ID         `json:"name" doc:"Name of the component."`
-	State           State      `json:"state" enum:"live,pending,degraded,not_installed" doc:"Whether what is stored is what runs."`
-	Revision        int64      `json:"revision" doc:"Counts the changes that were stored."`
-	AppliedRevision int64      `json:"applied_revision" doc:"The newest stored change that runs."`
-	Daemon          Daemon     `json:"daemon" enum:",running,down,off" doc:"What the daemon behind it does: off is switched off by its settings, down does not run although it should. Empty where there is no daemon."`
+	State           State      `json:"state" enum:"live,pending,degraded,not_installed" doc:"Whether the saved configuration is running."`
+	Revision        int64      `json:"revision" doc:"Number of saved changes."`
+	AppliedRevision int64      `json:"applied_revision" doc:"The newest saved change that is live."`
+	Daemon          Daemon     `json:"daemon" enum:",running,down,off" doc:"State of its daemon. off: turned off in the settings. down: not running although it should. Empty if it has no daemon."`
 	LastError       string     `json:"last_error" doc:"Why it is not live, in a sentence; empty when it is."`
-	Detail          string     `json:"detail" doc:"The words of the daemon or the program behind last_error, for administrators; empty for everybody else."`
+	Detail          string     `json:"detail" doc:"The daemon's own message behind last_error, for administrators; empty for other users."`
 	LastAppliedAt   *time.Time `json:"last_applied_at" doc:"When it last became live."`
 	DurationMS      int64      `json:"duration_ms" doc:"How long the last apply took."`
 }
@@ -222,7 +224,7 @@ func refused(err error) bool {
 func refusal(ctx context.Context, id ID, err error) error {
 	message := fmt.Sprintf("%s refuses this configuration", id)
 	if actor.From(ctx).Role == actor.Viewer {
-		message += ". Administrators see what it says."
+		message += ". Administrators can see the reason."
 	} else {
 		message += ": " + err.Error()
 	}

@@ -32,7 +32,7 @@ func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []R
 		return nil, err
 	}
 	switch {
-	case l.can(was, x.config), sameFiles(l.agreed(), x.files), l.onDisk(x.files):
+	case l.can(was, x.config), sameFiles(l.agreed(), x.files), sameFiles(l.lastApplied(), x.files) && l.onDisk(x.files):
 		return x, nil
 	case !l.atomic:
 		return x, l.judge(ctx, x, l.check(ctx, x.files))

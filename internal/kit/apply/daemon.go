@@ -147,7 +147,7 @@ func (l *lane) restart(ctx context.Context) error {
 	off := !l.wanted
 	l.mu.Unlock()
 	if off {
-		return fmt.Errorf("%s is switched off; switch it on in its settings", called(l.unit))
+		return fmt.Errorf("%s is off; turn it on in its settings", called(l.unit))
 	}
 	l.atWork()
 	err := l.engine.host.Restart(ctx, l.unit)

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -14,10 +13,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aymanbagabas/go-udiff"
 	"golang.org/x/sync/errgroup"
 
+	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/bus"
+	"edge.internal/gateway/internal/kit/changes"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/failpoint"
@@ -40,11 +40,20 @@ type Engine struct {
 	lanes map[ID]*lane
 	order []ID
 	live  bus.Topic[Status]
+	// changes is the history, and told what it has not heard yet.
+	changes *changes.Log
+	telling sync.Mutex
+	told    []told
+	tells   chan struct{}
+
+	confirming sync.Mutex
+	waiting    []Waiting
+	held       chan struct{}
 }
 
 // New makes an engine without components.
-func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.Box, dir string) *Engine {
-	return &Engine{db: d, host: m, clock: c, log: log, box: box, dir: dir, lanes: map[ID]*lane{}}
+func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.Box, history *changes.Log, dir string) *Engine {
+	return &Engine{db: d, host: m, clock: c, log: log, box: box, dir: dir, lanes: map[ID]*lane{}, changes: history, tells: make(chan struct{}, 1), held: make(chan struct{}, 1)}
 }
 
 // Register adds a component. The order of registration is the order of ApplyAll.
@@ -63,6 +72,8 @@ func (e *Engine) Run(ctx context.Context) {
 		lanes.Go(func() { l.run(ctx) })
 	}
 	lanes.Go(func() { e.watch(ctx) })
+	lanes.Go(func() { e.listen(ctx) })
+	lanes.Go(func() { e.remember(ctx) })
 	lanes.Wait()
 }
 
@@ -103,9 +114,18 @@ type Write func(tx *db.Tx) ([]Row, error)
 // Commit runs a change in one transaction, has the components it feeds consider it, commits, applies, and answers how
 // far each of them got.
 func (e *Engine) Commit(ctx context.Context, feeds []ID, write Write) (Outcome, error) {
-	lanes := e.fed(feeds)
+	return e.CommitBoth(ctx, feeds, nil, write)
+}
+
+// CommitBoth is Commit for a change that feeds components by rows which all nodes share, by rows of this node alone, or by both.
+func (e *Engine) CommitBoth(ctx context.Context, shared, local []ID, write Write) (Outcome, error) {
+	ctx, _, err := changes.Begun(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lanes := e.fed(append(slices.Clone(shared), local...))
 	revisions := make([]int64, len(lanes))
-	if err := e.store(ctx, lanes, revisions, write); err != nil {
+	if err := e.store(ctx, lanes, shared, revisions, write); err != nil {
 		return nil, err
 	}
 	if err := failpoint.Hit(failpoint.TxCommitted); err != nil {
@@ -118,11 +138,16 @@ func (e *Engine) Commit(ctx context.Context, feeds []ID, write Write) (Outcome, 
 	}
 	waiting, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
+	var late []<-chan Status
 	for _, d := range done {
 		select {
 		case <-d:
 		case <-waiting.Done():
+			late = append(late, d)
 		}
+	}
+	if intent := changes.From(ctx); intent.Within > 0 {
+		e.noteApplied(intent.Set, late)
 	}
 	if err := failpoint.Hit(failpoint.ApplyDone); err != nil {
 		return nil, err
@@ -132,7 +157,8 @@ func (e *Engine) Commit(ctx context.Context, feeds []ID, write Write) (Outcome, 
 
 // store runs a change in a transaction and tells the lanes how that ended, however it did. The writers of a component queue
 // before they take a connection, so that a queue of them keeps none from others.
-func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, write Write) (err error) {
+func (e *Engine) store(ctx context.Context, lanes []*lane, shared []ID, revisions []int64, write Write) (err error) {
+	intent := changes.From(ctx)
 	imagined := make([]*imagined, len(lanes))
 	stored := false
 	for i, l := range lanes {
@@ -147,9 +173,32 @@ func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, wr
 			}
 		}()
 	}
+	if !intent.TakesBack {
+		if err := e.free(lanes); err != nil {
+			return err
+		}
+	}
+	if intent.Within > 0 {
+		if err := e.hold(Waiting{ID: intent.Set, Actor: actor.From(ctx).Name, ConfirmBy: e.clock.Now().Add(intent.Within)}, lanes); err != nil {
+			return err
+		}
+		defer func() {
+			if err != nil && !db.Unknown(err) {
+				err = errors.Join(err, e.Release(intent.Set, false))
+			}
+		}()
+	}
 	err = e.db.Write(ctx, func(tx *db.Tx) error {
-		rows, err := e.change(ctx, tx, lanes, revisions, write)
+		e.changes.Begin(tx, intent.Set)
+		rows, err := e.change(ctx, tx, lanes, shared, revisions, write)
 		if err != nil {
+			return err
+		}
+		given := make(map[string]int64, len(lanes))
+		for i, l := range lanes {
+			given[string(l.id)] = revisions[i]
+		}
+		if err := e.changes.End(ctx, tx, intent, given); err != nil {
 			return err
 		}
 		for i, l := range lanes {
@@ -160,6 +209,11 @@ func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, wr
 		return failpoint.Hit(failpoint.TxChecked)
 	})
 	stored = err == nil
+	if stored && intent.TakesBack {
+		for _, l := range lanes {
+			l.setOverdue(false)
+		}
+	}
 	if db.Unknown(err) {
 		for _, l := range lanes {
 			l.kick(0, false)
@@ -168,13 +222,31 @@ func (e *Engine) store(ctx context.Context, lanes []*lane, revisions []int64, wr
 	return err
 }
 
-func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, revisions []int64, write Write) ([]Row, error) {
+// The two counters of a component: of the rows that all nodes share, which arrive with them at the other nodes, and of those of one node.
+const (
+	countShared = "apply_revisions"
+	countLocal  = "apply_local_revisions"
+)
+
+// Revision reads the revision of a component: what its files depend on is the same as long as that is.
+func Revision(ctx context.Context, q db.Querier, id ID) (revision int64, err error) {
+	err = q.QueryRow(ctx, `SELECT coalesce((SELECT revision FROM apply_revisions WHERE component = $1), 0) + coalesce((SELECT revision FROM apply_local_revisions WHERE component = $1), 0)`, id).Scan(&revision)
+	return revision, err
+}
+
+func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, shared []ID, revisions []int64, write Write) ([]Row, error) {
 	for i, l := range lanes {
-		// The row's lock makes the writers of one component queue, in whatever program they are.
+		// The lock makes the writers of one component queue, in whatever program they are, and what arrives from the primary with them. It is
+		// taken by a statement of its own: the next one sees what the others have written.
+		tx.Queue(`SELECT pg_advisory_xact_lock(23, hashtext($1))`, l.id)
+		mine, other := countLocal, countShared
+		if slices.Contains(shared, l.id) {
+			mine, other = countShared, countLocal
+		}
 		err := tx.QueryRow(ctx, `
-			INSERT INTO apply_revisions (component, revision) VALUES ($1, 1)
-			ON CONFLICT (component) DO UPDATE SET revision = apply_revisions.revision + 1
-			RETURNING revision`, l.id).Scan(&revisions[i])
+			INSERT INTO `+mine+` AS mine (component, revision) VALUES ($1, 1)
+			ON CONFLICT (component) DO UPDATE SET revision = mine.revision + 1
+			RETURNING revision + coalesce((SELECT revision FROM `+other+` WHERE component = $1), 0)`, l.id).Scan(&revisions[i])
 		if err != nil {
 			return nil, fmt.Errorf("counting the revision of %s: %w", l.id, err)
 		}
@@ -282,8 +354,7 @@ func (e *Engine) runsWith(id ID, files []host.File) bool {
 	if l == nil || l.snapshot().State != Live {
 		return false
 	}
-	good, _ := l.lastGood()
-	return sameFiles(good, files)
+	return sameFiles(l.lastApplied(), files)
 }
 
 // RenderedFile is one file as it would be written.
@@ -296,7 +367,7 @@ type RenderedFile struct {
 func (e *Engine) Render(ctx context.Context, id ID) (files []RenderedFile, diffs []FileDiff, err error) {
 	l := e.lanes[id]
 	if l == nil {
-		return nil, nil, fault.New(fault.NotFound, "there is no component %q here", id)
+		return nil, nil, fault.New(fault.NotFound, "There is no component %q.", id)
 	}
 	var now *imagined
 	err = e.db.Snapshot(ctx, func(tx *db.Tx) error {
@@ -320,13 +391,8 @@ func (e *Engine) compare(rendered []host.File, secret bool) ([]RenderedFile, []F
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, fmt.Errorf("reading %s: %w", path, err)
 		}
-		was, now := shown(f, live), shown(f, f.Content)
-		files = append(files, RenderedFile{path, now})
-		diff := udiff.Unified("live"+path, "new"+path, was, now)
-		if diff == "" && (secret && f.Redact != nil || !bytes.Equal(live, f.Content)) {
-			diff = udiff.Unified("live"+path, "new"+path, "", "What is not shown differs.\n")
-		}
-		diffs = append(diffs, FileDiff{path, diff})
+		files = append(files, RenderedFile{path, shown(f, f.Content)})
+		diffs = append(diffs, FileDiff{path, difference(f, "live"+path, "new"+path, live, secret)})
 	}
 	return files, diffs, nil
 }
@@ -368,7 +434,7 @@ func (e *Engine) ApplyAll(ctx context.Context) (applied []ID, failed map[ID]stri
 				failed[id] = s.LastError
 			}
 		case <-ctx.Done():
-			failed[id] = "It did not finish in time and goes on in the background."
+			failed[id] = "It did not finish in time and continues in the background."
 		}
 	}
 	return applied, failed
@@ -379,7 +445,7 @@ func (e *Engine) ApplyAll(ctx context.Context) (applied []ID, failed map[ID]stri
 func (e *Engine) Refresh(ctx context.Context, id ID, anew bool) Status {
 	l := e.lanes[id]
 	if l == nil {
-		return Status{Name: id, State: NotInstalled, LastError: "This gateway has no such component."}
+		return Status{Name: id, State: NotInstalled, LastError: "This component does not exist."}
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -389,7 +455,7 @@ func (e *Engine) Refresh(ctx context.Context, id ID, anew bool) Status {
 		return s
 	case <-ctx.Done():
 		s := l.snapshot()
-		s.State, s.LastError = Pending, "It did not finish in time and goes on in the background."
+		s.State, s.LastError = Pending, "It did not finish in time and continues in the background."
 		return s
 	}
 }

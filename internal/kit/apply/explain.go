@@ -24,7 +24,7 @@ type reason struct {
 // names are what people call the daemons.
 var names = map[host.Unit]string{
 	host.Chrony: "chrony", host.HAProxy: "HAProxy", host.Unbound: "Unbound", host.Squid: "Squid", host.Kea: "Kea", host.FreeRADIUS: "FreeRADIUS",
-	host.CrowdSec: "CrowdSec", host.Bouncer: "CrowdSec's firewall bouncer",
+	host.CrowdSec: "CrowdSec", host.Bouncer: "CrowdSec's firewall bouncer", host.Keepalived: "keepalived",
 }
 
 func called(u host.Unit) string {
@@ -36,7 +36,7 @@ func called(u host.Unit) string {
 
 const (
 	goodRuns  = "; the last known good configuration runs"
-	goodFails = " (and so it is with the last known good configuration)"
+	goodFails = " (also with the last known good configuration)"
 )
 
 // explain says why a pass has failed.
@@ -51,7 +51,7 @@ func (l *lane) explain(err error) reason {
 	case errors.Is(err, db.ErrNewerSchema):
 		return reason{sentence: db.ErrNewerSchema.Message}
 	case unread(err) && db.Away(err):
-		return reason{sentence: "The database is away."}
+		return reason{sentence: "The database is unavailable."}
 	case partial:
 		sentences := make([]string, len(p.Problems))
 		for i, problem := range p.Problems {
@@ -69,10 +69,10 @@ func (l *lane) sentence(err error, cause string) string {
 		return inUse
 	}
 	if unread(err) {
-		return "The stored configuration cannot be read."
+		return "The saved configuration cannot be read."
 	}
 	if strings.HasPrefix(cause, "rendering: ") {
-		return "The stored configuration cannot be rendered."
+		return "The saved configuration cannot be rendered."
 	}
 	if strings.HasPrefix(cause, "installing ") {
 		return plain("a file of the configuration cannot be written: " + cause[strings.LastIndex(cause, ": ")+2:])

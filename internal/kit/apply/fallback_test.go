@@ -10,6 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // fallen is a toy whose daemon did not take the line b and runs with what was there before.
@@ -17,7 +18,7 @@ func fallen(t *testing.T) (*toy, *clock.Fake) {
 	t.Helper()
 	now := clock.NewFake(time.Now())
 	x := newToy(t, func(x *toy) {
-		x.Engine = apply.New(x.DB, x.Machine, now, x.Log, x.Secrets, t.TempDir())
+		x.Engine = apply.New(x.DB, x.Machine, now, x.Log, x.Secrets, x.Changes, t.TempDir())
 	})
 	x.want(t, "a", apply.Live)
 	x.dislike("b")
@@ -60,7 +61,7 @@ func TestFailedStateIsNotTriedOnATimer(t *testing.T) {
 	x.backAt(t, "a\n")
 	now.Move(2 * time.Minute)
 	x.Engine.Converge()
-	eventually(t, "it is tried again after an hour", func() bool { return x.Machine.Restarts(host.Chrony) == restarts+2 })
+	waittest.Until(t, "it is tried again after an hour", func() bool { return x.Machine.Restarts(host.Chrony) == restarts+2 })
 }
 
 // What was in the daemon's way may be gone a moment later: a stored change does not wait an hour for that.
@@ -68,7 +69,7 @@ func TestFailedStateIsTriedOnceMoreSoon(t *testing.T) {
 	x, now := fallen(t)
 	x.dislike("nothing")
 	x.onceMore(t, now)
-	eventually(t, "live", func() bool { return x.status().State == apply.Live && x.file(t) == "a\nb\n" })
+	waittest.Until(t, "live", func() bool { return x.status().State == apply.Live && x.file(t) == "a\nb\n" })
 }
 
 // onceMore has the state that failed tried again, after the short wait.
@@ -82,7 +83,7 @@ func (x *toy) onceMore(t *testing.T, now *clock.Fake) {
 	now.Move(time.Minute)
 	x.Engine.Converge()
 	x.passes(t)
-	eventually(t, "it is tried once more", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
+	waittest.Until(t, "it is tried once more", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
 }
 
 // What runs is looked after, though it is not what is stored.
@@ -129,7 +130,7 @@ func TestFailedStateIsTriedAgainWhen(t *testing.T) {
 			x.passes(t)
 			x.backAt(t, "a\n")
 			change(t, x)
-			eventually(t, "live", func() bool { return x.status().State == apply.Live })
+			waittest.Until(t, "live", func() bool { return x.status().State == apply.Live })
 			if lines := strings.Split(x.file(t), "\n"); !slices.Contains(lines, "b") {
 				t.Fatalf("%q", lines)
 			}
@@ -150,5 +151,5 @@ func TestFailedInstallDisturbsNobody(t *testing.T) {
 	if s := x.status(); !strings.Contains(s.LastError, "no space left") || !strings.Contains(s.LastError, "The last known good configuration runs") {
 		t.Fatalf("%+v", s)
 	}
-	eventually(t, "live again", func() bool { return x.status().State == apply.Live && x.file(t) == "a\nb\n" })
+	waittest.Until(t, "live again", func() bool { return x.status().State == apply.Live && x.file(t) == "a\nb\n" })
 }

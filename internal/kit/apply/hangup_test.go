@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // A checker that was broken off because the caller has gone has agreed with nothing.
@@ -146,6 +147,6 @@ func writers(t *testing.T, d *db.DB, add func(ctx context.Context, line string) 
 		t.Fatalf("%d lines are stored, %d were accepted: %v", len(stored), len(accepted), err)
 	}
 	want := strings.Join(accepted, "\n") + "\n"
-	eventually(t, "all of it is live", func() bool { return live() == want })
+	waittest.Until(t, "all of it is live", func() bool { return live() == want })
 	t.Logf("%d changes: %d accepted, %d hung up", n, len(accepted), hangUps)
 }

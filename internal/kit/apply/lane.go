@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"edge.internal/gateway/internal/kit/changes"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
@@ -89,6 +90,15 @@ type lane struct {
 	goodKnown  bool
 	// retained is what a volatile component was last seen to run with, as it is kept for a start without a database.
 	retained []byte
+	// held says that a change waits for its confirmation: what the daemon runs with meanwhile is heldNow, and is not kept.
+	held    bool
+	heldNow *imagined
+
+	// overdue says that a change which was not confirmed is to be taken back: until then the stored state is not applied. Under mu.
+	overdue bool
+
+	// recorded is the state that the history knows of.
+	recorded Status
 }
 
 // failure is a state that the daemon did not take.
@@ -114,10 +124,11 @@ type imagined struct {
 	step   Step
 	// reloads is the lane's count when the step was planned.
 	reloads int
-	checked bool // the daemon's checker agreed
-	refused bool // the daemon's checker did not agree with the state before, nor with this one
-	tried   bool // it was applied ahead of the commit,
-	applied bool // and that went well
+	checked bool   // the daemon's checker agreed
+	refused bool   // the daemon's checker did not agree with the state before, nor with this one
+	tried   bool   // it was applied ahead of the commit,
+	applied bool   // and that went well
+	way     string // how a pass brought it about, as the history calls it
 }
 
 // storedError is a failure to read what is stored, as opposed to one of the daemon.
@@ -254,6 +265,9 @@ func (l *lane) wake() {
 
 // pass is one way from the stored state to the daemon.
 func (l *lane) pass(ctx context.Context) {
+	if l.isOverdue() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
 	l.mu.Lock()
@@ -263,10 +277,12 @@ func (l *lane) pass(ctx context.Context) {
 	l.mu.Unlock()
 
 	start := l.engine.clock.Now()
+	was := l.lastApplied()
 	l.atWork()
 	now, installed, err := l.converge(ctx, force)
 	died := l.look(ctx, now.config)
 	l.report(start, early, now.revision, installed, err)
+	l.tellPass(start, was, now, installed)
 	if died && err == nil {
 		l.kick(0, false)
 	}
@@ -285,6 +301,10 @@ func (l *lane) pass(ctx context.Context) {
 func (l *lane) keep(now *imagined) error {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
+	if l.held {
+		l.heldNow = now
+		return nil
+	}
 	if err := l.engine.keepGood(l.id, l.good, now.files); err != nil {
 		return fmt.Errorf("keeping the last known good configuration: %w", err)
 	}
@@ -375,7 +395,7 @@ func (l *lane) stored(ctx context.Context, anew bool) (*imagined, error) {
 	}
 	now := &imagined{}
 	err := l.engine.db.Snapshot(ctx, func(tx *db.Tx) (err error) {
-		if err := tx.QueryRow(ctx, `SELECT coalesce(max(revision), 0) FROM apply_revisions WHERE component = $1`, l.id).Scan(&now.revision); err != nil {
+		if now.revision, err = Revision(ctx, tx, l.id); err != nil {
 			return err
 		}
 		if left != nil && left.revision == now.revision {
@@ -444,8 +464,8 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	if err := l.installed(ctx); err != nil {
 		return false, err
 	}
-	good, _ := l.lastGood()
-	same := l.onDisk(files) && sameFiles(good, files)
+	last := l.lastApplied()
+	same := sameFiles(last, files) && l.onDisk(files)
 	if same && !force && l.verify(ctx, config, files) == nil {
 		l.recognize(config)
 		l.remember(now)
@@ -472,7 +492,10 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	l.mu.Unlock()
 	done := now.applied || stepped || !same && !force && l.can(was, config) && l.do(ctx, was, config) == nil
 	told := done
-	err = l.install(good, files)
+	if now.way = changes.Runtime; now.applied || !done {
+		now.way = changes.Reload
+	}
+	err = l.install(last, files)
 	written := err == nil // what fails from here on, fails at the daemon
 	if written && !done {
 		err = l.reload(ctx, now)
@@ -485,6 +508,7 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 		err = l.verify(ctx, config, files)
 		if err != nil && !partial(err) && done {
 			// It was changed while it runs, and is not what it should be: it reads its files after all.
+			now.way = changes.Reload
 			if err = l.reload(ctx, now); err == nil {
 				err = l.verify(ctx, config, files)
 			}

@@ -15,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // inTime fails the test when f hangs. What must take less than 5 s has four times as long here.
@@ -171,7 +172,7 @@ func TestUnknownCommitIsLookedAt(t *testing.T) {
 	if !fault.Is(err, fault.Unavailable) || !db.Unknown(err) {
 		t.Fatal(err)
 	}
-	eventually(t, "the component has looked", func() bool { return x.file(t) == "a\nb\nstored\n" })
+	waittest.Until(t, "the component has looked", func() bool { return x.file(t) == "a\nb\nstored\n" })
 }
 
 // A preview makes no writer wait, nor does it wait for one.

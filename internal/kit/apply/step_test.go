@@ -12,6 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // stepping is a toy whose daemon takes single lines while it runs.
@@ -70,7 +71,7 @@ func TestStepsNeedNoReloadAndFilesFollow(t *testing.T) {
 	if got := s.steps(); len(got) != 20 || !slices.IsSorted(got) {
 		t.Fatalf("steps %q", got)
 	}
-	eventually(t, "the files follow", func() bool {
+	waittest.Until(t, "the files follow", func() bool {
 		lines, _ := s.load(t.Context(), s.DB)
 		f, _ := render(lines)
 		return s.file(t) == string(f[0].Content)
@@ -87,7 +88,7 @@ func TestFilesFollowOnce(t *testing.T) {
 	s := newStepping(t)
 	loads := s.loads.Load()
 	s.want(t, "a", apply.Live)
-	eventually(t, "the files follow", func() bool { return s.file(t) == "a\nfirst\n" })
+	waittest.Until(t, "the files follow", func() bool { return s.file(t) == "a\nfirst\n" })
 	s.want(t, "structure", apply.Live) // whatever else follows is done before
 	if n := s.loads.Load() - loads; n != 2 {
 		t.Errorf("one step and one pass read everything %d times", n)
@@ -101,10 +102,10 @@ func TestFilesFollowWhatCameMeanwhile(t *testing.T) {
 	s.hold = hold
 	s.toy.mu.Unlock()
 	s.want(t, "a", apply.Live)
-	eventually(t, "the files begin to follow", func() bool { return s.loads.Load() > loads })
+	waittest.Until(t, "the files begin to follow", func() bool { return s.loads.Load() > loads })
 	s.want(t, "b", apply.Live)
 	close(hold)
-	eventually(t, "the files follow", func() bool { return s.file(t) == "a\nb\nfirst\n" })
+	waittest.Until(t, "the files follow", func() bool { return s.file(t) == "a\nb\nfirst\n" })
 	if s.Machine.Restarts(host.Chrony) != restarts {
 		t.Error("it took the full way")
 	}
@@ -139,7 +140,7 @@ func TestStepsAndPassesMixed(t *testing.T) {
 		})
 	}
 	group.Wait()
-	eventually(t, "the files follow", func() bool {
+	waittest.Until(t, "the files follow", func() bool {
 		lines, _ := s.load(t.Context(), s.DB)
 		f, _ := render(lines)
 		return s.file(t) == string(f[0].Content)
@@ -186,9 +187,9 @@ func TestNothingIsPlannedDuringAPass(t *testing.T) {
 				t.Errorf("%s: %v, %v", line, o, err)
 			}
 		})
-		eventually(t, line+" is stored", func() bool { return s.Rows(t, "toy_lines") == i+2 })
+		waittest.Until(t, line+" is stored", func() bool { return s.Rows(t, "toy_lines") == i+2 })
 		if i == 0 {
-			eventually(t, "the pass is under way", func() bool {
+			waittest.Until(t, "the pass is under way", func() bool {
 				s.toy.mu.Lock()
 				defer s.toy.mu.Unlock()
 				return slices.Contains(s.given, "structure")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"edge.internal/gateway/internal/kit/changes"
 	"edge.internal/gateway/internal/kit/rescue"
 )
 
@@ -14,7 +15,7 @@ func (l *lane) proceed(ctx context.Context) bool {
 	defer l.work.Unlock()
 	for {
 		l.mu.Lock()
-		full, step := l.full, l.steps[l.at+1]
+		full, step := l.full && !l.overdue, l.steps[l.at+1]
 		l.mu.Unlock()
 		if full || step == nil {
 			return !full // a step whose predecessor is not decided yet waits for its signal
@@ -47,6 +48,7 @@ func (l *lane) take(ctx context.Context, step Step) bool {
 	}
 	l.mu.Unlock()
 	l.report(start, 0, revision, true, nil)
+	l.tellStep(start, revision)
 	return true
 }
 
@@ -104,9 +106,14 @@ func (l *lane) reach(ctx context.Context, to int64) bool {
 func (l *lane) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
+	l.mu.Lock()
+	first := l.filesAt + 1
+	l.mu.Unlock()
+	was := l.lastApplied()
 	followed, err := l.follow(ctx)
 	if err == nil && followed != nil {
 		err = errors.Join(l.keep(followed), l.retain(followed.config))
+		l.engine.tell(told{Apply: changes.Apply{Component: string(l.id), First: first, Revision: followed.revision, EndedAt: l.engine.clock.Now(), Way: changes.None, State: string(Live)}, was: was, now: followed.files})
 	}
 	l.mu.Lock()
 	l.settling = false
@@ -134,8 +141,7 @@ func (l *lane) follow(ctx context.Context) (followed *imagined, err error) {
 	if late {
 		return nil, nil
 	}
-	good, _ := l.lastGood()
-	if err := l.install(good, now.files); err != nil {
+	if err := l.install(l.lastApplied(), now.files); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()

@@ -159,7 +159,7 @@ func (a *Reader) end() error {
 	if n, err := io.Copy(io.Discard, a.packed); err != nil {
 		return damaged("its end cannot be read: %w", err)
 	} else if n > 0 {
-		return damaged("something follows its end")
+		return damaged("there is data after its end")
 	}
 	// The decoder may have stopped before it has seen all frames.
 	if _, err := io.Copy(io.Discard, a.framed); err != nil {
@@ -202,7 +202,7 @@ func (p *partReader) Read(b []byte) (int, error) {
 	n, err := p.in.Read(b)
 	_, _ = p.sum.Write(b[:n])
 	if err == io.EOF && (p.sum.n != p.part.Size || p.sum.hex() != p.part.SHA256) { //nolint:errorlint // the end is not wrapped; what is wrapped is a complaint
-		return n, damaged("%s is not what it was", p.part.Name)
+		return n, damaged("%s has been changed", p.part.Name)
 	}
 	if err != nil && err != io.EOF { //nolint:errorlint // the end is not wrapped; what is wrapped is a complaint
 		err = damaged("%s cannot be read: %w", p.part.Name, err)

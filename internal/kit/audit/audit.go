@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -26,11 +29,11 @@ type Entry struct {
 	ID        uuid.UUID `json:"id" doc:"Id of the entry; later entries have greater ids."`
 	CreatedAt time.Time `json:"created_at" doc:"When it was done."`
 	Actor     string    `json:"actor" doc:"Who did it: an e-mail address or the name of a program."`
-	Action    string    `json:"action" doc:"What was done, such as ntp.pool.delete."`
+	Action    string    `json:"action" doc:"Action, for example ntp.pool.delete."`
 	Subject   string    `json:"subject" doc:"What it was done to."`
 	NodeID    string    `json:"node_id" doc:"Machine id of the node that did it."`
-	Details   wire.Raw  `json:"details,omitzero" doc:"What changed, without secrets. Only admins see the details of what only admins may read."`
-	RequestID string    `json:"request_id" doc:"Id of the request that did it, as its answer and the log have it; empty for what the gateway did on its own."`
+	Details   wire.Raw  `json:"details,omitzero" doc:"What changed, without secrets, and remote_ip: where the request came from. Only admins see the details of what only admins may read."`
+	RequestID string    `json:"request_id" doc:"Id of the request, as in its answer and in the log; empty for actions of the gateway itself."`
 }
 
 // Log writes and reads the audit log.
@@ -87,28 +90,72 @@ func (l *Log) WriteAt(ctx context.Context, tx *db.Tx, at time.Time, who, action,
 	return nil
 }
 
+// WriteMark is Write, and answers the id of the entry: another node that has it has all that was committed before it.
+func (l *Log) WriteMark(ctx context.Context, tx *db.Tx, action, subject string, details any) (uuid.UUID, error) {
+	e, err := l.entry(ctx, actor.From(ctx).Name, action, subject, details)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	insert(tx, e)
+	return e.ID, nil
+}
+
 func (l *Log) entry(ctx context.Context, who, action, subject string, details any) (Entry, error) {
 	e := Entry{CreatedAt: l.clock.Now(), Actor: who, Action: action, Subject: subject, NodeID: l.nodeID, RequestID: actor.Request(ctx)}
 	var err error
 	if e.ID, err = uuid.NewV7(); err != nil {
 		return e, err
 	}
-	return e, e.detail(details)
+	if last, ok := ctx.Value(notedKey{}).(*atomic.Value); ok {
+		last.Store(e.ID)
+	}
+	return e, e.detail(ctx, details)
 }
 
-func (e *Entry) detail(details any) (err error) {
-	if details == nil {
+type notedKey struct{}
+
+// Noting notes the ids of the entries that are written with the context; last is the newest one.
+func Noting(ctx context.Context) (noting context.Context, last func() uuid.UUID) {
+	noted := new(atomic.Value)
+	return context.WithValue(ctx, notedKey{}, noted), func() uuid.UUID {
+		id, _ := noted.Load().(uuid.UUID)
+		return id
+	}
+}
+
+// remoteIP is the detail that tells where a request came from.
+const remoteIP = "remote_ip"
+
+// detail notes what was done, and where the request came from. An entry that tells the latter itself knows better: its request may be over.
+func (e *Entry) detail(ctx context.Context, details any) (err error) {
+	if details != nil {
+		if e.Details, err = wire.Encode(details); err != nil {
+			return fmt.Errorf("encoding audit details: %w", err)
+		}
+	}
+	from := actor.Address(ctx)
+	if !from.IsValid() || len(e.Details) > 0 && e.Details[0] != '{' {
 		return nil
 	}
-	if e.Details, err = wire.Encode(details); err != nil {
-		return fmt.Errorf("encoding audit details: %w", err)
+	all := map[string]jsontext.Value{}
+	if len(e.Details) > 0 {
+		if err := json.Unmarshal(e.Details, &all); err != nil {
+			return fmt.Errorf("reading audit details: %w", err)
+		}
 	}
-	return nil
+	if _, told := all[remoteIP]; told {
+		return nil
+	}
+	if all[remoteIP], err = json.Marshal(from); err != nil {
+		return err
+	}
+	e.Details, err = wire.Encode(all)
+	return err
 }
 
-// insert adds an entry, unless it is there already.
+// insert adds an entry, unless it is there already. On a node that is not written it waits there for the primary.
 func insert(tx *db.Tx, e Entry) {
-	tx.Queue(`INSERT INTO audit_entries (id, created_at, actor, action, subject, node_id, details, request_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+	tx.Queue(`SELECT audit_store($1, $2, $3, $4, $5, $6, $7, $8)`,
 		e.ID, e.CreatedAt, e.Actor, e.Action, e.Subject, e.NodeID, []byte(e.Details), e.RequestID)
 }
 
@@ -139,7 +186,7 @@ type Filter struct {
 }
 
 // selectEntries reads whole entries, in the order of their fields.
-const selectEntries = `SELECT id, created_at, actor, action, subject, node_id, details, request_id FROM audit_entries`
+const selectEntries = `SELECT id, created_at, actor, action, subject, node_id, details, request_id FROM audit_log`
 
 // MaxLimit is how many entries one search returns at the most.
 const MaxLimit = 1000
@@ -164,7 +211,7 @@ func (l *Log) Search(ctx context.Context, f Filter) ([]Entry, error) {
 
 // Tally counts the entries of one action since a moment, and by the text of one of their details. Entries without it count as "".
 func (l *Log) Tally(ctx context.Context, action, detail string, since time.Time) (total int, by map[string]int, err error) {
-	rows, err := l.db.Query(ctx, `SELECT coalesce(details ->> $2, ''), count(*) FROM audit_entries WHERE action = $1 AND created_at > $3 GROUP BY 1`, action, detail, since)
+	rows, err := l.db.Query(ctx, `SELECT coalesce(details ->> $2, ''), count(*) FROM audit_log WHERE action = $1 AND created_at > $3 GROUP BY 1`, action, detail, since)
 	if err != nil {
 		return 0, nil, db.Fault(err)
 	}
@@ -201,7 +248,7 @@ func (l *Log) Get(ctx context.Context, id uuid.UUID) (Entry, error) {
 	}
 	e, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Entry])
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Entry{}, fault.New(fault.NotFound, "there is no such audit entry")
+		return Entry{}, fault.New(fault.NotFound, "This audit entry does not exist.")
 	}
 	return e, db.Fault(err)
 }
@@ -212,6 +259,49 @@ func absent[T comparable](v T) *T {
 		return nil
 	}
 	return &v
+}
+
+// Newest is the id of the newest entry that all nodes share.
+func (l *Log) Newest(ctx context.Context) (id uuid.UUID, err error) {
+	err = l.db.QueryRow(ctx, `SELECT coalesce((SELECT id FROM audit_entries ORDER BY id DESC LIMIT 1), $1)`, uuid.Nil).Scan(&id)
+	return id, db.Fault(err)
+}
+
+// TakeOver makes the entries that wait for the primary those of this node, which is becoming it.
+func (l *Log) TakeOver(tx *db.Tx) {
+	tx.Queue(`INSERT INTO audit_entries SELECT * FROM audit_outbox ON CONFLICT DO NOTHING`)
+	tx.Queue(`DELETE FROM audit_outbox`)
+}
+
+// Waiting are the oldest entries that wait for the primary.
+func (l *Log) Waiting(ctx context.Context, n int) ([]Entry, error) {
+	rows, err := l.db.Query(ctx, `SELECT id, created_at, actor, action, subject, node_id, details, request_id FROM audit_outbox ORDER BY id LIMIT $1`, n)
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Entry])
+	return entries, db.Fault(err)
+}
+
+// Returned forgets entries that waited for the primary and have come back from it, and tells how many.
+func (l *Log) Returned(ctx context.Context) (n int64, err error) {
+	err = l.db.Write(ctx, func(tx *db.Tx) error {
+		tag, err := tx.Exec(ctx, `DELETE FROM audit_outbox o WHERE EXISTS (SELECT FROM audit_entries e WHERE e.id = o.id)`)
+		n = tag.RowsAffected()
+		return err
+	})
+	return n, err
+}
+
+// Adopt stores entries of another node, on the primary alone. Those that are there already stay as they are.
+func (l *Log) Adopt(ctx context.Context, node string, entries []Entry) error {
+	return l.db.Write(ctx, func(tx *db.Tx) error {
+		for _, e := range entries {
+			tx.Queue(`INSERT INTO audit_entries (id, created_at, actor, action, subject, node_id, details, request_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+				e.ID, e.CreatedAt, e.Actor, e.Action, e.Subject, node, []byte(e.Details), e.RequestID)
+		}
+		return nil
+	})
 }
 
 // Prune deletes the entries before a moment and tells how many.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,6 +43,34 @@ func TestEntryCarriesEverything(t *testing.T) {
 	e := list[0]
 	if e.Actor != "Ann@example.net" || e.Action != "ntp.pool.create" || e.Subject != "a.example" || e.NodeID != "0123456789abcdef0123456789abcdef" || !e.CreatedAt.Equal(c.Now()) || string(e.Details) != `{"n": 1}` || e.RequestID != "request-1" {
 		t.Fatalf("%+v", e)
+	}
+}
+
+// Where a request came from is in the details of every entry about it, beside whatever else they say.
+func TestEntryTellsTheAddress(t *testing.T) {
+	l, _, _, ctx := newLog(t)
+	ctx = actor.WithAddress(ctx, netip.MustParseAddr("192.0.2.7"))
+	for _, c := range []struct {
+		details any
+		want    string
+	}{
+		{nil, `{"remote_ip": "192.0.2.7"}`},
+		{map[string]int{"n": 1}, `{"n": 1, "remote_ip": "192.0.2.7"}`},
+		{map[string]string{"remote_ip": "198.51.100.1"}, `{"remote_ip": "198.51.100.1"}`},
+		{[]int{1}, `[1]`},
+	} {
+		if err := l.Record(ctx, "x", "y", c.details); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := l.Search(ctx, audit.Filter{Limit: 1}); err != nil || len(list) != 1 || string(list[0].Details) != c.want {
+			t.Errorf("%v: %+v %v", c.details, list, err)
+		}
+	}
+	if err := l.Do(ctx, "x", "y", func() (any, error) { return map[string]bool{"done": true}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := l.Search(ctx, audit.Filter{Limit: 1}); err != nil || string(list[0].Details) != `{"done": true, "remote_ip": "192.0.2.7"}` {
+		t.Errorf("%+v %v", list, err)
 	}
 }
 

@@ -15,7 +15,9 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/changes"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/wire"
 )
@@ -83,8 +85,12 @@ func (o *outbox) kept() ([]Entry, error) {
 }
 
 // Do writes an entry about something that happens outside of the database. The entry is on the disk before it is done,
-// and what cannot be kept is not done. What fails leaves no entry. While the database is away, the entry waits for it.
+// and what cannot be kept is not done. What fails leaves no entry. While the database is away, the entry waits for it. Nothing takes it
+// back, so it cannot wait to be confirmed.
 func (l *Log) Do(ctx context.Context, action, subject string, do func() (details any, err error)) error {
+	if changes.From(ctx).Within > 0 {
+		return fault.New(fault.Invalid, "This cannot be reverted, so it cannot wait to be confirmed. Send it without Gateway-Confirm-Within.")
+	}
 	e, err := l.entry(ctx, actor.From(ctx).Name, action, subject, nil)
 	if err != nil {
 		return err
@@ -98,7 +104,7 @@ func (l *Log) Do(ctx context.Context, action, subject string, do func() (details
 	if err != nil {
 		return errors.Join(err, os.Remove(l.outbox.path(e.ID)))
 	}
-	if err := e.detail(details); err != nil {
+	if err := e.detail(ctx, details); err != nil {
 		return err
 	}
 	if err := l.store(ctx, e); err != nil {

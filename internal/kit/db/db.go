@@ -4,6 +4,7 @@ package db
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,6 +38,8 @@ type DB struct {
 	config *pgx.ConnConfig
 	// as is whom it connects as; nil for who runs this.
 	as *syscall.Credential
+	// identity is this node's to others, see Identify.
+	identity func() (*tls.Config, error)
 	// supposing holds a token for each supposition that runs.
 	supposing chan struct{}
 	migrated  atomic.Bool
@@ -45,6 +48,8 @@ type DB struct {
 	newer  atomic.Bool
 	// joined says that the schema is another program's business.
 	joined atomic.Bool
+	topics topics
+	moment shared[Moment]
 
 	mu      sync.Mutex
 	present context.Context // ends when the database stops answering
@@ -81,8 +86,10 @@ func open(url, database string, who *syscall.Credential) (*DB, error) {
 	d := &DB{config: cfg.ConnConfig.Copy(), as: who, supposing: make(chan struct{}, supposedAtOnce)}
 	d.present, d.lost = context.WithCancel(context.Background())
 	maps.Copy(cfg.ConnConfig.RuntimeParams, map[string]string{
-		"lock_timeout": lockWithin, "statement_timeout": statementWithin, "idle_in_transaction_session_timeout": idleWithin,
+		"client_min_messages": "notice", // whatever the server is told: noticed must hear of changes
+		"lock_timeout":        lockWithin, "statement_timeout": statementWithin, "idle_in_transaction_session_timeout": idleWithin,
 	})
+	cfg.ConnConfig.OnNotice = noticed
 	for _, pool := range []**pgxpool.Pool{&d.reads, &d.writes} {
 		if *pool, err = pgxpool.NewWithConfig(context.Background(), cfg.Copy()); err != nil {
 			return nil, fmt.Errorf("database pool: %w", err)
@@ -113,7 +120,7 @@ func (d *DB) Attached() bool {
 func (d *DB) Newer() bool { return d.newer.Load() }
 
 // ErrNewerSchema refuses a database that a newer version of the program has migrated.
-var ErrNewerSchema = fault.New(fault.Unavailable, "A newer version of the gateway has changed the database, and this version leaves it alone. Install the newer version again, or restore a backup.")
+var ErrNewerSchema = fault.New(fault.Unavailable, "A newer version of the gateway has changed the database, so this version does not use it. Install the newer version again, or restore a backup.")
 
 // away is why nothing can be asked of the database.
 func (d *DB) away() error {
@@ -211,7 +218,7 @@ func (d *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return row{found, err}
 }
 
-var errAway = fault.New(fault.Unavailable, "The database is away. The gateway goes on when it is back.")
+var errAway = fault.New(fault.Unavailable, "The database is unavailable. The gateway continues when it is back.")
 
 // Write runs f in a transaction, and commits unless f fails.
 func (d *DB) Write(ctx context.Context, f func(tx *Tx) error) error {
@@ -246,6 +253,7 @@ func (d *DB) transact(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) er
 		return nil, err
 	}
 	defer conn.Release()
+	defer d.topics.ended(conn.Conn().PgConn())
 	tx := &Tx{db: d, conn: conn.Conn()}
 	for _, sql := range begin {
 		tx.Queue(sql)
@@ -253,7 +261,7 @@ func (d *DB) transact(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) er
 	// A caller who has left, or has waited in vain, may have cut short what f has done.
 	err = first(f(tx), context.Cause(ctx), spent(ctx))
 	if err == nil {
-		err = tx.prepare(ctx)
+		err = tx.prepare()
 	}
 	if err != nil {
 		tx.rollback(ctx)
@@ -272,9 +280,39 @@ var errUnknown = errors.New("the outcome of the commit is unknown")
 func Unknown(err error) bool { return errors.Is(err, errUnknown) }
 
 const (
-	lockNotAvailable = "55P03"
-	queryCanceled    = "57014"
+	lockNotAvailable     = "55P03"
+	queryCanceled        = "57014"
+	readOnly             = "25006"
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
 )
+
+// Passing tells whether only another transaction at the same time was in the way: the same may work when it is tried again.
+func Passing(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && slices.Contains([]string{serializationFailure, deadlockDetected, lockNotAvailable}, pg.Code)
+}
+
+// Primary is the detail of a refusal to change what all nodes of the cluster share, because this one is not the primary.
+type Primary struct {
+	Primary string `json:"primary" doc:"Name of the node that takes the change; empty while none is known."`
+}
+
+// elsewhere is the refusal by the guard of a shared table.
+func elsewhere(pg *pgconn.PgError) error {
+	f := fault.Wrap(fault.Unavailable, pg, "Only the primary can make this change. Make it there: %s.", pg.Detail)
+	if pg.Detail == "" {
+		f = fault.Wrap(fault.Unavailable, pg, "Only the primary can make this change, and the cluster has no primary at the moment.")
+	}
+	f.Details = Primary{pg.Detail}
+	return f
+}
+
+// Elsewhere tells whether a change was refused because only the primary of the cluster takes it.
+func Elsewhere(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == readOnly && pg.ConstraintName == "ha_guard"
+}
 
 var (
 	uniqueName  = regexp.MustCompile(`^(.+)_(key|unique)$`)
@@ -307,18 +345,22 @@ func Fault(err error) error {
 			f := fault.Taken(nil)
 			f.Cause = err
 			if name := field(uniqueName); name != "" {
-				f.Fields = map[string]string{name: "is taken already"}
+				f.Fields = map[string]string{name: "is already taken"}
 			}
 			return f
 		case "23503":
 			if strings.Contains(pg.Message, "update or delete on table") {
-				return fault.Wrap(fault.Conflict, err, "it is still in use")
+				return fault.Wrap(fault.Conflict, err, "It is still in use.")
 			}
-			return fault.Fields(map[string]string{field(foreignName): "does not exist"})
+			return fault.Fields(map[string]string{field(foreignName): "has an id that does not exist"})
 		case "23514":
 			return fault.Fields(map[string]string{field(checkName): "is not valid"})
-		case "40001", "40P01":
-			return fault.Wrap(fault.Conflict, err, "Another change touches the same at this moment. Try again.")
+		case serializationFailure, deadlockDetected:
+			return fault.Wrap(fault.Conflict, err, "Another change is being made to the same data. Try again.")
+		case readOnly:
+			if pg.ConstraintName == "ha_guard" {
+				return elsewhere(pg)
+			}
 		case lockNotAvailable:
 			return fault.Wrap(fault.Unavailable, err, "Something else holds a lock in the database. Try again in a moment.")
 		}
@@ -335,6 +377,9 @@ func Fault(err error) error {
 
 // Away tells whether the error means that the database cannot be reached.
 func Away(err error) bool {
+	if Elsewhere(err) {
+		return false
+	}
 	if fault.Is(err, fault.Unavailable) {
 		return true
 	}

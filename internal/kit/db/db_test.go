@@ -137,7 +137,13 @@ func TestBeforeCommit(t *testing.T) {
 	seen := -1
 	note := func(fails error) error {
 		return d.Write(t.Context(), func(tx *db.Tx) error {
-			tx.BeforeCommit(func() error { seen = count(tx); return fails })
+			tx.BeforeCommit(func() error {
+				if err := tx.Flush(t.Context()); err != nil {
+					return err
+				}
+				seen = count(tx)
+				return fails
+			})
 			tx.Queue("INSERT INTO notes VALUES ('one')")
 			return nil
 		})

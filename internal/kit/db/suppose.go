@@ -17,26 +17,35 @@ const (
 
 var (
 	errSupposed     = errors.New("supposed")
-	errSupposedLong = fault.Wrap(fault.Unavailable, errStalled, "This took longer than 10 seconds and was given up. Try fewer changes at once.")
+	errSupposedLong = fault.Wrap(fault.Unavailable, errStalled, "This took longer than 10 seconds and was cancelled. Try fewer changes at once.")
 	errSupposedMany = &fault.Error{Kind: fault.TooMany, Message: "Other previews are still running. Try again in a moment.", RetryAfter: 2 * time.Second}
 )
+
+// Turn waits for one of the places of those who cost the gateway's time and whom every reader may ask for. Done gives it back.
+func (d *DB) Turn(ctx context.Context) (done func(), err error) {
+	patient := time.NewTimer(patience)
+	defer patient.Stop()
+	select {
+	case d.supposing <- struct{}{}:
+		return func() { <-d.supposing }, nil
+	case <-patient.C:
+		return nil, errSupposedMany
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
 
 // Suppose runs f in a transaction that sees one state and is rolled back, and then look, when neither locks nor a connection
 // are held any more. Few run at a time, and each for a short time.
 func (d *DB) Suppose(ctx context.Context, f func(tx *Tx) error, look func(ctx context.Context) error) error {
-	turn := time.NewTimer(patience)
-	defer turn.Stop()
-	select {
-	case d.supposing <- struct{}{}:
-		defer func() { <-d.supposing }()
-	case <-turn.C:
-		return errSupposedMany
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	done, err := d.Turn(ctx)
+	if err != nil {
+		return err
 	}
+	defer done()
 	supposing, cancel := context.WithTimeoutCause(ctx, supposeWithin, errSupposedLong)
 	defer cancel()
-	err := d.run(supposing, d.writes, func(tx *Tx) error {
+	err = d.run(supposing, d.writes, func(tx *Tx) error {
 		tx.supposed = true
 		tx.until, _ = supposing.Deadline()
 		return first(f(tx), errSupposed)

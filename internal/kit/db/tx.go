@@ -29,18 +29,12 @@ type Tx struct {
 // out.
 func (t *Tx) Supposed() bool { return t.supposed }
 
-// BeforeCommit runs f when everything else is done and only the commit is left. When f fails, the transaction is rolled
-// back. A preview, which never commits, does not run it.
+// BeforeCommit runs f when only what is queued and the commit are left, which travel together unless f asks something or
+// flushes. When f fails, the transaction is rolled back. A preview, which never commits, does not run it.
 func (t *Tx) BeforeCommit(f func() error) { t.before = append(t.before, f) }
 
 // prepare runs what has to be done before the commit.
-func (t *Tx) prepare(ctx context.Context) error {
-	if len(t.before) == 0 {
-		return nil
-	}
-	if err := t.Flush(ctx); err != nil {
-		return err
-	}
+func (t *Tx) prepare() error {
 	for _, f := range t.before {
 		if err := f(); err != nil {
 			return err
@@ -134,7 +128,7 @@ func (t *Tx) commit(ctx context.Context) error {
 	tag, err := t.exec(context.WithoutCancel(ctx), decideWithin, "COMMIT")
 	if _, answered := errors.AsType[*pgconn.PgError](err); err != nil && !answered && !pgconn.SafeToRetry(err) {
 		return fault.Wrap(fault.Unavailable, errors.Join(errUnknown, err),
-			"The database did not answer while the change was stored, so it is not known whether it was. Look at what is stored before you try again.")
+			"The database did not answer while the change was being saved, so it may or may not be saved. Check before you try again.")
 	}
 	if err != nil {
 		t.rollback(ctx)

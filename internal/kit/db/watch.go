@@ -36,36 +36,56 @@ func (d *DB) answers(now bool) {
 }
 
 // watch asks the database whether it is there until the context ends, on a connection of its own: that all others are in use
-// does not mean that it is away.
+// does not mean that it is away. Between the questions, the connection hears of changes.
 func (d *DB) watch(ctx context.Context) {
 	defer close(d.watched)
 	var conn *pgx.Conn
-	every := time.NewTicker(askEvery)
-	defer every.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			hangUp(conn)
-			return
-		case <-every.C:
-		}
 		asking, cancel := context.WithTimeout(ctx, askWithin)
-		err := error(nil)
-		if conn == nil || d.look(asking, conn) != nil {
-			// A connection can end for many reasons: the database is away when it takes no other.
-			hangUp(conn)
-			if conn, err = pgx.ConnectConfig(asking, d.config); err == nil {
-				err = d.look(asking, conn)
-			}
+		var err error
+		conn, err = d.ask(asking, conn)
+		if err != nil && asking.Err() == nil {
+			// On a busy machine, a refusal by a database that is starting can be told after others have used it.
+			conn, err = d.ask(asking, conn)
 		}
 		cancel()
 		if ctx.Err() == nil {
 			d.answers(err == nil)
 		}
+		d.pause(ctx, conn)
+		if ctx.Err() != nil {
+			d.topics.hearing.Store(false)
+			hangUp(conn)
+			return
+		}
 	}
 }
 
-// look asks the database for its schema: a newer version of the program may have migrated it under this one.
+// pause passes the time until the next question.
+func (d *DB) pause(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(ctx, askEvery)
+	defer cancel()
+	if conn != nil {
+		d.topics.hear(ctx, conn)
+	}
+	<-ctx.Done()
+}
+
+// ask asks the database on a connection, or on a new one: a connection can end for many reasons, and the database is away when it takes no other.
+func (d *DB) ask(ctx context.Context, conn *pgx.Conn) (*pgx.Conn, error) {
+	if conn != nil && d.look(ctx, conn) == nil {
+		return conn, nil
+	}
+	d.topics.hearing.Store(false)
+	hangUp(conn)
+	conn, err := pgx.ConnectConfig(ctx, d.config)
+	if err != nil {
+		return nil, err
+	}
+	return conn, d.look(ctx, conn)
+}
+
+// look asks the database for its schema: a newer version of the program may have migrated it under this one. It makes sure that the connection hears of changes.
 func (d *DB) look(ctx context.Context, conn *pgx.Conn) error {
 	if d.joined.Load() {
 		return conn.Ping(ctx)
@@ -75,7 +95,7 @@ func (d *DB) look(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	d.newer.Store(have > d.newest.Load())
-	return nil
+	return d.topics.listen(ctx, conn)
 }
 
 // hangUp ends a connection without waiting for an answer.

@@ -40,6 +40,11 @@ func Restore() []string {
 	return points
 }
 
+// Sync lists the points of a sync with the primary, in their order.
+func Sync() []string {
+	return []string{"sync.paused", "sync.slot", "sync.copied", "sync.saved", "sync.replaced", "sync.subscribed", "sync.committed"}
+}
+
 // Error is what an armed point returns.
 type Error struct {
 	Point string

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -56,6 +58,16 @@ func (k Kind) Code() string { return kinds[k].code }
 // Status is the HTTP status of the kind.
 func (k Kind) Status() int { return kinds[k].status }
 
+// KindOf finds the kind of a code, as another gateway has answered it.
+func KindOf(code string) (Kind, bool) {
+	for k := range kinds {
+		if kinds[k].code == code {
+			return Kind(k), true
+		}
+	}
+	return Internal, false
+}
+
 // Codes lists every code, for the documentation.
 func Codes() []any {
 	codes := make([]any, len(kinds))
@@ -81,7 +93,7 @@ type Error struct {
 
 func (e *Error) Error() string {
 	if e.Cause != nil {
-		return e.Message + ": " + e.Cause.Error()
+		return strings.TrimSuffix(e.Message, ".") + ": " + e.Cause.Error()
 	}
 	return e.Message
 }
@@ -105,7 +117,7 @@ func Field(name, format string, args ...any) *Error {
 
 // Fields is the error of several bad fields at once.
 func Fields(fields map[string]string) *Error {
-	return &Error{Kind: Invalid, Message: "some fields are not valid", Fields: fields}
+	return &Error{Kind: Invalid, Message: "Some fields are not valid.", Fields: fields}
 }
 
 // Taken is the error of fields that have what another row has already.
@@ -113,12 +125,32 @@ func Taken(fields map[string]string) *Error {
 	return &Error{Kind: Conflict, Message: "This already exists.", Fields: fields}
 }
 
+var (
+	withoutSubject = regexp.MustCompile(`^(already|applies|are|belongs|cannot|contains|differs|does|has|is|makes|must|needs|overlaps|serves|was)\b`)
+	withoutCapital = regexp.MustCompile(`^(certificate|item|line) \d`)
+	withStop       = regexp.MustCompile(`[.!?:…]["')]?$`)
+)
+
+// Complaint is what a check says about a field as a sentence: "must be a number" becomes "This field must be a number."
+func Complaint(text string) string {
+	switch {
+	case withoutSubject.MatchString(text):
+		text = "This field " + text
+	case withoutCapital.MatchString(text):
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
+	if !withStop.MatchString(text) {
+		text += "."
+	}
+	return text
+}
+
 // From finds the fault in an error chain; whatever is none becomes an internal one.
 func From(err error) *Error {
 	if f, ok := errors.AsType[*Error](err); ok {
 		return f
 	}
-	return &Error{Kind: Internal, Message: "internal error", Cause: err}
+	return &Error{Kind: Internal, Message: "Internal error. See the log of the gateway.", Cause: err}
 }
 
 // Is tells whether an error is a fault of the kind.

@@ -44,6 +44,8 @@ const (
 	DetectionCollections   Command = "crowdsec.collections"    // what CrowdSec knows to look for
 	DetectionUnban         Command = "crowdsec.unban"          // end every decision about the address of the operand
 
+	VRRPCheck Command = "keepalived.check" // is the staged VRRPConfig good, on this machine's links?
+
 	WireguardGo Command = "wireguard.go" // do the work of the WireGuard link with the name of the operand, in the background
 )
 
@@ -63,8 +65,8 @@ var commands = map[Command]CommandSpec{
 	ChronySources:  {Argv: []string{chronyc, "-c", "-n", "sources"}, Timeout: 5 * time.Second, Asks: string(Chrony)},
 	ChronyBurst:    {Argv: []string{chronyc, "-n", "burst", "4/4"}, Timeout: 5 * time.Second, Asks: string(Chrony)},
 	ChronyMakestep: {Argv: []string{chronyc, "-n", "makestep"}, Timeout: 5 * time.Second, Asks: string(Chrony)},
-	NftCheck:       {Argv: []string{nft, "-c", "-f", "{packet-filter.table}"}, Timeout: 30 * time.Second, Asks: PacketFilter},
-	NftLoad:        {Argv: []string{nft, "-f", "{packet-filter.table}"}, Timeout: 30 * time.Second, Asks: PacketFilter},
+	NftCheck:       {Argv: []string{nftables, "-c", "-f", "{packet-filter.table}"}, Timeout: 30 * time.Second, Asks: PacketFilter},
+	NftLoad:        {Argv: []string{nftables, "-f", "{packet-filter.table}"}, Timeout: 30 * time.Second, Asks: PacketFilter},
 	HAProxyCheck:   {Argv: []string{haproxy, "-c", "-f", "{haproxy.config}"}, Timeout: time.Minute},
 	HAProxyVersion: {Argv: []string{haproxy, "-vv"}, Timeout: 5 * time.Second},
 
@@ -81,9 +83,11 @@ var commands = map[Command]CommandSpec{
 	DetectionMachineAdd:    {Argv: cscli("machines", "add", "--auto", "--force", "--file", "-"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: isDetectionName},
 	DetectionBouncers:      {Argv: cscli("bouncers", "list"), Timeout: cscliTimeout, Asks: string(CrowdSec)},
 	DetectionBouncerAdd:    {Argv: cscli("bouncers", "add"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: isDetectionName},
-	DetectionBouncerRemove: {Argv: cscli("bouncers", "delete"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: isDetectionName},
+	DetectionBouncerRemove: {Argv: cscli("bouncers", "delete"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: IsBouncer},
 	DetectionCollections:   {Argv: cscli("collections", "list"), Timeout: cscliTimeout, Asks: string(CrowdSec)},
 	DetectionUnban:         {Argv: cscli("decisions", "delete", "--ip"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: isAddress},
+
+	VRRPCheck: {Argv: []string{keepalived, "-t", "-f", "{keepalived.config}"}, Timeout: 10 * time.Second, Asks: "the network"},
 
 	WireguardGo: {Argv: []string{wireguardGo}, Timeout: 10 * time.Second, Asks: "the network", Operand: isIfName},
 }
@@ -91,7 +95,7 @@ var commands = map[Command]CommandSpec{
 const (
 	chronyd    = "/usr/sbin/chronyd"
 	chronyc    = "/usr/bin/chronyc"
-	nft        = "/usr/sbin/nft"
+	nftables   = "/usr/sbin/nft"
 	haproxy    = "/usr/sbin/haproxy"
 	unbound    = "/usr/sbin/unbound"
 	squid      = "/usr/sbin/squid"
@@ -100,6 +104,8 @@ const (
 
 	crowdsec = "/usr/bin/crowdsec"
 	bouncer  = "/usr/bin/crowdsec-firewall-bouncer"
+
+	keepalived = "/usr/sbin/keepalived"
 
 	wireguardGo = "/usr/bin/wireguard-go"
 )

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"net/netip"
+	"slices"
 )
 
 // Connections is the kernel's table of the connections that pass the machine or end at it.
 type Connections interface {
 	// Connections reads a page of the table. However long the table is, no more than the page is kept.
 	Connections(ctx context.Context, q ConnectionQuery) (ConnectionPage, error)
+	// Traffic adds up what connections carry from and to addresses. Those without a connection are left out.
+	Traffic(ctx context.Context, of []netip.Addr) (Traffic, error)
 	// EndConnection removes a connection from the table, and answers fs.ErrNotExist when it is not there, or another has its place.
 	EndConnection(ctx context.Context, k ConnectionKey) error
 }
@@ -106,4 +109,55 @@ func (q *ConnectionQuery) Matches(c *Connection) bool {
 		}
 	}
 	return len(q.States) == 0
+}
+
+// Traffic is what connections carry.
+type Traffic struct {
+	// Counted tells whether the kernel counts bytes. It may count only connections that began since it was told to.
+	Counted bool
+	List    []AddressTraffic
+}
+
+// AddressTraffic is what the connections of one address carry, whichever end of them it is, before or after NAT.
+type AddressTraffic struct {
+	Address        netip.Addr
+	Connections    int
+	Sent, Received uint64 // bytes, as the address sees them
+}
+
+// TrafficOf adds up what the connections of some addresses carry.
+type TrafficOf map[netip.Addr]*AddressTraffic
+
+// NewTrafficOf counts for the addresses.
+func NewTrafficOf(of []netip.Addr) TrafficOf {
+	t := make(TrafficOf, len(of))
+	for _, a := range of {
+		t[a] = &AddressTraffic{Address: a}
+	}
+	return t
+}
+
+// Add counts a connection.
+func (t TrafficOf) Add(c *Connection) {
+	if x := t[c.Source]; x != nil {
+		x.Connections++
+		x.Sent, x.Received = x.Sent+c.SentBytes, x.Received+c.ReceivedBytes
+	}
+	// Who answers is the destination after NAT.
+	if x := t[c.Reply.Source]; x != nil && c.Reply.Source != c.Source {
+		x.Connections++
+		x.Sent, x.Received = x.Sent+c.ReceivedBytes, x.Received+c.SentBytes
+	}
+}
+
+// List is what was counted, by address.
+func (t TrafficOf) List() []AddressTraffic {
+	list := []AddressTraffic{}
+	for _, x := range t {
+		if x.Connections > 0 {
+			list = append(list, *x)
+		}
+	}
+	slices.SortFunc(list, func(a, b AddressTraffic) int { return a.Address.Compare(b.Address) })
+	return list
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -45,11 +46,33 @@ func (detectionName) Parse(s string) (string, error) {
 	return s, nil
 }
 
+var bouncerNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// IsBouncer complains about what is not the name of a bouncer. Those that others have made, such as the bouncer's package, are less strict
+// than DetectionName.
+func IsBouncer(name string) error {
+	if !bouncerNames.MatchString(name) {
+		return errors.New("must have 1 to 128 letters, digits, dots, hyphens and underscores, and begin with a letter or a digit")
+	}
+	return nil
+}
+
 // Detection is the running CrowdSec.
 type Detection interface {
 	// DetectionAsk asks CrowdSec's local API. What that refuses is a *DetectionRefused; a CrowdSec that does not run is ErrNotRunning.
 	DetectionAsk(ctx context.Context, q DetectionQuestion) (json.RawMessage, error)
+	// DetectionSpare has the firewall bouncer's tables let the packets of these addresses pass, and of no others that it bans. A bouncer
+	// that has no tables, or not yet, is ErrNotRunning. It forgets them when it ends.
+	DetectionSpare(ctx context.Context, addresses []netip.Addr) error
 }
+
+// The firewall bouncer's tables, the chain in each that drops packets, the set with whose, and the set with whose are let pass.
+const (
+	BouncerSpared = "gateway-spared"
+
+	BouncerTable4, BouncerChain4, BouncerSet4 = "crowdsec", "crowdsec-chain", "crowdsec-blacklists"
+	BouncerTable6, BouncerChain6, BouncerSet6 = "crowdsec6", "crowdsec6-chain", "crowdsec6-blacklists"
+)
 
 // DetectionVerb is one thing that the local API does.
 type DetectionVerb string

@@ -29,6 +29,7 @@ type Machine interface {
 	Leases
 	Radius
 	Detection
+	VirtualRouter
 	Logs
 	Journal
 	Tunnels
@@ -37,11 +38,15 @@ type Machine interface {
 	Probes
 	Connections
 	Backups
+	Database
 	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
 	// whose program is missing is ErrNotInstalled.
 	Run(ctx context.Context, c Command, in Input) (Output, error)
 	// Facts tells who the machine is.
 	Facts() Facts
+	// Vendors names who made the network cards with these MAC addresses. Those that the list does not have are left out. Without a list
+	// on the machine, it is ErrNotInstalled.
+	Vendors(macs []string) (map[string]string, error)
 	// Resources reads load, memory, disk and connection tracking.
 	Resources() (Resources, error)
 }

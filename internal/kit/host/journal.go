@@ -30,6 +30,7 @@ const (
 	RadiusVoice    Voice = "radius"
 	TunnelVoice    Voice = "tunnels"
 	DetectionVoice Voice = "ids"
+	VRRPVoice      Voice = "vrrp"
 	JournalVoice   Voice = "journal"
 )
 
@@ -60,6 +61,7 @@ var voices = map[Voice]VoiceSpec{
 	RadiusVoice:    {Services: []string{"freeradius.service"}},
 	TunnelVoice:    {Slice: `system-gateway\x2dwireguard.slice`},
 	DetectionVoice: {Services: []string{"crowdsec.service", "crowdsec-firewall-bouncer.service"}},
+	VRRPVoice:      {Services: []string{"keepalived.service"}},
 	JournalVoice:   {Services: []string{"systemd-journald.service"}},
 }
 
@@ -342,7 +344,7 @@ func isRequest(text string) bool {
 	return is
 }
 
-var queries = regexp.MustCompile(`\?[^ "#]+`)
+var queries = regexp.MustCompile(`\?[^ "]+`)
 
 // WithoutQueries is a line about a request without what follows the path: people's tokens and searches are there.
 func WithoutQueries(text string) string {

@@ -57,7 +57,7 @@ func TestReadable(t *testing.T) {
 // Requests and the reverse proxy's own words are one unit's, and two voices.
 func TestHear(t *testing.T) {
 	now := time.Now()
-	line := `192.0.2.1:4711 [01/Jan/2026:00:00:00.000] gateway_https~ b/s 0/0/1/2/3 200 10 - - ---- 1/1/0/0/0 0/0 "GET /Path?token=secret HTTP/1.1" - 0198 - -`
+	line := `192.0.2.1:4711 [01/Jan/2026:00:00:00.000] gateway_https~ b/s 0/0/1/2/3 200 10 - - ---- 1/1/0/0/0 0/0 "GET /Path?a=#22b#22&token=secret HTTP/1.1" - 0198 - -`
 	say := func(of, text string) Said {
 		return Said{At: now, Of: [3]string{of}, Priority: 6, Plain: true, Text: []byte(text)}
 	}

@@ -94,7 +94,7 @@ type LeaseServerRefused struct {
 }
 
 func (e *LeaseServerRefused) Error() string {
-	return fmt.Sprintf("kea refuses %s: %s", e.Command, FirstLines(e.Text))
+	return fmt.Sprintf("Kea refuses %s: %s", e.Command, FirstLines(e.Text))
 }
 
 // keaUnknownLink is how Kea 2.2 and 2.6 say that they do not know the link of a subnet.

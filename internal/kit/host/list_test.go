@@ -39,7 +39,7 @@ func TestEveryUnitIsComplete(t *testing.T) {
 			t.Errorf("%s: binary %q, argv %q", spec.Unit, spec.Binary, spec.Argv)
 		}
 		if !spec.Installed() {
-			t.Errorf("%s is not installed on this machine", spec.Unit)
+			t.Errorf("%s is not installed on this machine.", spec.Unit)
 		}
 		if spec.Unit == Chrony && spec.Argv[1] != "-x" {
 			t.Error("chronyd may touch the clock")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"time"
 )
 
 // RouteProtocol is the number that routes and addresses of the gateway carry in the kernel, so that the kernel itself says
@@ -30,6 +31,8 @@ type Network interface {
 	RemoveAddress(ctx context.Context, link string, a netip.Prefix) error
 	// Routes lists the routes of all tables, one for each next hop.
 	Routes(ctx context.Context) ([]Route, error)
+	// Neighbours lists the machines that the kernel has found on its links, without those that do not answer.
+	Neighbours(ctx context.Context) ([]Neighbour, error)
 	// AddRoute adds a route of the gateway, unless its table has one to the same destination with the same metric.
 	AddRoute(ctx context.Context, r NewRoute) error
 	// ReplaceRoute puts a route of the gateway in the place of the one to the same destination with the same metric.
@@ -96,6 +99,15 @@ func (a LinkAddr) Prefix() netip.Prefix {
 		return netip.Prefix{}
 	}
 	return netip.PrefixFrom(ip, a.PrefixLen)
+}
+
+// Neighbour is an address on a link, and the network card that answers for it.
+type Neighbour struct {
+	Address netip.Addr
+	MAC     string // as net.HardwareAddr writes it
+	Link    string
+	// Confirmed is how long ago it was last known to answer.
+	Confirmed time.Duration
 }
 
 // NewLink is a link that the kernel shall make.
@@ -170,6 +182,7 @@ func Owner(protocol uint8) uint8 {
 type Way struct {
 	Local       bool       // to the machine itself
 	Interface   string     // by which it leaves
+	Via         netip.Addr // the router that it is given to; absent if there is none
 	Source      netip.Addr // which the machine itself would have there; it may be absent
 	Unreachable string     // why it goes nowhere; empty when it does
 }

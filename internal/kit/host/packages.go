@@ -13,7 +13,7 @@ const GatewayPackage = "gateway"
 
 // packageNames is the closed list: the gateway, and what it manages.
 var packageNames = []string{
-	GatewayPackage, "haproxy", "nftables", "unbound", "chrony", "squid", "kea-dhcp4-server", "freeradius", "wireguard-go", "crowdsec", "crowdsec-firewall-bouncer",
+	GatewayPackage, "haproxy", "nftables", "unbound", "chrony", "squid", "kea-dhcp4-server", "freeradius", "keepalived", "wireguard-go", "crowdsec", "crowdsec-firewall-bouncer",
 }
 
 // PackageNames returns the closed list, the gateway's own package first.
@@ -30,11 +30,13 @@ const (
 	RefreshJob Job = "gateway-packages"
 	// RestoreJob does the restore that is wished for.
 	RestoreJob Job = "gateway-restore"
+	// DatabaseJob gives PostgreSQL what the gateway needs.
+	DatabaseJob Job = "gateway-database"
 )
 
 // Service is systemd's name of a job of the closed list.
 func (j Job) Service() (string, error) {
-	if j != UpgradeJob && j != RefreshJob && j != RestoreJob {
+	if j != UpgradeJob && j != RefreshJob && j != RestoreJob && j != DatabaseJob {
 		return "", fmt.Errorf("no job %q in the list", string(j))
 	}
 	return string(j) + ".service", nil

@@ -25,6 +25,14 @@ const (
 	PacketFilterTable Place = "packet-filter.table" // the kernel's table as nft reads it
 )
 
+// The places of the gateway itself that are not its own to write.
+const (
+	// MasterKey is the key of the sealed secrets. A node that joins a cluster gets the cluster's.
+	MasterKey Place = "gateway.master-key"
+	// NodeFile says what the machine is in a cluster, for people and scripts.
+	NodeFile Place = "gateway.node"
+)
+
 // The places of the resolver.
 const (
 	UnboundMain   Place = "unbound.main"
@@ -63,6 +71,13 @@ const (
 	DetectionBouncer   Place = "crowdsec.bouncer"   // how bans reach the kernel
 )
 
+// The places of the virtual addresses of a cluster.
+const (
+	VRRPConfig Place = "keepalived.config"
+	// VRRPDrain is 1 while this node gives the virtual addresses to any other that can have them, and 0 otherwise.
+	VRRPDrain Place = "keepalived.drain"
+)
+
 // The places of the reverse proxy. Paths in its configuration are relative to the folder of ProxyConfig, so that a staged copy
 // of all of them can be checked.
 const (
@@ -79,6 +94,18 @@ const (
 	ProxyManagementList     Place = "haproxy.management"
 	ProxyDefaultCertificate Place = "haproxy.certificate.default"
 )
+
+// The places of PostgreSQL's server, where nodes of a cluster reach one another's databases.
+const (
+	DatabaseSettings  Place = "postgresql.settings"
+	DatabaseAccess    Place = "postgresql.hba"       // who may connect, from where
+	DatabaseMembers   Place = "postgresql.ident"     // whose certificates are taken
+	DatabaseAuthority Place = "postgresql.authority" // the cluster's certificate authority
+	DatabaseIdentity  Place = "postgresql.identity"  // the node's certificate with its key, in one file: they are replaced together
+)
+
+// DatabaseFolder is where they are.
+const DatabaseFolder = "/etc/postgresql/gateway"
 
 // proxyCertificate is how the places of ProxyCertificate begin.
 const proxyCertificate = "haproxy.certificate/"
@@ -114,6 +141,9 @@ var places = map[Place]PlaceSpec{
 	NetworkState:      {"/var/lib/gateway-helper/network.json", 0o644, "root", "root"},
 	PacketFilterTable: {"/var/lib/gateway-helper/packet-filter.nft", 0o600, "root", "root"},
 
+	MasterKey: {"/etc/gateway/master.key", 0o640, "root", User},
+	NodeFile:  {"/etc/gateway/node.conf", 0o644, "root", "root"},
+
 	UnboundMain:   {"/etc/unbound/gateway.conf", 0o644, "root", "root"},
 	UnboundDropIn: {"/etc/unbound/gateway.conf.d/gateway.conf", 0o644, "root", "root"},
 
@@ -121,6 +151,13 @@ var places = map[Place]PlaceSpec{
 	SquidDropIn: {"/etc/squid/conf.d/gateway.conf", 0o644, "root", "root"},
 	// The judge reads it as squid's user.
 	SquidAccessList: {"/etc/squid/gateway.acls", 0o640, "root", "proxy"},
+
+	DatabaseSettings:  {DatabaseFolder + "/gateway.conf", 0o644, "root", "root"},
+	DatabaseAccess:    {DatabaseFolder + "/hba.conf", 0o640, "root", "postgres"},
+	DatabaseMembers:   {DatabaseFolder + "/ident.conf", 0o640, "root", "postgres"},
+	DatabaseAuthority: {DatabaseFolder + "/authority.pem", 0o644, "root", "root"},
+	// PostgreSQL takes no key that others can read.
+	DatabaseIdentity: {DatabaseFolder + "/node.pem", 0o600, "postgres", "postgres"},
 
 	KeaConfig: {"/etc/kea/gateway/kea-dhcp4.conf", 0o644, "root", "root"},
 
@@ -136,6 +173,9 @@ var places = map[Place]PlaceSpec{
 	DetectionScenarios: {"/etc/crowdsec/scenarios/gateway-attacks.yaml", 0o644, "root", "root"},
 	// It has the bouncer's key.
 	DetectionBouncer: {"/etc/crowdsec/gateway/firewall-bouncer.yaml", 0o600, "root", "root"},
+
+	VRRPConfig: {"/etc/keepalived/gateway.conf", 0o644, "root", "root"},
+	VRRPDrain:  {vrrpFolder + "/drain", 0o644, "root", "root"},
 
 	// HAProxy reads its files as root. The values of headers are nobody else's business.
 	ProxyConfig:             {"/etc/haproxy/gateway/haproxy.cfg", 0o640, "root", "root"},

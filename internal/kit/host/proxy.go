@@ -59,9 +59,9 @@ type ReloadRefused struct {
 
 func (e *ReloadRefused) Error() string {
 	if said := FirstLines(alerts(e.Log)); said != "" {
-		return "haproxy refused the reload and goes on as it was: " + said
+		return "HAProxy refused the reload and keeps its configuration: " + said
 	}
-	return "haproxy refused the reload and goes on as it was; its log says why"
+	return "HAProxy refused the reload and keeps its configuration; its log has the reason"
 }
 
 // alerts keeps the alerts of what HAProxy said about its configuration, without what it puts before each. Text without any

@@ -26,6 +26,7 @@ const (
 	FreeRADIUS Unit = "freeradius"
 	CrowdSec   Unit = "crowdsec"
 	Bouncer    Unit = "crowdsec-firewall-bouncer"
+	Keepalived Unit = "keepalived"
 )
 
 // UnitSpec is how a unit is run: by systemd under its service name, or by the lab's supervisor as a plain process.
@@ -46,6 +47,8 @@ type UnitSpec struct {
 	Ready string
 	// Unless is a path that keeps it from starting as long as it is there.
 	Unless string
+	// Reload has it read its files again; zero where it must be restarted for that, or is told in another way.
+	Reload syscall.Signal
 	// Stop asks it to end; after Grace it is killed.
 	Stop  syscall.Signal
 	Grace time.Duration
@@ -80,6 +83,9 @@ var stateFolders = []Folder{
 	{"/run/gateway", 0o755, User, User},
 }
 
+// ownGrace is longer than the gateway's own programs give requests and jobs to end.
+const ownGrace = 30 * time.Second
+
 // units is the closed list, in the order in which they start.
 var units = []UnitSpec{
 	{
@@ -96,12 +102,12 @@ var units = []UnitSpec{
 	{
 		Unit: API, Service: "gateway-api.service", User: User,
 		Folders: stateFolders, Ready: "/run/gateway/api.sock", Unless: RestoreHold,
-		Stop: syscall.SIGTERM, Grace: 5 * time.Second,
+		Stop: syscall.SIGTERM, Grace: ownGrace,
 	},
 	{
 		Unit: Scheduler, Service: "gateway-scheduler.service", User: User,
 		Folders: stateFolders, Unless: RestoreHold,
-		Stop: syscall.SIGTERM, Grace: 5 * time.Second,
+		Stop: syscall.SIGTERM, Grace: ownGrace,
 	},
 	{
 		Unit: WAF, Service: "gateway-waf.service", User: WAFUser,
@@ -219,6 +225,16 @@ var units = []UnitSpec{
 		Argv:    []string{bouncer, "-c", DetectionBouncer.Path()},
 		Folders: []Folder{{"/etc/crowdsec/gateway", 0o755, "root", "root"}},
 		Stop:    syscall.SIGTERM, Grace: 10 * time.Second,
+	},
+	{
+		Unit: Keepalived, Service: "keepalived.service", Binary: keepalived,
+		Argv: []string{keepalived, "--dont-fork", "--log-console", "--use-file", VRRPConfig.Path()},
+		Folders: []Folder{
+			{"/etc/keepalived", 0o755, "root", "root"},
+			{vrrpFolder, 0o755, "root", "root"},
+		},
+		Ready:  VRRPStates,
+		Reload: syscall.SIGHUP, Stop: syscall.SIGTERM, Grace: 5 * time.Second,
 	},
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/fault"
 )
 
 // Call is one request on its way through a handler. It is the request's context too.
@@ -18,6 +19,8 @@ type Call struct {
 	Actor    actor.Actor
 	response http.ResponseWriter
 	status   int
+	anew     bool
+	reached  time.Time // see Reached
 }
 
 // Header is the header of the answer.
@@ -54,12 +57,12 @@ func clientAddr(r *http.Request) netip.Addr {
 	return ap.Addr().Unmap()
 }
 
-// Connection is both ends of the connection that the request came by; not ok when it did not come over the network. On
+// Connection is both ends of the connection that the request came by; not ok when it did not come over the network, or to another node. On
 // the unix socket they are what the PROXY protocol said.
 func (c *Call) Connection() (client, server netip.AddrPort, ok bool) {
 	client, err := netip.ParseAddrPort(c.Request.RemoteAddr)
 	local, _ := c.Request.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if err != nil || local == nil || isLocal(c.Request.Context()) {
+	if err != nil || local == nil || isLocal(c.Request.Context()) || forwarded(c.Request.Context()) != nil {
 		return client, server, false
 	}
 	server, err = netip.ParseAddrPort(local.String())
@@ -76,9 +79,24 @@ func local(ctx context.Context) context.Context { return context.WithValue(ctx, 
 
 func isLocal(ctx context.Context) bool { return ctx.Value(localKey{}) != nil }
 
+// Local tells whether the machine's root asks, by the control socket.
+func (c *Call) Local() bool { return isLocal(c.Request.Context()) }
+
 // Body is a body that is not JSON. A sender may take as long as it does, but not send nothing for long.
 func (c *Call) Body() io.Reader {
 	return &unhurriedBody{c.Request.Body, http.NewResponseController(c.response)}
+}
+
+// Whole reads a body that is not JSON, of at most so many bytes. The name is what a body that is too large is called.
+func (c *Call) Whole(name string, most int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(c.Body(), most+1))
+	switch {
+	case err != nil:
+		return nil, fault.Wrap(fault.Invalid, err, "The body ended early.")
+	case int64(len(body)) > most:
+		return nil, fault.New(fault.TooLarge, "%s must have at most %d MiB.", name, most>>20)
+	}
+	return body, nil
 }
 
 type unhurriedBody struct {

@@ -33,11 +33,11 @@ func counter(t *testing.T) *httpd.Router {
 		return n, nil
 	}
 	httpd.Handle(r, http.MethodGet, "/number", httpd.Read, doc("number.get"), func(*httpd.Call, struct{}) (number, error) { return change(func() {}) })
-	httpd.Handle(r, http.MethodPut, "/number", httpd.Write, doc("number.put"), func(_ *httpd.Call, in struct{ Body number }) (number, error) {
+	httpd.Handle(r, http.MethodPut, "/number", httpd.Write.Here(), doc("number.put"), func(_ *httpd.Call, in struct{ Body number }) (number, error) {
 		return change(func() { n = in.Body })
 	})
-	httpd.Handle(r, http.MethodPost, "/number/increase", httpd.Write, doc("number.increase"), func(*httpd.Call, struct{}) (number, error) { return change(func() { n.N++ }) })
-	httpd.Handle(r, http.MethodPost, "/alone", httpd.Write, doc("alone"), func(*httpd.Call, struct{}) (number, error) { return change(func() { n.N++ }) })
+	httpd.Handle(r, http.MethodPost, "/number/increase", httpd.Write.Here(), doc("number.increase"), func(*httpd.Call, struct{}) (number, error) { return change(func() { n.N++ }) })
+	httpd.Handle(r, http.MethodPost, "/alone", httpd.Write.Here(), doc("alone"), func(*httpd.Call, struct{}) (number, error) { return change(func() { n.N++ }) })
 	return r
 }
 

@@ -64,7 +64,7 @@ func (r *Router) match(route *Route, c *Call) (release func(), err error) {
 	}
 	state := r.stateOf(route)
 	if state == nil || route.Policy.public {
-		return nil, fault.New(fault.Stale, "Nothing can be read here that If-Match could name.")
+		return nil, fault.New(fault.Stale, "If-Match does not apply here.")
 	}
 	state.changing.Lock()
 	tag, err := state.tag(c)

@@ -62,7 +62,7 @@ func router(t *testing.T) (*httpd.Router, *door) {
 		}
 		return c.Client().String(), nil
 	})
-	httpd.Handle(r, http.MethodPost, "/echo", httpd.Write, doc("echo"), func(_ *httpd.Call, in input) (string, error) { return in.Body.Text, nil })
+	httpd.Handle(r, http.MethodPost, "/echo", httpd.Write.Here(), doc("echo"), func(_ *httpd.Call, in input) (string, error) { return in.Body.Text, nil })
 	httpd.Handle(r, http.MethodGet, "/secret", httpd.AdminRead, doc("secret"), func(*httpd.Call, struct{}) (string, error) { return "x", nil })
 	httpd.Handle(r, http.MethodGet, "/panic", httpd.Public, doc("panic"), func(*httpd.Call, struct{}) (string, error) { panic("SELECT * FROM users") })
 	httpd.Handle(r, http.MethodGet, "/broken", httpd.Public, doc("broken"), func(*httpd.Call, struct{}) (string, error) {
@@ -213,6 +213,12 @@ func TestGA03SinglePageApp(t *testing.T) {
 		if w := get(path); w.Code != 404 || strings.Contains(w.Body.String(), "csp-nonce") {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
+	}
+	if w := get("/network/clients/10.10.0.2", "Accept", "text/html,*/*;q=0.8"); w.Code != 200 || !strings.Contains(w.Body.String(), "csp-nonce") {
+		t.Errorf("an address of the console with a dot: %d %s", w.Code, w.Body)
+	}
+	if w := get("/assets/gone-99.js", "Accept", "text/html,*/*;q=0.8"); w.Code != 404 {
+		t.Errorf("an asset that is asked for as a page: %d", w.Code)
 	}
 	for _, header := range []string{"Strict-Transport-Security", "X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy"} {
 		if get("/").Header().Get(header) == "" {

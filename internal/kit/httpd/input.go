@@ -9,7 +9,9 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -107,6 +109,12 @@ func (p inputPlan) read(req *http.Request, in reflect.Value) error {
 	return complaints.Err()
 }
 
+// Query reads parameters of the URL into a struct, for handlers that work on the call itself.
+func Query(req *http.Request, in any) error {
+	v := reflect.ValueOf(in).Elem()
+	return planFor(v.Type()).read(req, v)
+}
+
 // setPath reads a path parameter: an id of ours, or the number or the name that something has elsewhere. A malformed one is not found.
 func setPath(v reflect.Value, req *http.Request, name string) error {
 	if v.Type() == reflect.TypeFor[uuid.UUID]() {
@@ -117,7 +125,7 @@ func setPath(v reflect.Value, req *http.Request, name string) error {
 	text := req.PathValue(name)
 	// A number has one form.
 	if err := setParam(v, text); err != nil || fmt.Sprint(v.Interface()) != text {
-		return fault.New(fault.NotFound, "there is none with this id")
+		return fault.New(fault.NotFound, "This id does not exist.")
 	}
 	return nil
 }
@@ -146,14 +154,14 @@ func checkBody(route *Route, req *http.Request) error {
 		return nil
 	}
 	if route.Takes != "" {
-		if media, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || media != route.Takes {
-			return fault.New(fault.UnsupportedMedia, "The body must be announced as %s.", route.Takes)
+		if media, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || !slices.Contains(strings.Split(route.Takes, ", "), media) {
+			return fault.New(fault.UnsupportedMedia, "The Content-Type must be %s.", strings.ReplaceAll(route.Takes, ", ", " or "))
 		}
 		return nil
 	}
 	if announced := req.Header.Get("Content-Type"); announced != "" {
 		if media, _, err := mime.ParseMediaType(announced); err != nil || media != "application/json" {
-			return fault.New(fault.UnsupportedMedia, "The body must be JSON, announced as application/json.")
+			return fault.New(fault.UnsupportedMedia, "The body must be JSON, with the Content-Type application/json.")
 		}
 	}
 	if route.Body != nil {
@@ -173,10 +181,10 @@ func checkBody(route *Route, req *http.Request) error {
 func ReadBody(req *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(req.Body)
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, fault.New(fault.TooLarge, "the body must have at most %d bytes", MaxBody)
+		return nil, fault.New(fault.TooLarge, "The body must have at most %d bytes.", MaxBody)
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "the body ended early")
+		return nil, fault.Wrap(fault.Invalid, err, "The body ended early.")
 	}
 	return body, nil
 }
@@ -205,7 +213,7 @@ func setParam(v reflect.Value, text string) error {
 	case time.Time:
 		t, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
-			return errors.New("must be a time such as 2026-01-31T12:00:00Z")
+			return errors.New("must be a time, for example 2026-01-31T12:00:00Z")
 		}
 		v.Set(reflect.ValueOf(t))
 	case uuid.UUID:

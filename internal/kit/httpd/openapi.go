@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -19,36 +20,40 @@ func (r *Router) Spec(version string) *huma.OpenAPI {
 	errorSchema := &huma.Schema{
 		Type: huma.TypeObject, Required: []string{"code", "message"},
 		Properties: map[string]*huma.Schema{
-			"code":    {Type: huma.TypeString, Enum: fault.Codes(), Description: "Stable word for what went wrong."},
-			"message": {Type: huma.TypeString, Description: "A sentence for people."},
-			"fields":  {Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}, Description: "What is wrong with which field of the request."},
-			"details": {Description: "Further data, such as what depends on a row."},
+			"code":    {Type: huma.TypeString, Enum: fault.Codes(), Description: "Stable code of the error."},
+			"message": {Type: huma.TypeString, Description: "The message as a sentence."},
+			"fields":  {Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}, Description: "What is wrong with each field of the request."},
+			"details": {Description: "Further data, for example what depends on a row."},
 		},
 	}
 	registry.Map()["Error"] = errorSchema
-	failure := &huma.Response{
-		Description: "It was refused or it failed; the error says why.",
-		Content: jsonContent(&huma.Schema{Type: huma.TypeObject, Required: []string{"data", "error"}, Properties: map[string]*huma.Schema{
-			"data": {Type: "null"}, "error": {Ref: "#/components/schemas/Error"},
-		}}),
-	}
+	registry.Map()["Failure"] = &huma.Schema{Type: huma.TypeObject, Required: []string{"data", "error"}, Properties: map[string]*huma.Schema{
+		"data": {Type: "null", Description: "Always null: there is no answer."}, "error": {Ref: "#/components/schemas/Error"},
+	}}
 	spec := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
-		Info:    &huma.Info{Title: "Gateway", Version: version, Description: "Manages an edge gateway. Every answer is an envelope {data, error}."},
+		Info: &huma.Info{
+			Title: "Gateway", Version: version, Description: "Manages an edge gateway. Every answer is an envelope {data, error}.",
+			License: &huma.License{Name: "The terms that you received the gateway under", Identifier: "LicenseRef-Gateway"},
+		},
 		Servers: []*huma.Server{{URL: Prefix}},
 		Paths:   map[string]*huma.PathItem{},
 		Components: &huma.Components{
-			Schemas: registry,
+			Schemas:   registry,
+			Responses: map[string]*huma.Response{failed: failure("The request was refused or failed; the error has the reason.")},
 			SecuritySchemes: map[string]*huma.SecurityScheme{
 				"session": {Type: "apiKey", In: "cookie", Name: SessionCookie},
 				"bearer":  {Type: "http", Scheme: "bearer"},
 			},
 		},
 	}
+	for _, r := range refusals {
+		spec.Components.Responses[r.name] = failure(r.text)
+	}
 	for _, path := range slices.Sorted(maps.Keys(r.byPath)) {
 		item := &huma.PathItem{}
 		for method, route := range r.byPath[path] {
-			op := operation(registry, route, failure)
+			op := operation(registry, route)
 			switch method {
 			case http.MethodGet:
 				item.Get = op
@@ -70,21 +75,73 @@ func (r *Router) Spec(version string) *huma.OpenAPI {
 // SessionCookie is the name of the session's cookie.
 const SessionCookie = "gateway_session"
 
-func operation(registry huma.Registry, route *Route, failure *huma.Response) *huma.Operation {
+// failed is the answer that says why, whatever it is.
+const failed = "Failed"
+
+// refusals are the answers to requests that are not done, and which routes have them.
+var refusals = []struct {
+	kind       fault.Kind
+	name, text string
+	of         func(r *Route, params []param) bool
+}{
+	{fault.Invalid, "Invalid", "The request is malformed, or a value is not accepted: the error names each field.", func(r *Route, params []param) bool {
+		return r.mutation || slices.ContainsFunc(params, func(p param) bool { return !p.path })
+	}},
+	{fault.Unauthenticated, "Unauthenticated", "There is no valid session or token.", func(r *Route, _ []param) bool { return !r.Policy.public }},
+	{fault.Forbidden, "Forbidden", "The caller may not do this, or the request came from another site.", func(r *Route, _ []param) bool { return !r.Policy.public || r.mutation }},
+	{fault.NotFound, "NotFound", "This does not exist.", func(_ *Route, params []param) bool {
+		return slices.ContainsFunc(params, func(p param) bool { return p.path })
+	}},
+	{fault.Conflict, "Conflict", "This is not possible as things are: something else has the same name, uses it, or waits for a confirmation.", func(r *Route, _ []param) bool { return r.mutation || r.Policy.owner }},
+	{fault.Stale, "Stale", "It has changed since it was read: If-Match does not name its state.", func(r *Route, _ []param) bool { return r.mutation }},
+	{fault.TooLarge, "TooLarge", "The body is too large.", func(r *Route, _ []param) bool { return r.mutation }},
+	{fault.UnsupportedMedia, "UnsupportedMediaType", "The body has another type than the route takes.", func(r *Route, _ []param) bool { return r.mutation }},
+	{fault.TooMany, "TooManyRequests", "There are too many at once, or too many failed. Retry-After says when to try again.", func(r *Route, _ []param) bool {
+		return r.WebSock || r.mutation && (r.Policy.public || r.Policy.owner)
+	}},
+}
+
+// failure is an answer with an error.
+func failure(text string) *huma.Response {
+	return &huma.Response{Description: text, Content: jsonContent(&huma.Schema{Ref: "#/components/schemas/Failure"})}
+}
+
+// refuse documents how a route refuses requests. One that refuses none of the known kinds has the line for all of them.
+func refuse(op *huma.Operation, route *Route, params []param) {
+	to := func(name string) *huma.Response { return &huma.Response{Ref: "#/components/responses/" + name} }
+	op.Responses["default"] = to(failed)
+	for _, r := range refusals {
+		if r.of(route, params) {
+			op.Responses[strconv.Itoa(r.kind.Status())] = to(r.name)
+		}
+	}
+	if len(op.Responses) == 1 {
+		op.Responses["4XX"] = to(failed)
+	}
+}
+
+func operation(registry huma.Registry, route *Route) *huma.Operation {
 	op := &huma.Operation{
 		OperationID: route.ID, Tags: []string{route.Tag}, Summary: route.Summary,
-		Responses:  map[string]*huma.Response{"default": failure},
+		Responses:  map[string]*huma.Response{},
+		Security:   []map[string][]string{},
 		Extensions: map[string]any{"x-policy": route.Policy.String()},
 	}
 	if route.Policy.owner {
 		op.Parameters = append(op.Parameters, &huma.Param{
-			Name: SetupTokenHeader, In: "header", Description: "The token that the service prints at start; needed unless the request comes from the machine itself.", Schema: &huma.Schema{Type: huma.TypeString},
+			Name: SetupTokenHeader, In: "header", Description: "The token that the service prints at start; required unless the request comes from the machine itself.", Schema: &huma.Schema{Type: huma.TypeString},
 		})
 	} else if !route.Policy.public {
 		op.Security = []map[string][]string{{"session": {}}, {"bearer": {}}}
 	}
 	if route.Policy.bySession {
 		op.Extensions["x-by-session"] = true
+	}
+	if route.WebSock {
+		op.Extensions["x-websocket"] = true
+	}
+	if where := route.Policy.Where(); where != "" {
+		op.Extensions["x-where"] = where
 	}
 	if route.Audit != "" {
 		op.Extensions["x-audit"] = route.Audit
@@ -96,6 +153,7 @@ func operation(registry huma.Registry, route *Route, failure *huma.Response) *hu
 	if route.WebSock {
 		params = append(params, heartbeatPlan.params...)
 	}
+	refuse(op, route, params)
 	for _, x := range params {
 		p := &huma.Param{Name: x.name, In: "query", Description: x.doc, Schema: huma.SchemaFromType(registry, x.typ)}
 		if x.path {
@@ -107,7 +165,10 @@ func operation(registry huma.Registry, route *Route, failure *huma.Response) *hu
 		op.RequestBody = &huma.RequestBody{Required: !route.Body.Optional, Content: jsonContent(route.Body.schema(registry, true))}
 	}
 	if route.Takes != "" {
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{route.Takes: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}
+		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{}}
+		for media := range strings.SplitSeq(route.Takes, ", ") {
+			op.RequestBody.Content[media] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
+		}
 	}
 	ok := &huma.Response{Description: "Done."}
 	switch {
@@ -117,7 +178,7 @@ func operation(registry huma.Registry, route *Route, failure *huma.Response) *hu
 	case route.MIME != "":
 		ok.Content = map[string]*huma.MediaType{route.MIME: {}}
 	case route.WebSock:
-		ok.Description = "A WebSocket; each text frame is one of these, or the heartbeat that was asked for."
+		ok.Description = "A WebSocket. Each text frame is one of these, or a requested heartbeat."
 		ok.Content = jsonContent(route.Out.schema(registry, false))
 	default:
 		ok.Content = jsonContent(&huma.Schema{Type: huma.TypeObject, Required: []string{"data", "error"}, Properties: map[string]*huma.Schema{

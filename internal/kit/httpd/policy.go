@@ -16,7 +16,16 @@ type Policy struct {
 	beforeSetup bool
 	offline     bool
 	bySession   bool
+	where       where
 }
+
+// where says which node of a cluster does what a route does.
+type where string
+
+const (
+	here      where = "node"
+	onPrimary where = "primary"
+)
 
 // The policies.
 var (
@@ -45,6 +54,15 @@ func (p Policy) Offline() Policy { p.offline = true; return p }
 // caller's own account. The machine's root is an admin like others.
 func (p Policy) BySession() Policy { p.bySession = true; return p }
 
+// Here says that the node which is asked does it, a standby too: it changes what that node has of its own, or nothing.
+func (p Policy) Here() Policy { p.where = here; return p }
+
+// OnPrimary says that the primary of the cluster does it: it changes what all nodes share. A standby passes the request on.
+func (p Policy) OnPrimary() Policy { p.where = onPrimary; return p }
+
+// Where names the node that does it: node for the one that is asked, or primary. It is empty for what the request itself decides.
+func (p Policy) Where() string { return string(p.where) }
+
 // String names the policy, for the documentation and the tests.
 func (p Policy) String() string { return p.name }
 
@@ -70,11 +88,11 @@ func (p Policy) IsBySession() bool { return p.bySession }
 func (p Policy) allow(a actor.Actor) error {
 	switch {
 	case a.Offline && !p.offline:
-		return fault.New(fault.Unavailable, "the database is away: only system routes answer until it returns")
+		return fault.New(fault.Unavailable, "The database is unavailable. Until it is back, only the system routes work.")
 	case p.bySession && (a.Token != uuid.Nil || a.Session == uuid.Nil && !p.admin):
-		return fault.New(fault.Forbidden, "this takes a login: neither an API token nor a program may do it")
+		return fault.New(fault.Forbidden, "This requires a login. API tokens and programs cannot do it.")
 	case p.admin && a.Role != actor.Admin:
-		return fault.New(fault.Forbidden, "only an admin may do this")
+		return fault.New(fault.Forbidden, "Only an administrator may do this.")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"mime"
 	"net/http"
 	"net/netip"
@@ -22,9 +23,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/changes"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/wire"
@@ -54,6 +57,8 @@ type Doc struct {
 	Feeds []string
 	// Creates says that a call makes something new, and answers 201.
 	Creates bool
+	// OnPrimary decides where a request is done by what it asks for, where the policy does not say so. What it refuses, the primary does all the same.
+	OnPrimary func(c *Call) (bool, error)
 	// State is the path whose ETag an If-Match is compared with; empty for the route's own path, or the nearest above it
 	// that can be read.
 	State string
@@ -70,7 +75,7 @@ type Route struct {
 	Out     *SchemaSource // the data of a successful answer; nil for what is not in the envelope
 	Status  int           // of a successful answer
 	MIME    string        // of an answer that is not in the envelope
-	Takes   string        // MIME type of a body that is not JSON; its length is for the handler to bound
+	Takes   string        // MIME types of a body that is read by the handler, which bounds its length; separated by commas
 	WebSock bool
 	// Matches says that the handler compares the If-Match itself.
 	Matches  bool
@@ -99,7 +104,14 @@ type Router struct {
 	// SetupDone tells whether the initial setup is complete.
 	SetupDone func() bool
 	// Owner says who makes a request to a machine that is not set up yet, and refuses those who do not own it.
-	Owner   func(client netip.Addr, token string) (actor.Actor, error)
+	Owner func(client netip.Addr, token string) (actor.Actor, error)
+	// Forward, where there is one, has the primary do what this node does not, and answers the caller. It tells whether it did. With a refusal that is the
+	// answer of a node which is not the primary.
+	Forward func(c *Call, refusal error) (done bool, err error)
+	// Recall tells who the user or the API token is now that another node says a request is of. Without it, nothing is taken from other nodes.
+	Recall func(ctx context.Context, a actor.Actor) (actor.Actor, error)
+	// Door, where there is one, decides about every request before it is looked for a route; what it adds to the context, handlers find.
+	Door    func(r *http.Request) (context.Context, error)
 	Log     *slog.Logger
 	routes  []*Route
 	byPath  map[string]map[string]*Route
@@ -125,7 +137,9 @@ func (r *Router) Add(route Route, handle func(c *Call) error) {
 	case slices.ContainsFunc(r.routes, func(x *Route) bool { return x.ID == route.ID }):
 		panic(fmt.Sprintf("operation %s is registered twice", route.ID))
 	}
-	route.mutation = route.Method != http.MethodGet
+	if route.mutation = route.Method != http.MethodGet; route.mutation == (route.Policy.where == "" && route.OnPrimary == nil) {
+		panic(fmt.Sprintf("%s %s: what changes something says which node does it (Here or OnPrimary), and nothing else does", route.Method, route.Path))
+	}
 	route.handle = handle
 	route.changing = new(sync.Mutex)
 	if route.Status == 0 {
@@ -193,12 +207,22 @@ type envelope struct {
 	Error *Envelope `json:"error"`
 }
 
+// Open takes an answer of the API out of its envelope: what was asked for, or why it was refused.
+func Open[T any](body []byte) (out T, refused *Envelope, err error) {
+	answer := struct {
+		Data  *T        `json:"data"`
+		Error *Envelope `json:"error"`
+	}{Data: &out}
+	err = json.Unmarshal(body, &answer)
+	return out, answer.Error, err
+}
+
 // Envelope is the error of an answer.
 type Envelope struct {
-	Code    string            `json:"code" doc:"Stable word for what went wrong."`
-	Message string            `json:"message" doc:"A sentence for people."`
-	Fields  map[string]string `json:"fields,omitempty" doc:"What is wrong with which field of the request."`
-	Details any               `json:"details,omitempty" doc:"Further data, such as what depends on a row."`
+	Code    string            `json:"code" doc:"Stable code of the error."`
+	Message string            `json:"message" doc:"The message as a sentence."`
+	Fields  map[string]string `json:"fields,omitempty" doc:"What is wrong with each field of the request."`
+	Details any               `json:"details,omitempty" doc:"Further data, for example what depends on a row."`
 }
 
 // Reply answers with data in the envelope. What is read carries its ETag.
@@ -242,7 +266,7 @@ func (r *Router) fail(w http.ResponseWriter, req *http.Request, err error) int {
 	f := fault.From(err)
 	if f.Kind == fault.Internal && req.Context().Err() != nil {
 		// The caller went away, and whatever was under way for it ended early: nobody reads this answer.
-		f = fault.Wrap(fault.Unavailable, err, "the request was given up")
+		f = fault.Wrap(fault.Unavailable, err, "The request was cancelled.")
 	}
 	if f.Kind == fault.Internal {
 		r.Log.Error("request failed", "method", req.Method, "path", req.URL.Path, "request_id", w.Header().Get("X-Request-ID"), "err", err)
@@ -257,9 +281,13 @@ func (r *Router) fail(w http.ResponseWriter, req *http.Request, err error) int {
 	if req.Method == http.MethodHead {
 		return f.Kind.Status()
 	}
-	b, err := wire.Encode(envelope{Error: &Envelope{Code: f.Kind.Code(), Message: f.Message, Fields: f.Fields, Details: f.Details}})
+	fields := maps.Clone(f.Fields)
+	for name, text := range fields {
+		fields[name] = fault.Complaint(text)
+	}
+	b, err := wire.Encode(envelope{Error: &Envelope{Code: f.Kind.Code(), Message: f.Message, Fields: fields, Details: f.Details}})
 	if err != nil {
-		b = []byte(`{"data":null,"error":{"code":"internal","message":"internal error"}}`)
+		b = []byte(`{"data":null,"error":{"code":"internal","message":"Internal error. See the log of the gateway."}}`)
 	}
 	_, _ = w.Write(b)
 	return f.Kind.Status()
@@ -272,7 +300,7 @@ func (r *Router) Handler(app http.Handler) http.Handler {
 		mux.Handle(Prefix+at, r.endpoint(methods))
 	}
 	unknown := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r.fail(w, req, fault.New(fault.NotFound, "There is no such route."))
+		r.fail(w, req, fault.New(fault.NotFound, "This route does not exist."))
 	})
 	mux.Handle("/api", unknown)
 	mux.Handle("/api/", unknown)
@@ -307,7 +335,7 @@ func (r *Router) endpoint(methods map[string]*Route) http.Handler {
 		route := methods[method]
 		if route == nil {
 			w.Header().Set("Allow", allow)
-			r.fail(w, req, fault.New(fault.MethodNotAllowed, "this route answers %s", allow))
+			r.fail(w, req, fault.New(fault.MethodNotAllowed, "This route accepts %s.", allow))
 			return
 		}
 		r.serve(route, w, req)
@@ -323,7 +351,7 @@ func (r *Router) serve(route *Route, w http.ResponseWriter, req *http.Request) {
 
 func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) error {
 	if !route.Policy.beforeSetup && !r.SetupDone() {
-		return fault.New(fault.SetupRequired, "the gateway is not set up yet: open /setup")
+		return fault.New(fault.SetupRequired, "The gateway is not set up yet. Open /setup.")
 	}
 	if !route.WebSock {
 		req = req.WithContext(db.Impatient(req.Context()))
@@ -345,9 +373,18 @@ func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) er
 		if route.Takes == "" {
 			req.Body = http.MaxBytesReader(w, req.Body, MaxBody)
 		}
+		done, err := r.elsewhere(route, c)
+		if done || err != nil {
+			return err
+		}
 		if err := checkBody(route, req); err != nil {
 			return err
 		}
+		i, err := intent(req)
+		if err != nil {
+			return err
+		}
+		c.Context = changes.With(c.Context, i)
 		release, err := r.match(route, c)
 		if err != nil {
 			return err
@@ -370,6 +407,9 @@ func (r *Router) caller(route *Route, req *http.Request) (actor.Actor, error) {
 
 // authenticate tells whose session a request has. Root on the machine itself needs none.
 func (r *Router) authenticate(req *http.Request) (actor.Actor, error) {
+	if f := forwarded(req.Context()); f != nil {
+		return r.Recall(req.Context(), f.actor())
+	}
 	if isLocal(req.Context()) {
 		return actor.System("gateway-ctl"), nil
 	}
@@ -412,7 +452,11 @@ func (r *Router) guard(next http.Handler) http.Handler {
 		start := time.Now()
 		id := requestID(req)
 		w := &recorder{ResponseWriter: plain}
-		req = req.WithContext(actor.WithRequest(context.WithValue(req.Context(), aboutKey{}, &w.aboutRequest), id))
+		ctx := actor.WithRequest(context.WithValue(req.Context(), aboutKey{}, &w.aboutRequest), id)
+		if !isLocal(ctx) {
+			ctx = actor.WithAddress(ctx, clientAddr(req))
+		}
+		req = req.WithContext(ctx)
 		h := w.Header()
 		h.Set("X-Request-ID", id)
 		h.Set("Strict-Transport-Security", "max-age=31536000")
@@ -432,12 +476,20 @@ func (r *Router) guard(next http.Handler) http.Handler {
 			}
 			if p != nil {
 				r.Log.Error("panic", "method", req.Method, "path", req.URL.Path, "request_id", id, "err", p, "stack", string(debug.Stack()))
-				r.fail(w, req, fault.New(fault.Internal, "internal error"))
+				r.fail(w, req, fault.New(fault.Internal, "Internal error. See the log of the gateway."))
 			}
 			r.finished(w, req, id, time.Since(start))
 		}()
+		if r.Door != nil {
+			ctx, err := r.Door(req)
+			if err != nil {
+				r.fail(w, req, err)
+				return
+			}
+			req = req.WithContext(ctx)
+		}
 		if req.Method != http.MethodGet && req.Method != http.MethodHead && !sameOrigin(req) {
-			r.fail(w, req, fault.New(fault.Forbidden, "Another site made this request."))
+			r.fail(w, req, fault.New(fault.Forbidden, "This request came from another site."))
 			return
 		}
 		next.ServeHTTP(w, req)
@@ -473,7 +525,7 @@ func requestID(req *http.Request) string {
 func PathID(req *http.Request, name string) (uuid.UUID, error) {
 	id, err := uuid.Parse(req.PathValue(name))
 	if err != nil || len(req.PathValue(name)) != 36 {
-		return uuid.UUID{}, fault.New(fault.NotFound, "there is none with this id")
+		return uuid.UUID{}, fault.New(fault.NotFound, "This id does not exist.")
 	}
 	return id, nil
 }

@@ -26,6 +26,8 @@ type SelfSigned struct {
 	Names func() []string
 	// Better is the better one; nil when there is none.
 	Better func() *tls.Certificate
+	// For is the certificate of a name that is not the gateway's own; nil when there is none. It may be nil.
+	For func(name string) *tls.Certificate
 
 	mu    sync.Mutex
 	cert  *tls.Certificate
@@ -37,7 +39,12 @@ func (s *SelfSigned) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if s.For != nil {
+				if c := s.For(hello.ServerName); c != nil {
+					return c, nil
+				}
+			}
 			if s.Better != nil {
 				if better := s.Better(); better != nil {
 					return better, nil

@@ -45,6 +45,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return streams },
+		ConnContext:       Arrived,
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, l := range listeners {
@@ -238,6 +239,12 @@ func (c *sniffed) Read(p []byte) (int, error) {
 		return 0, c.failed
 	}
 	return c.inner.Read(p)
+}
+
+// encrypted tells whether the client speaks TLS. It is known once something was read.
+func (c *sniffed) encrypted() bool {
+	_, is := c.inner.(*tls.Conn)
+	return is
 }
 
 func (c *sniffed) Write(p []byte) (int, error) {

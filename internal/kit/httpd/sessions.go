@@ -50,9 +50,9 @@ func (s *streams) enter(user uuid.UUID) (leave func(), err error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.users[user] >= streamsPerUser:
-		return nil, fault.New(fault.TooMany, "You have %d streams open already. Close one first.", streamsPerUser)
+		return nil, fault.New(fault.TooMany, "You already have %d open streams. Close one first.", streamsPerUser)
 	case s.all >= streamsInAll:
-		return nil, fault.New(fault.TooMany, "The gateway has %d streams open already. Try again later.", streamsInAll)
+		return nil, fault.New(fault.TooMany, "The gateway already has %d open streams. Try again later.", streamsInAll)
 	}
 	if s.users == nil {
 		s.users = map[uuid.UUID]int{}

@@ -36,16 +36,17 @@ func (r *Router) App(files fs.FS) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method != http.MethodGet && req.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
-			r.fail(w, req, fault.New(fault.MethodNotAllowed, "this route answers GET, HEAD"))
+			r.fail(w, req, fault.New(fault.MethodNotAllowed, "This route accepts GET and HEAD."))
 			return
 		}
 		name := strings.TrimPrefix(path.Clean(req.URL.Path), "/")
 		if name != "" && name != "index.html" && serveFile(w, req, files, name) {
 			return
 		}
-		// A missing asset must not turn into a page: the browser would run it as a script.
-		if name == "assets" || strings.HasPrefix(name, "assets/") || path.Ext(name) != "" && name != "index.html" {
-			r.fail(w, req, fault.New(fault.NotFound, "there is no such file"))
+		// A missing asset must not turn into a page: the browser would run it as a script. An address of the console may have a dot, too, such
+		// as that of a client, and a browser that opens one asks for a page.
+		if name == "assets" || strings.HasPrefix(name, "assets/") || path.Ext(name) != "" && name != "index.html" && !strings.Contains(req.Header.Get("Accept"), "text/html") {
+			r.fail(w, req, fault.New(fault.NotFound, "This file does not exist."))
 			return
 		}
 		nonce := make([]byte, 16)

@@ -28,10 +28,10 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 	route := Route{Doc: d, Method: http.MethodGet, Path: path, Policy: p, In: reflect.TypeFor[In](), Out: &SchemaSource{Type: reflect.TypeFor[E]()}, Status: http.StatusSwitchingProtocols, WebSock: true}
 	r.Add(route, func(c *Call) error {
 		if c.Request.Header.Get("Upgrade") == "" {
-			return fault.New(fault.Invalid, "this route is a WebSocket")
+			return fault.New(fault.Invalid, "This route is a WebSocket.")
 		}
 		if !sameOrigin(c.Request) {
-			return fault.New(fault.Forbidden, "another site opened this stream")
+			return fault.New(fault.Forbidden, "This stream was opened by another site.")
 		}
 		var in In
 		var alive heartbeat
@@ -57,7 +57,7 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 		}
 		defer conn.CloseNow()
 		// The stream sends and never receives; reading answers pings and notices a reader that went away.
-		ctx, cancel := context.WithCancelCause(conn.CloseRead(c.Context))
+		ctx, cancel := context.WithCancelCause(conn.CloseRead(context.WithValue(c.Context, connectedKey{}, c.Connected())))
 		defer cancel(nil)
 		defer r.streams.watch(r, c.Request, p, cancel)()
 		go ping(ctx, cancel, conn, pingEvery)
@@ -80,13 +80,17 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 	})
 }
 
-// sendFrame sends one event. Frames stay whole when others send at the same time.
+// sendFrame sends one event. Frames stay whole when others send at the same time. One that is being sent when the stream ends is sent to its end:
+// a write that is cancelled closes the connection, and the reader would not be told why.
 func sendFrame(ctx context.Context, conn *websocket.Conn, event any) error {
 	b, err := wire.Encode(event)
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
 		return err
 	}
-	sending, done := context.WithTimeout(ctx, sendWithin)
+	sending, done := context.WithTimeout(context.WithoutCancel(ctx), sendWithin)
 	defer done()
 	return conn.Write(sending, websocket.MessageText, b)
 }
@@ -94,7 +98,7 @@ func sendFrame(ctx context.Context, conn *websocket.Conn, event any) error {
 // heartbeat is the query parameter that every stream has. A browser's page does not see pings, so that it could not tell a
 // stream without events from one that is dead.
 type heartbeat struct {
-	Seconds *int `query:"heartbeat" doc:"Send a frame {\"heartbeat\": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames."`
+	Seconds *int `query:"heartbeat" doc:"Send a frame {\"heartbeat\": time} every this many seconds (1 to 60) in addition to the events. By default there are none."`
 }
 
 var heartbeatPlan = planFor(reflect.TypeFor[heartbeat]())
@@ -132,7 +136,7 @@ func ping(ctx context.Context, cancel context.CancelCauseFunc, conn *websocket.C
 		case <-ctx.Done():
 			return
 		case <-every.C:
-			pinging, done := context.WithTimeout(ctx, interval)
+			pinging, done := context.WithTimeout(context.WithoutCancel(ctx), interval) // as frames are
 			err := conn.Ping(pinging)
 			done()
 			if err != nil {

@@ -38,6 +38,7 @@ type Bench struct {
 	Machine *hosttest.Machine // nil with the real kernel
 	Logs    *bytes.Buffer
 	handler http.Handler
+	stop    func()
 }
 
 // New makes a kit on a database of its own. Mount rooms on it, then call Start.
@@ -89,8 +90,20 @@ func (b *Bench) Start(t testing.TB) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { b.Engine.Run(ctx); close(done) }()
-	t.Cleanup(func() { cancel(); <-done })
+	b.stop = func() { cancel(); <-done }
+	t.Cleanup(b.stop)
 	b.Engine.Converge()
+}
+
+// Stop ends what Start has begun, as the end of the program does.
+func (b *Bench) Stop() { b.stop() }
+
+// Again makes a kit on the database, the machine and the files of another one that was stopped, as the next start of the program does.
+func Again(t testing.TB, stopped *Bench) *Bench {
+	t.Helper()
+	b := bench(t, stopped.DB, stopped.Machine, stopped.Paths.Root)
+	b.Machine = stopped.Machine
+	return b
 }
 
 // Handler is what Start serves.
@@ -105,7 +118,7 @@ func (Roles) Authenticate(r *http.Request) (actor.Actor, error) {
 	case "admin", "viewer":
 		return actor.Actor{Name: role + "@example.net", UserID: uuid.NewSHA1(uuid.Nil, []byte(role)), Role: actor.Role(role)}, nil
 	}
-	return actor.Actor{}, fault.New(fault.Unauthenticated, "log in first")
+	return actor.Actor{}, fault.New(fault.Unauthenticated, "Log in first.")
 }
 
 // Answer is what a request got.
@@ -165,6 +178,9 @@ func Call(t testing.TB, h http.Handler, method, path string, body any, headers .
 	if addr := req.Header.Get("X-Test-Server"); addr != "" {
 		server := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))
 		req = req.WithContext(context.WithValue(req.Context(), http.LocalAddrContextKey, server))
+	}
+	if req.Header.Get("X-Test-Connection") == "new" {
+		req = req.WithContext(httpd.Arrived(req.Context(), nil))
 	}
 	if host := req.Header.Get("Host"); host != "" {
 		req.Host = host

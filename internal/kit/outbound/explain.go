@@ -22,24 +22,24 @@ func Explain(err error) string {
 	}
 	if unknown, ok := errors.AsType[*net.DNSError](err); ok {
 		if unknown.IsNotFound {
-			return "its name is not known in the DNS"
+			return "its name does not exist in DNS"
 		}
-		return "its name cannot be looked up: the DNS does not answer"
+		return "its name cannot be resolved: DNS does not answer"
 	}
 	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, errTooLong):
-		return "it answers without an end"
+		return "its answer is too long"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "it refuses the connection: nothing listens there, or a firewall is in between"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return "there is no route to it"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), isNet && timeout.Timeout():
-		return "it does not answer in time"
+		return "it did not answer in time"
 	case errors.Is(err, context.Canceled):
-		return "it was given up"
+		return "it was cancelled"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "it ended the connection"
+		return "it closed the connection"
 	}
 	return ""
 }

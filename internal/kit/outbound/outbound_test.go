@@ -170,12 +170,12 @@ func TestDial(t *testing.T) {
 	}
 	impatient := limits
 	impatient.Stall = 50 * time.Millisecond
-	if err := read(t.Context(), silent, impatient); Explain(err) != "it does not answer in time" {
+	if err := read(t.Context(), silent, impatient); Explain(err) != "it did not answer in time" {
 		t.Errorf("a server that says nothing: %v", err)
 	}
 	bounded := limits
 	bounded.Answer = 1 << 20
-	if err := read(t.Context(), endless, bounded); Explain(err) != "it answers without an end" {
+	if err := read(t.Context(), endless, bounded); Explain(err) != "its answer is too long" {
 		t.Errorf("a server that does not stop: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -233,7 +233,7 @@ func TestTransport(t *testing.T) {
 		t.Error(err)
 	}
 	limits.Stall = 50 * time.Millisecond
-	if err := get(door().Trusting(roots), limits, "/stall"); Explain(err) != "it does not answer in time" {
+	if err := get(door().Trusting(roots), limits, "/stall"); Explain(err) != "it did not answer in time" {
 		t.Errorf("%v", err)
 	}
 	limits.Internal = false

@@ -55,6 +55,9 @@ type Typed struct {
 // Type makes a typed password.
 func Type(plain string) Typed { return Typed{plain: plain} }
 
+// Reveal is what was typed, for another node that knows the password.
+func (t Typed) Reveal() string { return t.plain }
+
 // Set tells whether something was typed.
 func (t Typed) Set() bool { return t.plain != "" }
 

@@ -71,7 +71,7 @@ func (q *queue) enter(ctx context.Context, from Place) error {
 		return err
 	case <-ctx.Done():
 		q.giveUp(from, w)
-		return fault.Wrap(fault.Unavailable, ctx.Err(), "the request ended while it waited for its turn")
+		return fault.Wrap(fault.Unavailable, ctx.Err(), "The request ended before it was processed.")
 	}
 }
 

@@ -3,6 +3,7 @@ package policy
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 
 	"edge.internal/gateway/internal/kit/db"
@@ -33,6 +34,30 @@ type Opening struct {
 // Reachable are those of the addresses that others can reach.
 func Reachable(addresses []value.Addr) []value.Addr {
 	return slices.DeleteFunc(slices.Clone(addresses), func(a value.Addr) bool { return a.Netip().IsLoopback() })
+}
+
+// Listening are the addresses to listen on so that the bound ones are among them. All addresses, if it is that, stay all.
+func Listening(addresses []value.Addr, bound []netip.Prefix) []value.Addr {
+	list := slices.Clone(addresses)
+	for _, b := range bound {
+		a := value.Must[value.Addr](b.Addr().String())
+		if !slices.ContainsFunc(list, func(o value.Addr) bool { return o == a || o.Netip().IsUnspecified() }) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// Admitting are the networks to admit so that those of the bound addresses are among them.
+func Admitting(networks []value.Prefix, bound []netip.Prefix) []value.Prefix {
+	list := slices.Clone(networks)
+	for _, b := range bound {
+		within := func(o value.Prefix) bool { n := o.Netip(); return n.Bits() <= b.Bits() && n.Contains(b.Addr()) }
+		if !slices.ContainsFunc(list, within) {
+			list = append(list, value.Must[value.Prefix](b.Masked().String()))
+		}
+	}
+	return list
 }
 
 // Source lists the openings that a room needs for the stored state.

@@ -18,7 +18,7 @@ import (
 
 // Meta is what every resource has. Embed it first.
 type Meta struct {
-	ID        uuid.UUID `json:"id" readOnly:"true" doc:"Id, made by the service."`
+	ID        uuid.UUID `json:"id" readOnly:"true" doc:"Id, assigned by the gateway."`
 	CreatedAt time.Time `json:"created_at" readOnly:"true" doc:"When it was created."`
 	UpdatedAt time.Time `json:"updated_at" readOnly:"true" doc:"When it was last changed."`
 }
@@ -46,8 +46,26 @@ type Kind[T any] struct {
 	Feeds []apply.ID
 	// Local rows belong to this node alone: they are neither replicated nor part of the configuration hash.
 	Local bool
+	// LocalColumns of rows that all nodes share belong to each node alone, such as what was last seen. They have a default in the schema.
+	LocalColumns []string
+	// Unkept are the columns of which no history is kept, such as passwords: nothing brings an old one back.
+	Unkept []string
+	// Apart rows stay what they are when everything goes back to a time: who may log in is not part of that.
+	Apart bool
 	// AdminOnly rows are secret to viewers.
 	AdminOnly bool
+	// Natural are the fields that tell the rows of a configuration document apart, where their labels do not.
+	Natural []string
+	// Canonical, where there is one, writes these fields in the one way in which they are stored, because documents may have
+	// other ways that Check understands, too. of is what documents call the row that the first reference among them is to.
+	Canonical func(now *T, of string)
+	// Refers are the tables that fields refer to without a foreign key: by ids in a list, or by a name.
+	Refers map[string]string
+	// Made names the fields of a row that the gateway has made itself. Documents do not have them, and while the row is there no revert brings
+	// an old one back, nor what the gateway says about it in read-only fields.
+	Made func(v *T) []string
+	// Passing tells of a row that the gateway makes and deletes itself, or whose time is over. Documents do not have it.
+	Passing func(v *T) bool
 	// Notes are the fields that feed no component, such as the remarks of operators. PATCH changes these alone.
 	Notes []string
 
@@ -80,7 +98,7 @@ type Singleton[T any] struct {
 	Name, Title, Path, Table string
 	Feeds                    []apply.ID
 	Local                    bool
-	AdminOnly                bool
+	AdminOnly, Apart         bool
 	Check                    func(ctx context.Context, tx *db.Tx, was, now *T) error
 	View                     func(v *T)
 
@@ -127,9 +145,9 @@ func (k *Kind[T]) fresh() *T {
 
 // User is a row that uses another one.
 type User struct {
-	Kind string    `json:"kind" doc:"Name of the kind, such as firewall.rule."`
+	Kind string    `json:"kind" doc:"Name of the kind, for example firewall.rule."`
 	ID   uuid.UUID `json:"id" doc:"Which row."`
-	Name string    `json:"name" doc:"What people call it."`
+	Name string    `json:"name" doc:"Its name."`
 }
 
 // InUse refuses to delete what others use, and names them.
@@ -144,7 +162,7 @@ func InUse(title string, users []User) error {
 	if len(names) > 3 {
 		names = append(names[:3], fmt.Sprintf("and %d more", len(users)-3))
 	}
-	return &fault.Error{Kind: fault.Conflict, Message: title + " is still used by " + strings.Join(names, ", "), Details: map[string]any{"used_by": users}}
+	return &fault.Error{Kind: fault.Conflict, Message: strings.ToUpper(title[:1]) + title[1:] + " is still used by " + strings.Join(names, ", ") + ".", Details: map[string]any{"used_by": users}}
 }
 
 func metaOf[T any](v *T) *Meta {

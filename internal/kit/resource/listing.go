@@ -12,10 +12,11 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// listing is a whole list as it is sent, and the state of the table that it shows.
+// listing is a whole list as it is sent, the state of the table that it shows, and when that was last so.
 type listing struct {
 	state tableState
 	list  httpd.Encoded
+	at    db.Moment
 }
 
 // tableState tells two states of a table apart by which transaction wrote each row. It holds for every writer: this
@@ -25,7 +26,7 @@ type tableState struct{ rows, mark int64 }
 // keepListing is the largest list that is kept.
 const keepListing = 8 << 20
 
-func (k *Kind[T]) state(ctx context.Context, q db.Querier) (s tableState, err error) {
+func (k *Kind[T]) state(ctx context.Context, q db.Querier) (s tableState, at db.Moment, err error) {
 	var from []string
 	for i, table := range append([]string{k.Table}, k.Joins...) {
 		key := "id"
@@ -35,23 +36,34 @@ func (k *Kind[T]) state(ctx context.Context, q db.Querier) (s tableState, err er
 		// Rows of two tables may have the same id and the same writer. Transactions have 32 bits, and above them is the table.
 		from = append(from, fmt.Sprintf("SELECT uuid_hash_extended(%s, xmin::text::bigint + %d) AS hash FROM %s", key, i<<32, pgx.Identifier{table}.Sanitize()))
 	}
-	err = q.QueryRow(ctx, "SELECT count(*), coalesce(bit_xor(hash), 0) FROM ("+strings.Join(from, " UNION ALL ")+") t").Scan(&s.rows, &s.mark)
-	return s, db.Fault(err)
+	err = q.QueryRow(ctx, "SELECT "+db.NowMoment+", count(*), coalesce(bit_xor(hash), 0) FROM ("+strings.Join(from, " UNION ALL ")+") t").Scan(&at, &s.rows, &s.mark)
+	return s, at, db.Fault(err)
 }
 
-// encodedList is the list as it is sent. Reading, encoding and hashing is done once for each state of the table; asking
-// for the state costs a small part of that.
+// encodedList is the list as it is sent. Reading, encoding and hashing is done once for each state of the table. Asking for the state costs a small part of
+// that, and is only done when something was written since, in whatever table.
 func (k *Kind[T]) encodedList(ctx context.Context, d *db.DB) (httpd.Encoded, error) {
-	state, err := k.state(ctx, d)
-	if err != nil {
-		return httpd.Encoded{}, err
-	}
-	if kept := k.listing.Load(); kept != nil && kept.state == state {
-		return kept.list, nil
+	kept := k.listing.Load()
+	if kept != nil {
+		now, err := d.Moment(ctx)
+		if err != nil {
+			return httpd.Encoded{}, err
+		}
+		if kept.at == now {
+			return kept.list, nil
+		}
+		state, at, err := k.state(ctx, d)
+		if err != nil {
+			return httpd.Encoded{}, err
+		}
+		if kept.state == state {
+			k.listing.Store(&listing{state, kept.list, at})
+			return kept.list, nil
+		}
 	}
 	fresh := &listing{}
-	err = d.Snapshot(ctx, func(tx *db.Tx) error {
-		if fresh.state, err = k.state(ctx, tx); err != nil {
+	err := d.Snapshot(ctx, func(tx *db.Tx) (err error) {
+		if fresh.state, fresh.at, err = k.state(ctx, tx); err != nil {
 			return err
 		}
 		list, err := k.shown(ctx, tx, "")

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 
-	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/db"
@@ -22,14 +22,14 @@ import (
 
 // Deleted is the answer to a delete.
 type Deleted struct {
-	ID string `json:"id" doc:"Id of what is gone."`
+	ID string `json:"id" doc:"Id of what was deleted."`
 }
 
 // route is what the routes of one kind have in common.
 type route struct {
 	registry         *Registry
 	name, tag, title string
-	read             httpd.Policy
+	read, write      httpd.Policy
 	feeds            []string
 	typ              reflect.Type
 	below            bool // beside a collection of all rows: the one of a parent
@@ -37,7 +37,10 @@ type route struct {
 
 func (k *Kind[T]) route(r *Registry) route {
 	tag, _, _ := strings.Cut(k.Name, ".")
-	x := route{registry: r, name: k.Name, tag: tag, title: k.Title, read: httpd.Read, typ: reflect.TypeFor[T]()}
+	x := route{registry: r, name: k.Name, tag: tag, title: k.Title, read: httpd.Read, write: httpd.Write.OnPrimary(), typ: reflect.TypeFor[T]()}
+	if k.Local {
+		x.write = httpd.Write.Here()
+	}
 	if k.AdminOnly {
 		x.read = httpd.AdminRead
 	}
@@ -47,17 +50,48 @@ func (k *Kind[T]) route(r *Registry) route {
 	return x
 }
 
-type idInput struct {
-	ID uuid.UUID `path:"id" doc:"Id of the row."`
-}
+// What the routes of a kind take from the URL. Those that read also take a time.
+type (
+	noInput struct{}
 
-type parentInput struct {
-	Parent uuid.UUID `path:"parent" doc:"Id of the parent."`
-}
+	idInput struct {
+		ID uuid.UUID `path:"id" doc:"Id of the row."`
+	}
 
-type childInput struct {
-	Parent uuid.UUID `path:"parent" doc:"Id of the parent."`
-	ID     uuid.UUID `path:"id" doc:"Id of the row."`
+	parentInput struct {
+		Parent uuid.UUID `path:"parent" doc:"Id of the parent."`
+	}
+
+	childInput struct {
+		Parent uuid.UUID `path:"parent" doc:"Id of the parent."`
+		ID     uuid.UUID `path:"id" doc:"Id of the row."`
+	}
+
+	atInput struct {
+		At *time.Time `query:"at" doc:"Show what there was at this time."`
+	}
+
+	idAtInput struct {
+		ID uuid.UUID  `path:"id" doc:"Id of the row."`
+		At *time.Time `query:"at" doc:"Show the row as it was at this time."`
+	}
+
+	parentAtInput struct {
+		Parent uuid.UUID  `path:"parent" doc:"Id of the parent."`
+		At     *time.Time `query:"at" doc:"Show what there was at this time."`
+	}
+
+	childAtInput struct {
+		Parent uuid.UUID  `path:"parent" doc:"Id of the parent."`
+		ID     uuid.UUID  `path:"id" doc:"Id of the row."`
+		At     *time.Time `query:"at" doc:"Show the row as it was at this time."`
+	}
+)
+
+// reads is the form of an input for a route that reads.
+var reads = map[reflect.Type]reflect.Type{
+	reflect.TypeFor[noInput](): reflect.TypeFor[atInput](), reflect.TypeFor[idInput](): reflect.TypeFor[idAtInput](),
+	reflect.TypeFor[parentInput](): reflect.TypeFor[parentAtInput](), reflect.TypeFor[childInput](): reflect.TypeFor[childAtInput](),
 }
 
 func (x route) doc(verb, summary string) httpd.Doc {
@@ -65,16 +99,20 @@ func (x route) doc(verb, summary string) httpd.Doc {
 	if x.below {
 		d.ID, d.Summary = x.name+".below."+verb, summary+" of the parent"
 	}
-	if verb != "list" && verb != "get" {
+	if verb != "list" && verb != "get" && verb != "history" {
 		d.Audit, d.Feeds = x.name+"."+verb, x.feeds
 	}
 	return d
 }
 
-func (x route) list(path string, in reflect.Type, f func(c *httpd.Call) (httpd.Encoded, error)) {
-	x.registry.Router.Add(httpd.Route{Doc: x.doc("list", "List every "+x.title), Method: http.MethodGet, Path: path, Policy: x.read, In: in,
+func (x route) list(path string, in reflect.Type, f func(c *httpd.Call, at *time.Time) (httpd.Encoded, error)) {
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("list", "List every "+x.title), Method: http.MethodGet, Path: path, Policy: x.read, In: reads[in],
 		Out: &httpd.SchemaSource{Type: x.typ, List: true}}, func(c *httpd.Call) error {
-		list, err := f(c)
+		at, err := moment(c)
+		if err != nil {
+			return err
+		}
+		list, err := f(c, at)
 		if err != nil {
 			return err
 		}
@@ -82,10 +120,37 @@ func (x route) list(path string, in reflect.Type, f func(c *httpd.Call) (httpd.E
 	})
 }
 
-func (x route) get(path string, in reflect.Type, f func(c *httpd.Call) (wire.Raw, error)) {
-	x.registry.Router.Add(httpd.Route{Doc: x.doc("get", "Read one "+x.title), Method: http.MethodGet, Path: path, Policy: x.read, In: in,
+// moment is the time that the request asks for; nil for now.
+func moment(c *httpd.Call) (*time.Time, error) {
+	var in atInput
+	err := httpd.Query(c.Request, &in)
+	return in.At, err
+}
+
+// history shows what was done to one row.
+func (x route) history(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("history", "History of one "+x.title+", newest first"), Method: http.MethodGet, Path: path + "/history", Policy: x.read, In: in,
+		Out: &httpd.SchemaSource{Type: reflect.TypeFor[RowPast](), List: true}}, func(c *httpd.Call) error {
+		id, err := find(c)
+		if err != nil {
+			return err
+		}
+		list, err := x.registry.pastOf(c, x.registry.kinds[x.name], *id)
+		if err != nil {
+			return err
+		}
+		return c.Reply(list)
+	})
+}
+
+func (x route) get(path string, in reflect.Type, f func(c *httpd.Call, at *time.Time) (wire.Raw, error)) {
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("get", "Read one "+x.title), Method: http.MethodGet, Path: path, Policy: x.read, In: reads[in],
 		Out: &httpd.SchemaSource{Type: x.typ}}, func(c *httpd.Call) error {
-		b, err := f(c)
+		at, err := moment(c)
+		if err != nil {
+			return err
+		}
+		b, err := f(c, at)
 		if err != nil {
 			return err
 		}
@@ -95,7 +160,7 @@ func (x route) get(path string, in reflect.Type, f func(c *httpd.Call) (wire.Raw
 
 // create makes rows, which live below home; what is posted below a parent belongs to it.
 func (x route) create(path, home string, in reflect.Type, parent bool) {
-	x.registry.Router.Add(httpd.Route{Doc: x.doc("create", "Create a "+x.title), Method: http.MethodPost, Path: path, Policy: httpd.Write, In: in,
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("create", "Create a "+x.title), Method: http.MethodPost, Path: path, Policy: x.write, In: in,
 		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Create", New: true}, Out: &httpd.SchemaSource{Type: x.typ}, Status: http.StatusCreated}, func(c *httpd.Call) error {
 		op := Operation{Kind: x.name, Verb: "create"}
 		if parent {
@@ -115,7 +180,7 @@ func (x route) create(path, home string, in reflect.Type, parent bool) {
 }
 
 func (x route) update(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
-	x.registry.Router.Add(httpd.Route{Doc: x.doc("update", "Change a "+x.title), Method: http.MethodPut, Path: path, Policy: httpd.Write, In: in, Matches: true,
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("update", "Change a "+x.title), Method: http.MethodPut, Path: path, Policy: x.write, In: in, Matches: true,
 		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Update"}, Out: &httpd.SchemaSource{Type: x.typ}}, x.change(find, nil))
 }
 
@@ -138,12 +203,12 @@ func (x route) change(find func(c *httpd.Call) (*uuid.UUID, error), notes []stri
 func (x route) annotate(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error), notes []string) {
 	doc := x.doc("update", "Change the notes of a "+x.title)
 	doc.ID, doc.Feeds = x.name+".annotate", nil
-	x.registry.Router.Add(httpd.Route{Doc: doc, Method: http.MethodPatch, Path: path, Policy: httpd.Write, In: in, Matches: true,
+	x.registry.Router.Add(httpd.Route{Doc: doc, Method: http.MethodPatch, Path: path, Policy: x.write, In: in, Matches: true,
 		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Notes", Only: notes}, Out: &httpd.SchemaSource{Type: x.typ}}, x.change(find, notes))
 }
 
 func (x route) delete(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
-	x.registry.Router.Add(httpd.Route{Doc: x.doc("delete", "Delete a "+x.title), Method: http.MethodDelete, Path: path, Policy: httpd.Write, In: in, Matches: true,
+	x.registry.Router.Add(httpd.Route{Doc: x.doc("delete", "Delete a "+x.title), Method: http.MethodDelete, Path: path, Policy: x.write, In: in, Matches: true,
 		Out: &httpd.SchemaSource{Type: reflect.TypeFor[Deleted]()}}, func(c *httpd.Call) error {
 		id, err := find(c)
 		if err != nil {
@@ -167,18 +232,26 @@ func (x route) commit(c *httpd.Call, op Operation) (Change, error) {
 		op.Body = body
 	}
 	op.ifMatch = c.Request.Header.Get("If-Match")
-	changes, outcome, err := x.registry.Commit(c, Set{Operations: []Operation{op}})
+	list, outcome, err := x.registry.Commit(c, Set{Operations: []Operation{op}})
 	if err != nil {
 		return Change{}, err
 	}
-	Applied(c, outcome)
-	return changes[0], nil
+	Applied(c, outcome, list...)
+	return list[0], nil
 }
 
-// Applied tells the caller how far the components got.
-func Applied(c *httpd.Call, o apply.Outcome) {
+// Applied tells the caller how far the components got, and which change set the changes are, if they are one.
+func Applied(c *httpd.Call, o apply.Outcome, list ...Change) {
 	if len(o) > 0 {
 		c.Header().Set("Gateway-Apply", o.Header())
+	}
+	for _, change := range list {
+		if id := change.set(c); id != "" {
+			c.Header().Set(httpd.ChangeSetHeader, id)
+		}
+		if !change.by.IsZero() {
+			c.Header().Set(httpd.ConfirmByHeader, change.by.UTC().Format(time.RFC3339Nano))
+		}
 	}
 }
 
@@ -196,9 +269,21 @@ func (k *Kind[T]) Mount(r *Registry) {
 
 // mountFlat adds the routes of a collection and of its rows.
 func (k *Kind[T]) mountFlat(x route) {
-	x.list(k.Path, reflect.TypeFor[struct{}](), func(c *httpd.Call) (httpd.Encoded, error) { return k.encodedList(c, x.registry.DB) })
-	x.create(k.Path, k.Path, reflect.TypeFor[struct{}](), false)
+	x.list(k.Path, reflect.TypeFor[noInput](), func(c *httpd.Call, at *time.Time) (httpd.Encoded, error) { return k.listed(c, x.registry, at) })
+	x.create(k.Path, k.Path, reflect.TypeFor[noInput](), false)
 	k.mountItem(x, k.Path+"/{id}", reflect.TypeFor[idInput](), byID)
+}
+
+// listed is the list of all rows, as they are or as they were.
+func (k *Kind[T]) listed(c *httpd.Call, r *Registry, at *time.Time) (httpd.Encoded, error) {
+	if at == nil {
+		return k.encodedList(c, r.DB)
+	}
+	list, err := k.at(c, r, *at, nil)
+	if err != nil {
+		return httpd.Encoded{}, err
+	}
+	return encode(list)
 }
 
 func (k *Kind[T]) register(r *Registry) {
@@ -227,7 +312,14 @@ func (k *Kind[T]) mountItem(x route, path string, in reflect.Type, find func(c *
 
 // mountChanges adds the routes that read and change one row.
 func (k *Kind[T]) mountChanges(x route, path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
-	x.get(path, in, func(c *httpd.Call) (wire.Raw, error) {
+	x.get(path, in, func(c *httpd.Call, at *time.Time) (wire.Raw, error) {
+		if at != nil {
+			id, err := byID(c) // by that alone: its parent may be another one now, or none
+			if err != nil {
+				return nil, err
+			}
+			return k.pastAt(c, x.registry, *at, *id)
+		}
 		id, err := find(c)
 		if err != nil {
 			return nil, err
@@ -238,6 +330,7 @@ func (k *Kind[T]) mountChanges(x route, path string, in reflect.Type, find func(
 		}
 		return k.encode(c, x.registry.DB, v)
 	})
+	x.history(path, in, byID)
 	x.update(path, in, find)
 	if k.Notes != nil {
 		x.annotate(path, in, find, k.Notes)
@@ -261,16 +354,26 @@ func (k *Kind[T]) shown(ctx context.Context, q db.Querier, where string, args ..
 
 // Mount gives the singleton its routes.
 func (s *Singleton[T]) Mount(r *Registry) {
-	s.kind = Kind[T]{single: true, Name: s.Name, Title: s.Title, Table: s.Table, Feeds: s.Feeds, Local: s.Local, AdminOnly: s.AdminOnly, Check: s.Check, View: s.View}
+	s.kind = Kind[T]{single: true, Apart: s.Apart, Name: s.Name, Title: s.Title, Table: s.Table, Feeds: s.Feeds, Local: s.Local, AdminOnly: s.AdminOnly, Check: s.Check, View: s.View}
 	s.kind.register(r)
 	x := s.kind.route(r)
-	none := reflect.TypeFor[struct{}]()
-	x.get(s.Path, none, func(c *httpd.Call) (wire.Raw, error) {
+	none := reflect.TypeFor[noInput]()
+	x.get(s.Path, none, func(c *httpd.Call, at *time.Time) (wire.Raw, error) {
 		v, err := s.Load(c, r.DB)
 		if err != nil {
 			return nil, err
 		}
+		if at != nil {
+			return s.kind.pastAt(c, r, *at, metaOf(v).ID)
+		}
 		return s.kind.encode(c, r.DB, v)
+	})
+	x.history(s.Path, none, func(c *httpd.Call) (*uuid.UUID, error) {
+		v, err := s.Load(c, r.DB)
+		if err != nil {
+			return nil, err
+		}
+		return &metaOf(v).ID, nil
 	})
 	x.update(s.Path, none, func(*httpd.Call) (*uuid.UUID, error) { return nil, nil })
 }
@@ -280,7 +383,7 @@ func (e *Extension[T]) Mount(r *Registry) {
 	e.extends = e.Of
 	e.register(r)
 	x := e.route(r)
-	x.list(e.Path, reflect.TypeFor[struct{}](), func(c *httpd.Call) (httpd.Encoded, error) { return e.encodedList(c, r.DB) })
+	x.list(e.Path, reflect.TypeFor[noInput](), func(c *httpd.Call, at *time.Time) (httpd.Encoded, error) { return e.listed(c, r, at) })
 	e.mountChanges(x, e.Path+"/{id}", reflect.TypeFor[idInput](), byID)
 }
 
@@ -294,7 +397,10 @@ func (k *Child[T]) Mount(r *Registry) {
 		k.mountFlat(x)
 		home, x.below = k.Path, true
 	}
-	x.list(k.Under, reflect.TypeFor[parentInput](), func(c *httpd.Call) (httpd.Encoded, error) {
+	x.list(k.Under, reflect.TypeFor[parentInput](), func(c *httpd.Call, at *time.Time) (httpd.Encoded, error) {
+		if at != nil {
+			return k.listedBelow(c, r, *at)
+		}
 		parent, err := k.parent(c, r.DB)
 		if err != nil {
 			return httpd.Encoded{}, err
@@ -328,6 +434,19 @@ func (k *Child[T]) Mount(r *Registry) {
 	k.mountItem(x, k.Under+"/{id}", reflect.TypeFor[childInput](), owned)
 }
 
+// listedBelow is the list of the rows that a parent had at a time.
+func (k *Child[T]) listedBelow(c *httpd.Call, r *Registry, at time.Time) (httpd.Encoded, error) {
+	parent, err := httpd.PathID(c.Request, "parent")
+	if err != nil {
+		return httpd.Encoded{}, err
+	}
+	list, err := k.at(c, r, at, nil)
+	if err != nil {
+		return httpd.Encoded{}, err
+	}
+	return encode(slices.DeleteFunc(list, func(v T) bool { return k.column(&v).Interface() != parent }))
+}
+
 // parent is the parent of the request's path, which must exist.
 func (k *Child[T]) parent(c *httpd.Call, q db.Querier) (uuid.UUID, error) {
 	id, err := httpd.PathID(c.Request, "parent")
@@ -337,7 +456,7 @@ func (k *Child[T]) parent(c *httpd.Call, q db.Querier) (uuid.UUID, error) {
 	var found bool
 	err = q.QueryRow(c, "SELECT EXISTS (SELECT FROM "+k.Parent+" WHERE id = $1)", id).Scan(&found)
 	if err == nil && !found {
-		err = fault.New(fault.NotFound, "there is no such parent")
+		err = fault.New(fault.NotFound, "The parent does not exist.")
 	}
 	return id, db.Fault(err)
 }
@@ -350,7 +469,7 @@ func (k *Child[T]) run(ctx context.Context, r *Registry, tx *db.Tx, op Operation
 	var found bool
 	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+k.Parent+" WHERE id = $1 FOR KEY SHARE)", *op.parent).Scan(&found)
 	if err == nil && !found {
-		err = fault.New(fault.NotFound, "there is no such parent")
+		err = fault.New(fault.NotFound, "The parent does not exist.")
 	}
 	if err != nil {
 		return Change{}, err
@@ -363,7 +482,7 @@ func (k *Child[T]) run(ctx context.Context, r *Registry, tx *db.Tx, op Operation
 	}
 	under.Check = func(ctx context.Context, tx *db.Tx, was, now *T) error {
 		if k.column(now).Interface() != *op.parent {
-			return fault.Field(k.Column, "must be the one of the path, or be left out")
+			return fault.Field(k.Column, "must match the path, or be left out")
 		}
 		if k.Check == nil {
 			return nil
@@ -385,15 +504,19 @@ func (k *Child[T]) column(v *T) reflect.Value {
 
 // ChangeSet is the body of a change set.
 type ChangeSet struct {
-	Operations []Operation `json:"operations" required:"true" doc:"What to do, in order."`
-	Preview    bool        `json:"preview" doc:"Store nothing; answer what would change."`
-	Reason     string      `json:"reason" maxLength:"500" doc:"Why, for the audit log."`
+	Operations    []Operation `json:"operations" required:"true" doc:"What to do, in order."`
+	Preview       bool        `json:"preview" doc:"Save nothing; return what would change."`
+	Reason        string      `json:"reason" maxLength:"500" doc:"Why, for the history and the audit log."`
+	ConfirmWithin int         `json:"confirm_within" doc:"Seconds (10 to 600) to confirm the change set before it is reverted; 0 if it does not have to be confirmed."`
 }
+
+// maxOperations is how many operations a change set has at most.
+const maxOperations = 1000
 
 // Validate complains about operations that nobody could run.
 func (s *ChangeSet) Validate() error {
 	var c check.List
-	c.That(len(s.Operations) > 0 && len(s.Operations) <= 1000, "operations", "must have 1 to 1000 items")
+	c.That(len(s.Operations) > 0 && len(s.Operations) <= maxOperations, "operations", "must have 1 to %d items", maxOperations)
 	for i, op := range s.Operations {
 		c.That(slices.Contains([]string{"create", "update", "delete"}, op.Verb), fmt.Sprintf("operations.%d.verb", i), "must be one of create, update, delete")
 	}
@@ -404,32 +527,19 @@ func (s *ChangeSet) Validate() error {
 type Result struct {
 	Changes []Change         `json:"changes" doc:"What each operation did to its row."`
 	Files   []apply.FileDiff `json:"files" doc:"What happens to the daemons' files; only in a preview."`
+	Impact  []Impact         `json:"impact" doc:"Who is affected: one item for each area that the change can reach; only in a preview."`
 }
 
-// MountChangeSets adds the route for change sets. Everybody may preview; only admins store.
+// MountChangeSets adds the routes for change sets. Everybody may preview; only admins store.
 func (r *Registry) MountChangeSets() {
-	doc := httpd.Doc{ID: "change-set.create", Tag: "system", Summary: "Run several changes as one, or preview them", Audit: "<kind>.<verb>"}
+	r.mountHistory()
+	r.mountRevert()
+	r.mountConfirm()
+	r.mountDocument()
+	r.mountDraft()
+	doc := httpd.Doc{ID: "change-set.create", Tag: "system", Summary: "Run several changes as one, or preview them", Audit: "<kind>.<verb>", OnPrimary: r.OnPrimary}
 	httpd.Handle(r.Router, http.MethodPost, "/change-sets", httpd.Own, doc, func(c *httpd.Call, in struct{ Body ChangeSet }) (Result, error) {
 		set := Set{Operations: in.Body.Operations, Reason: in.Body.Reason, Listed: true}
-		err := r.MaySuppose(c.Actor, set)
-		if c.Actor.Role != actor.Admin && !in.Body.Preview {
-			err = errAdmin
-		}
-		if err != nil {
-			return Result{}, err
-		}
-		if in.Body.Preview {
-			changes, files, err := r.Preview(c, set)
-			return Result{changes, files}, err
-		}
-		if set.id, err = uuid.NewV7(); err != nil {
-			return Result{}, err
-		}
-		changes, outcome, err := r.Commit(c, set)
-		if err != nil {
-			return Result{}, err
-		}
-		Applied(c, outcome)
-		return Result{Changes: changes}, nil
+		return r.Submit(c, set, in.Body.Preview, in.Body.ConfirmWithin)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/changes"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -32,10 +33,10 @@ const step = 10
 // mountOrder adds the routes that change the order of the rows.
 func (k *Kind[T]) mountOrder(r *Registry) {
 	x := k.route(r)
-	httpd.Handle(r.Router, http.MethodPost, k.Path+"/reorder", httpd.Write, x.doc("reorder", "Put every "+k.Title+" into order"),
+	httpd.Handle(r.Router, http.MethodPost, k.Path+"/reorder", x.write, x.doc("reorder", "Put every "+k.Title+" in order"),
 		func(c *httpd.Call, in struct{ Body Order }) ([]T, error) {
 			var list []T
-			outcome, err := r.Engine.Commit(c, k.Feeds, func(tx *db.Tx) ([]apply.Row, error) {
+			outcome, err := k.commit(c, r, func(tx *db.Tx) ([]apply.Row, error) {
 				if err := k.reorder(c, r, tx, in.Body.IDs); err != nil {
 					return nil, err
 				}
@@ -44,29 +45,38 @@ func (k *Kind[T]) mountOrder(r *Registry) {
 				return nil, err
 			})
 			if err == nil {
-				Applied(c, outcome)
+				Applied(c, outcome, Change{by: r.confirmBy(changes.From(c))})
 			}
 			return list, err
 		})
-	doc := x.doc("move", "Move one "+k.Title+" to another place in the order")
+	doc := x.doc("move", "Move one "+k.Title+" to another position")
 	doc.State = k.Path
-	httpd.Handle(r.Router, http.MethodPost, k.Path+"/{id}/move", httpd.Write, doc,
+	httpd.Handle(r.Router, http.MethodPost, k.Path+"/{id}/move", x.write, doc,
 		func(c *httpd.Call, in struct {
 			ID   uuid.UUID `path:"id" doc:"Id of the row."`
 			Body Place
 		}) (wire.Encoded[T], error) {
 			var change Change
-			outcome, err := r.Engine.Commit(c, k.Feeds, func(tx *db.Tx) (rows []apply.Row, err error) {
+			outcome, err := k.commit(c, r, func(tx *db.Tx) (rows []apply.Row, err error) {
 				change, rows, err = k.move(c, r, tx, in.ID, in.Body.After)
 				return rows, err
 			})
 			if err != nil {
 				return nil, err
 			}
-			Applied(c, outcome)
+			change.by = r.confirmBy(changes.From(c))
+			Applied(c, outcome, change)
 			c.Header().Set("ETag", httpd.ETag(change.After))
 			return wire.Encoded[T](change.After), nil
 		})
+}
+
+// commit is a change of the order.
+func (k *Kind[T]) commit(ctx context.Context, r *Registry, write apply.Write) (apply.Outcome, error) {
+	if k.Local {
+		return r.Engine.CommitBoth(ctx, nil, k.Feeds, write)
+	}
+	return r.Engine.Commit(ctx, k.Feeds, write)
 }
 
 func (k *Kind[T]) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.UUID) error {
@@ -79,9 +89,9 @@ func (k *Kind[T]) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uui
 		return err
 	}
 	if found != all || int64(len(ids)) != all {
-		return fault.Field("ids", "must name each of the %d rows once", all)
+		return fault.Field("ids", "must list each of the %d rows once", all)
 	}
-	return r.Audit.Write(ctx, tx, k.Name+".reorder", "every "+k.Title, map[string]any{"ids": ids})
+	return r.Audit.Write(ctx, tx, k.Name+".reorder", "every "+k.Title, map[string]any{"ids": ids, "change_set": changes.From(ctx).Set})
 }
 
 // number gives rows new priorities in the order of their ids, and tells how many it found.
@@ -107,7 +117,7 @@ func (k *Kind[T]) move(ctx context.Context, r *Registry, tx *db.Tx, id uuid.UUID
 	to := 0
 	if after != nil {
 		if to = slices.Index(ids, *after) + 1; to == 0 {
-			return Change{}, nil, fault.Field("after", "There is no other %s with this id.", k.Title)
+			return Change{}, nil, fault.Field("after", "No other %s has this id.", k.Title)
 		}
 	}
 	now := new(T)
@@ -127,7 +137,7 @@ func (k *Kind[T]) move(ctx context.Context, r *Registry, tx *db.Tx, id uuid.UUID
 	if change, err = k.store(ctx, r, tx, was, now, change); err != nil {
 		return Change{}, nil, err
 	}
-	err = r.Audit.Write(ctx, tx, k.Name+".move", change.label, moveDetails{auditDetails{ID: change.ID, Fields: change.fields}, after})
+	err = r.Audit.Write(ctx, tx, k.Name+".move", change.Name, moveDetails{auditDetails{ID: change.ID, Fields: change.fields, ChangeSet: change.set(ctx)}, after})
 	if numbered {
 		return change, nil, err // more rows than this one have changed
 	}

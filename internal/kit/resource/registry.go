@@ -5,17 +5,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/audit"
+	"edge.internal/gateway/internal/kit/changes"
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
@@ -29,38 +34,77 @@ import (
 type Registry struct {
 	DB      *db.DB
 	Audit   *audit.Log
+	Changes *changes.Log
+	Alarms  *alarm.Port
 	Engine  *apply.Engine
 	Router  *httpd.Router
 	Clock   clock.Clock
 	Secrets *secret.Box
+	Log     *slog.Logger
 	kinds   map[string]handler
+	others  []Table
 	below   atomic.Pointer[map[string][]reference]
+	proofs  proofs
+	// AtPrimary asks the primary of this standby what waits to be confirmed there; on other nodes that is nothing. It may be nil.
+	AtPrimary func(ctx context.Context) ([]WaitingSet, error)
+	caughtUp  caughtUp
+	taking    sync.Mutex // back what is not confirmed
+	refused   refusals
+	// assessors are of each area.
+	assessors []assessor
 }
 
 // NewRegistry makes a registry without kinds.
-func NewRegistry(d *db.DB, a *audit.Log, e *apply.Engine, r *httpd.Router, c clock.Clock, s *secret.Box) *Registry {
-	return &Registry{DB: d, Audit: a, Engine: e, Router: r, Clock: c, Secrets: s, kinds: map[string]handler{}}
+func NewRegistry(d *db.DB, a *audit.Log, h *changes.Log, alarms *alarm.Port, e *apply.Engine, r *httpd.Router, c clock.Clock, s *secret.Box, log *slog.Logger) *Registry {
+	return &Registry{DB: d, Audit: a, Changes: h, Alarms: alarms, Engine: e, Router: r, Clock: c, Secrets: s, Log: log, kinds: map[string]handler{}}
 }
 
-// Table is what the cluster has to know about a kind's table.
+// Where says which nodes of a cluster have a row.
+type Where int
+
+const (
+	// Shared rows are those of the primary on every node, and part of the configuration hash.
+	Shared Where = iota
+	// Passing rows are shared, and come and go too often to be part of the hash.
+	Passing
+	// Local rows belong to one node alone.
+	Local
+)
+
+// Table is what the cluster has to know about a table.
 type Table struct {
+	// Kind is empty for a table that is no kind's.
 	Kind, Name string
-	Local      bool
-	Columns    []string
+	Where      Where
+	// Columns are those of the kind.
+	Columns []string
+	// Key is the column of the id, and Unkept are those of which no history is kept.
+	Key    string
+	Unkept []string
+	// LocalColumns of a shared table belong to one node alone.
+	LocalColumns []string
+	// refers are the tables that it refers to without a foreign key.
+	refers []string
 }
 
-// Tables lists the tables of all kinds, by name of the kind.
+// Declare says where the rows of a table are that is no kind's, and which of its columns belong to one node alone. Every table is declared, by
+// the room that owns it.
+func (r *Registry) Declare(table string, where Where, localColumns ...string) {
+	r.others = append(r.others, Table{Name: table, Where: where, LocalColumns: localColumns})
+}
+
+// Tables lists all tables: those of the kinds, by name of the kind, and the others.
 func (r *Registry) Tables() []Table {
 	var list []Table
 	for _, name := range slices.Sorted(maps.Keys(r.kinds)) {
 		list = append(list, r.kinds[name].table())
 	}
-	return list
+	return append(list, r.others...)
 }
 
 // Operation is one step of a change set.
 type Operation struct {
-	Kind    string     `json:"kind" required:"true" doc:"Name of the kind, such as ntp.pool."`
+	Kind    string     `json:"kind" required:"true" doc:"Name of the kind, for example ntp.pool."`
 	Verb    string     `json:"verb" required:"true" enum:"create,update,delete" doc:"What to do."`
 	ID      *uuid.UUID `json:"id,omitzero" doc:"Which row; for a create, the id to give it."`
 	Body    wire.Raw   `json:"body,omitzero" doc:"The fields, as the kind's own route takes them."`
@@ -74,20 +118,25 @@ type Operation struct {
 	give any
 	// amend changes the row of the transaction, after the body has.
 	amend any
+	// kept is a row of the kind, which the row is to be again; there is no body. It is whole if nothing in it is of another time.
+	kept  any
+	whole bool
 }
 
 // Change is what one operation did to a row.
 type Change struct {
-	Kind   string   `json:"kind" doc:"Name of the kind."`
-	Verb   string   `json:"verb" enum:"create,update,delete" doc:"What was done."`
-	ID     string   `json:"id" doc:"Which row."`
-	Before wire.Raw `json:"before" doc:"The row before; null when it is new."`
-	After  wire.Raw `json:"after" doc:"The row after; null when it is gone."`
-	label  string
+	Kind   string                 `json:"kind" doc:"Name of the kind."`
+	Verb   string                 `json:"verb" enum:"create,update,delete" doc:"What was done."`
+	ID     string                 `json:"id" doc:"Which row."`
+	Name   string                 `json:"name" doc:"What the row is called."`
+	Before wire.Raw               `json:"before" doc:"The row before the change; null if it is new."`
+	After  wire.Raw               `json:"after" doc:"The row after the change; null if it was deleted."`
 	first  bool                   // the row is that of an extension, and was not stored before
+	idle   bool                   // the row stays what it is
 	fields map[string][2]wire.Raw // what differs
 	with   []User                 // what a delete takes along
 	row    apply.Row
+	by     time.Time // when it is taken back, unless it is confirmed
 }
 
 // handler runs operations on rows of one kind.
@@ -101,6 +150,15 @@ type handler interface {
 	feeds() []apply.ID
 	prepare(ctx context.Context, r *Registry, op *Operation) error
 	run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error)
+	recall(ctx context.Context, q db.Querier, row []byte) (*Kept, error)
+	tell(ctx context.Context, q db.Querier, rows []changes.Row) ([]RowChange, error)
+	inverse(ctx context.Context, tx *db.Tx, v *inverse, rows []changes.Row, care bool) ([]*Operation, []Unrestored, error)
+	apart() bool
+	exists(ctx context.Context, q db.Querier, id uuid.UUID) error
+	draft(ctx context.Context, r *Registry, q db.Querier, op Operation, earlier *drafted) (*drafted, error)
+	showDraft(ctx context.Context, q db.Querier, list []drafted) ([]DraftOperation, error)
+	rebase(ctx context.Context, tx *db.Tx, v *inverse, list []drafted) ([]rebased, error)
+	unchanged(ctx context.Context, tx *db.Tx, rows map[uuid.UUID]any) error
 }
 
 // Set is a change set: operations that happen together or not at all.
@@ -109,13 +167,14 @@ type Set struct {
 	Reason     string
 	// Listed says that the caller has sent a list of operations: complaints name their place in it.
 	Listed bool
-	id     uuid.UUID
+	// first is done in the transaction before the operations are.
+	first func(tx *db.Tx) error
 }
 
 // Commit runs a change set.
 func (r *Registry) Commit(ctx context.Context, set Set) ([]Change, apply.Outcome, error) {
-	var changes []Change
-	feeds, err := r.feeds(set)
+	var list []Change
+	shared, local, err := r.feeds(set)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,19 +183,53 @@ func (r *Registry) Commit(ctx context.Context, set Set) ([]Change, apply.Outcome
 			return nil, nil, err
 		}
 	}
-	outcome, err := r.Engine.Commit(ctx, feeds, r.write(ctx, set, &changes))
-	return changes, outcome, err
-}
-
-// Preview runs a change set without storing anything.
-func (r *Registry) Preview(ctx context.Context, set Set) ([]Change, []apply.FileDiff, error) {
-	var changes []Change
-	feeds, err := r.feeds(set)
+	ctx, intent, err := changes.Begun(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	files, err := r.Engine.Preview(ctx, feeds, r.secrets(set), r.write(ctx, set, &changes))
-	return changes, files, err
+	if set.Reason == "" {
+		set.Reason = intent.Reason
+	} else if intent.Reason == "" {
+		intent.Reason = set.Reason
+		ctx = changes.With(ctx, intent)
+	}
+	outcome, err := r.Engine.CommitBoth(ctx, shared, local, r.write(ctx, set, &list))
+	by := r.confirmBy(intent)
+	for i := range list {
+		list[i].by = by
+	}
+	return list, outcome, err
+}
+
+// confirmBy is when a change that was just made is taken back, unless it is confirmed; zero if it need not be.
+func (r *Registry) confirmBy(i changes.Intent) time.Time {
+	if i.Within > 0 {
+		for _, w := range r.Engine.Waiting() {
+			if w.ID == i.Set {
+				return w.ConfirmBy
+			}
+		}
+	}
+	return time.Time{}
+}
+
+// Preview runs a change set without storing anything. With impact it also says whom the change reaches.
+func (r *Registry) Preview(ctx context.Context, set Set, impact bool) (Result, error) {
+	var out Result
+	shared, local, err := r.feeds(set)
+	if err != nil {
+		return out, err
+	}
+	fed, write := append(shared, local...), r.write(ctx, set, &out.Changes)
+	var assessments []*assessment
+	if impact {
+		write, assessments = r.assessed(ctx, fed, write)
+	}
+	if out.Files, err = r.Engine.Preview(ctx, fed, r.secrets(set), write); err != nil {
+		return out, err
+	}
+	out.Impact = r.impact(ctx, assessments)
+	return out, nil
 }
 
 // secrets are the components that depend on the secrets that a set sets.
@@ -151,14 +244,19 @@ func (r *Registry) secrets(set Set) []apply.ID {
 }
 
 // write is a change set as the engine runs it.
-func (r *Registry) write(ctx context.Context, set Set, changes *[]Change) apply.Write {
+func (r *Registry) write(ctx context.Context, set Set, list *[]Change) apply.Write {
 	return func(tx *db.Tx) ([]apply.Row, error) {
 		var err error
-		if *changes, err = r.run(ctx, tx, set); err != nil {
+		if set.first != nil {
+			if err := set.first(tx); err != nil {
+				return nil, err
+			}
+		}
+		if *list, err = r.run(ctx, tx, set); err != nil {
 			return nil, err
 		}
-		rows := make([]apply.Row, len(*changes))
-		for i, c := range *changes {
+		rows := make([]apply.Row, len(*list))
+		for i, c := range *list {
 			rows[i] = c.row
 		}
 		return rows, nil
@@ -167,7 +265,7 @@ func (r *Registry) write(ctx context.Context, set Set, changes *[]Change) apply.
 
 // Suppose runs a change set, looks at what would be stored, and rolls it back. No component is asked.
 func (r *Registry) Suppose(ctx context.Context, set Set, look func(tx *db.Tx) error) error {
-	if _, err := r.feeds(set); err != nil {
+	if _, _, err := r.feeds(set); err != nil {
 		return err
 	}
 	return r.DB.Suppose(ctx, func(tx *db.Tx) error {
@@ -178,9 +276,9 @@ func (r *Registry) Suppose(ctx context.Context, set Set, look func(tx *db.Tx) er
 	}, func(context.Context) error { return nil })
 }
 
-// feeds lists the components that a change set feeds, and complains about operations that cannot run.
-func (r *Registry) feeds(set Set) ([]apply.ID, error) {
-	var feeds []apply.ID
+// feeds lists the components that a change set feeds, by rows that all nodes share and by those of this one, and complains about operations
+// that cannot run.
+func (r *Registry) feeds(set Set) (shared, local []apply.ID, err error) {
 	var c check.List
 	for i, op := range set.Operations {
 		h, at := r.kinds[op.Kind], fmt.Sprintf("operations.%d.", i)
@@ -188,34 +286,74 @@ func (r *Registry) feeds(set Set) ([]apply.ID, error) {
 			c.Add(at+"kind", "There is no kind %q.", op.Kind)
 			continue
 		}
-		c.That(!h.isSingle() || op.Verb == "update", at+"verb", "There is always exactly one %s. It can only be updated.", op.Kind)
-		c.That(!h.isExtension() || op.Verb == "update", at+"verb", "A %s is neither made nor deleted. It can only be updated.", op.Kind)
+		c.That(!h.isSingle() || op.Verb == "update", at+"verb", "There is exactly one %s. It can only be updated.", op.Kind)
+		c.That(!h.isExtension() || op.Verb == "update", at+"verb", "A %s cannot be created or deleted, only updated.", op.Kind)
 		c.That(h.isSingle() || op.Verb == "create" || op.ID != nil, at+"id", "The id of the row is missing.")
 		c.That(op.ID == nil || *op.ID != uuid.Nil, at+"id", "The id must not be all zeros.")
-		if op.notes == nil {
-			feeds = append(feeds, h.feeds()...)
+		switch {
+		case op.notes != nil:
+		case h.table().Where == Local:
+			local = append(local, h.feeds()...)
+		default:
+			shared = append(shared, h.feeds()...)
 		}
 	}
-	return feeds, c.Err()
+	return shared, local, c.Err()
+}
+
+// OnPrimary decides where a body with operations is done: on the primary if they change what all nodes share, and otherwise where it was sent to. Both at
+// once are refused unless that is the primary: they would be done by two nodes, and not together.
+func (r *Registry) OnPrimary(c *httpd.Call) (bool, error) {
+	var in struct{ Operations []struct{ Kind string } }
+	if err := c.Peek(&in); err != nil {
+		return false, err
+	}
+	var local []int
+	shared := 0
+	for i, op := range in.Operations {
+		switch h := r.kinds[op.Kind]; {
+		case h == nil: // the set complains itself
+		case h.table().Where == Local:
+			local = append(local, i)
+		default:
+			shared++
+		}
+	}
+	if len(local) == 0 || shared == 0 {
+		return shared > 0, nil
+	}
+	var apart check.List
+	for _, i := range local {
+		apart.Add(fmt.Sprintf("operations.%d.kind", i), "belongs to this node alone, and others of these operations to all nodes. Send them apart")
+	}
+	return true, apart.Err()
 }
 
 func (r *Registry) run(ctx context.Context, tx *db.Tx, set Set) ([]Change, error) {
-	changes := make([]Change, 0, len(set.Operations))
+	list := make([]Change, 0, len(set.Operations))
 	for i, op := range set.Operations {
 		change, err := r.kinds[op.Kind].run(ctx, r, tx, op)
 		if err == nil && set.Listed {
 			err = tx.Flush(ctx) // or a complaint could not be told to be this operation's
 		}
 		if err != nil {
-			return nil, at(set, i, db.Fault(err))
+			return nil, &operationError{at(set, i, db.Fault(err)), i}
 		}
 		if err := r.record(ctx, tx, change, set); err != nil {
 			return nil, err
 		}
-		changes = append(changes, change)
+		list = append(list, change)
 	}
-	return changes, nil
+	return list, nil
 }
+
+// operationError is the failure of one operation of a set.
+type operationError struct {
+	error
+	place int
+}
+
+func (e *operationError) Unwrap() error { return e.error }
 
 // at says which of the listed operations has the bad fields.
 func at(set Set, i int, err error) error {
@@ -231,7 +369,7 @@ func at(set Set, i int, err error) error {
 	return &named
 }
 
-var errAdmin = fault.New(fault.Forbidden, "only an admin may do this")
+var errAdmin = fault.New(fault.Forbidden, "Only an administrator may do this.")
 
 // viewerOperations is how many operations a viewer may suppose at once.
 const viewerOperations = 100
@@ -248,13 +386,21 @@ func (r *Registry) MaySuppose(a actor.Actor, set Set) error {
 		case h.adminOnly():
 			return errAdmin
 		case h.setsSecret(op):
-			return fault.New(fault.Forbidden, "Only an admin may preview a change that sets a secret.")
+			return fault.New(fault.Forbidden, "Only an administrator may preview a change that sets a secret.")
 		}
 	}
 	if len(set.Operations) > viewerOperations {
-		return fault.Field("operations", "must have at most %d items unless an admin asks", viewerOperations)
+		return fault.Field("operations", "must have at most %d items, unless you are an administrator", viewerOperations)
 	}
 	return nil
+}
+
+// set is the change set that a change belongs to; empty if it changes nothing.
+func (c *Change) set(ctx context.Context) string {
+	if id := changes.From(ctx).Set; id != uuid.Nil && !c.idle {
+		return id.String()
+	}
+	return ""
 }
 
 type auditDetails struct {
@@ -271,17 +417,14 @@ const maxWith = 1000
 
 // record writes the audit entry of a change.
 func (r *Registry) record(ctx context.Context, tx *db.Tx, c Change, set Set) error {
-	d := auditDetails{ID: c.ID, Fields: c.fields, With: c.with[:min(len(c.with), maxWith)], WithCount: len(c.with), Reason: set.Reason}
-	if set.id != uuid.Nil {
-		d.ChangeSet = set.id.String()
-	}
-	return r.Audit.Write(ctx, tx, c.Kind+"."+c.Verb, c.label, d)
+	d := auditDetails{ID: c.ID, Fields: c.fields, With: c.with[:min(len(c.with), maxWith)], WithCount: len(c.with), ChangeSet: c.set(ctx), Reason: set.Reason}
+	return r.Audit.Write(ctx, tx, c.Kind+"."+c.Verb, c.Name, d)
 }
 
 // prepare does what an operation needs before its transaction. Complaints are left to the transaction, where an update knows
 // the fields that it does not give.
 func (k *Kind[T]) prepare(ctx context.Context, r *Registry, op *Operation) error {
-	if err := context.Cause(ctx); err != nil || op.Verb == "delete" {
+	if err := context.Cause(ctx); err != nil || op.Verb == "delete" || op.kept != nil {
 		return err
 	}
 	if err := k.prepareFields(ctx, op); err != nil || k.Prepare == nil {
@@ -327,6 +470,9 @@ func (k *Kind[T]) prepareFields(ctx context.Context, op *Operation) error {
 
 // decode reads an operation's body onto a row.
 func (k *Kind[T]) decode(op Operation, row *T) (given map[string]bool, err error) {
+	if then, ok := op.kept.(*T); ok {
+		return k.restore(then, row)
+	}
 	given, err = wire.Decode(op.Body, row)
 	if prepared, ok := op.prepared.(*T); ok {
 		from, to := reflect.ValueOf(prepared).Elem(), reflect.ValueOf(row).Elem()
@@ -353,11 +499,11 @@ func (k *Kind[T]) decode(op Operation, row *T) (given map[string]bool, err error
 // Amend changes one row by what it is at that moment, and is otherwise an update like that of a caller: checked, audited and applied.
 // What the row refers to is shared: f replaces it instead of changing it. Kind.Prepare sees the row as it was.
 func (k *Kind[T]) Amend(ctx context.Context, r *Registry, id uuid.UUID, f func(now *T) error) (Change, apply.Outcome, error) {
-	changes, outcome, err := r.Commit(ctx, Set{Operations: []Operation{{Kind: k.Name, Verb: "update", ID: &id, Body: wire.Raw("{}"), amend: f}}})
+	list, outcome, err := r.Commit(ctx, Set{Operations: []Operation{{Kind: k.Name, Verb: "update", ID: &id, Body: wire.Raw("{}"), amend: f}}})
 	if err != nil {
 		return Change{}, nil, err
 	}
-	return changes[0], outcome, nil
+	return list[0], outcome, nil
 }
 
 // run is one operation on a row of the kind.
@@ -407,7 +553,7 @@ func (k *Kind[T]) update(ctx context.Context, r *Registry, tx *db.Tx, op Operati
 	if op.notes != nil {
 		var c check.List
 		for field := range given {
-			c.That(slices.Contains(op.notes, field), field, "cannot be changed here: PATCH takes %s alone", strings.Join(op.notes, " and "))
+			c.That(slices.Contains(op.notes, field), field, "cannot be changed with PATCH, which accepts only %s", strings.Join(op.notes, " and "))
 		}
 		if err := c.Err(); err != nil {
 			return Change{}, err
@@ -417,6 +563,9 @@ func (k *Kind[T]) update(ctx context.Context, r *Registry, tx *db.Tx, op Operati
 	if change.first {
 		metaOf(now).CreatedAt = metaOf(now).UpdatedAt
 		was = nil
+	}
+	if op.whole {
+		ctx = context.WithValue(ctx, restored{}, true)
 	}
 	return k.store(ctx, r, tx, was, now, change)
 }
@@ -428,6 +577,7 @@ func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, was, now *T
 			return Change{}, err
 		}
 	}
+	change.idle = was != nil && !slices.ContainsFunc(k.codec.fields, func(f wire.Field) bool { return !isMeta(f) && !equal(f, was, now) })
 	m := metaOf(now)
 	sql, args, err := k.codec.statement(r.Secrets, reflect.ValueOf(was).Elem(), reflect.ValueOf(now).Elem(), m.ID)
 	if err != nil {
@@ -436,7 +586,7 @@ func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, was, now *T
 	if sql != "" {
 		tx.Queue(sql, args...)
 	}
-	change.ID, change.label = m.ID.String(), labelOf(now)
+	change.ID, change.Name = m.ID.String(), labelOf(now)
 	change.row = rowOf(k.Name, was, now)
 	if change.After, err = k.encode(ctx, tx, now); err != nil {
 		return Change{}, err
@@ -487,7 +637,7 @@ func (k *Kind[T]) stored(ctx context.Context, tx *db.Tx, op Operation) (*T, Chan
 	if err != nil {
 		return nil, Change{}, err
 	}
-	change := Change{Kind: k.Name, Verb: op.Verb, ID: metaOf(was).ID.String(), label: labelOf(was), first: first}
+	change := Change{Kind: k.Name, Verb: op.Verb, ID: metaOf(was).ID.String(), Name: labelOf(was), first: first}
 	if change.Before, err = k.encode(ctx, tx, was); err != nil {
 		return nil, Change{}, err
 	}
@@ -570,6 +720,8 @@ func (k *Kind[T]) feeds() []apply.ID { return k.Feeds }
 
 func (k *Kind[T]) adminOnly() bool { return k.AdminOnly }
 
+func (k *Kind[T]) apart() bool { return k.Apart }
+
 func (k *Kind[T]) isSingle() bool { return k.single }
 
 func (k *Kind[T]) isExtension() bool { return k.extends != "" }
@@ -581,7 +733,10 @@ func (k *Kind[T]) setsSecret(op Operation) bool {
 }
 
 func (k *Kind[T]) table() Table {
-	t := Table{Kind: k.Name, Name: k.Table, Local: k.Local}
+	t := Table{Kind: k.Name, Name: k.Table, LocalColumns: k.LocalColumns, Key: k.key(), Unkept: k.Unkept, refers: slices.Collect(maps.Values(k.Refers))}
+	if k.Local {
+		t.Where = Local
+	}
 	for _, f := range k.codec.fields {
 		if f.Name == "id" {
 			t.Columns = append(t.Columns, k.key())

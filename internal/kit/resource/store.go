@@ -135,7 +135,9 @@ func (c *codec) statement(box *secret.Box, was, now reflect.Value, id uuid.UUID)
 	return "UPDATE " + pgx.Identifier{c.table}.Sanitize() + " SET " + strings.Join(sets[1:], ", ") + " WHERE " + c.key + " = $1", args, nil
 }
 
-func errNotFound(title string) error { return fault.New(fault.NotFound, "there is no such %s", title) }
+func errNotFound(title string) error {
+	return fault.New(fault.NotFound, "This %s does not exist.", title)
+}
 
 // All reads every row in the order of lists, for a room's Load. What the rows refer to is shared: whoever gets them
 // changes none of it.

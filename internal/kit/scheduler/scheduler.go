@@ -36,10 +36,22 @@ type Job struct {
 	FromBoot bool
 	// Later does without a run when the program starts.
 	Later bool
+	// Where says which nodes of a cluster do it.
+	Where Where
 	// Within is how long it may take; five minutes if it is zero.
 	Within time.Duration
 	Do     func(ctx context.Context) error
 }
+
+// Where says which nodes of a cluster do a job.
+type Where string
+
+const (
+	// EveryNode is for what each node has of its own.
+	EveryNode Where = "node"
+	// Primary is for what all nodes share. A standby leaves it alone.
+	Primary Where = "primary"
+)
 
 const (
 	// The hours of the night, by the machine's clock.
@@ -72,13 +84,26 @@ type Scheduler struct {
 	retry  time.Duration
 	soon   time.Duration
 
+	// tidying keeps jobs from taking a lock for that of another program which is tidy's.
+	tidying sync.RWMutex
+
 	mu      sync.Mutex
 	retried map[string]bool // under mu: jobs that are about to be tried again
 }
 
 // New makes a scheduler of jobs.
 func New(k *kit.Kit, jobs []Job, attach func(ctx context.Context) error) *Scheduler {
+	placed(jobs)
 	return &Scheduler{Kit: k, jobs: jobs, attach: attach, locks: k.DB.Locks(), timers: map[string]gocron.Job{}, grace: grace, retry: retry, soon: soon, retried: map[string]bool{}}
+}
+
+// placed makes sure that each job says where it is done.
+func placed(jobs []Job) {
+	for _, j := range jobs {
+		if j.Where == "" {
+			panic("job " + j.Name + " does not say which nodes do it")
+		}
+	}
 }
 
 func (j *Job) timing() gocron.JobDefinition {
@@ -142,17 +167,28 @@ func (s *Scheduler) turn(ctx context.Context, j Job, wanted bool) {
 		case <-s.Clock.After(attachEvery):
 		}
 	}
+	if j.Where == Primary {
+		var mine bool
+		if err := s.DB.QueryRow(ctx, "SELECT ha_writable()").Scan(&mine); err != nil || !mine {
+			return // a standby, or one that cannot tell
+		}
+	}
+	s.tidying.RLock()
 	release, free, err := s.locks.Try(ctx, "job "+j.Name)
+	s.tidying.RUnlock()
 	if err != nil && ctx.Err() == nil {
 		s.Log.Warn("a job has to wait for the database", "job", j.Name, "err", err)
 	}
 	if err != nil || !free {
 		return
 	}
-	tick, due, err := s.tick(ctx, &j)
-	if err == nil && (due || wanted) {
-		err = s.once(ctx, j, tick, release)
+	t, err := s.tick(ctx, &j, wanted)
+	if err == nil && t.due {
+		err = s.once(ctx, j, t, release)
 	} else {
+		if err == nil && t.next != nil {
+			err = s.note(ctx, j.Name, *t.next)
+		}
 		release()
 	}
 	if err != nil && ctx.Err() == nil {
@@ -160,29 +196,36 @@ func (s *Scheduler) turn(ctx context.Context, j Job, wanted bool) {
 	}
 }
 
-// tick is the last tick of a job that counts from the boot, and whether it is still to be used.
-func (s *Scheduler) tick(ctx context.Context, j *Job) (tick *time.Time, due bool, err error) {
+// tick is when a job runs that counts from the boot.
+type tick struct {
+	last, next *time.Time // nil where it is the timer that counts
+	due        bool
+}
+
+// tick looks whether a job is to be run now, by its times or because it is wanted. A wish may have been granted in the meantime.
+func (s *Scheduler) tick(ctx context.Context, j *Job, wanted bool) (tick, error) {
+	if !j.FromBoot && !wanted {
+		return tick{due: true}, nil
+	}
+	var used *time.Time
+	var wish bool
+	err := s.DB.QueryRow(ctx, `SELECT tick, wanted_at IS NOT NULL FROM scheduler_jobs WHERE name = $1`, j.Name).Scan(&used, &wish)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return tick{}, err
+	}
 	if !j.FromBoot {
-		return nil, true, nil
+		return tick{due: wish}, nil
 	}
 	x, err := s.Host.Resources()
 	if err != nil {
-		return nil, false, err
-	}
-	var used *time.Time
-	err = s.DB.QueryRow(ctx, `SELECT tick FROM scheduler_jobs WHERE name = $1`, j.Name).Scan(&used)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return nil, false, err
+		return tick{}, err
 	}
 	last, next := ticks(s.Clock.Now(), x.Uptime, j.Every)
-	if err := s.note(ctx, j.Name, next); err != nil {
-		return nil, false, err
-	}
 	// Ticks are some moments apart when the clock was corrected; other ticks are further apart than half the time between two.
 	if last.IsZero() || used != nil && last.Sub(*used) < j.Every/2 {
-		return used, false, nil
+		return tick{last: used, next: &next, due: wish}, nil
 	}
-	return &last, true, nil
+	return tick{last: &last, next: &next, due: true}, nil
 }
 
 // ticks are the last tick of a job that counts from the boot, which is zero before the first, and the next.
@@ -205,11 +248,11 @@ func (s *Scheduler) note(ctx context.Context, name string, next time.Time) error
 
 // once runs a job, and gives its lock back when it has ended. A job that does not end in time is not waited for, and does not begin
 // again as long as it runs.
-func (s *Scheduler) once(ctx context.Context, j Job, tick *time.Time, release func()) error {
+func (s *Scheduler) once(ctx context.Context, j Job, t tick, release func()) error {
 	began := s.Clock.Now()
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
-		tx.Queue(`INSERT INTO scheduler_jobs (name, started_at, result) VALUES ($1, $2, 'running')
-			ON CONFLICT (name) DO UPDATE SET started_at = $2, result = 'running', wanted_at = NULL, wanted_by = ''`, j.Name, began)
+		tx.Queue(`INSERT INTO scheduler_jobs (name, started_at, next_at, result) VALUES ($1, $2, $3, 'running')
+			ON CONFLICT (name) DO UPDATE SET started_at = $2, next_at = coalesce($3, scheduler_jobs.next_at), result = 'running', wanted_at = NULL, wanted_by = ''`, j.Name, began, t.next)
 		return nil
 	})
 	if err != nil {
@@ -218,10 +261,12 @@ func (s *Scheduler) once(ctx context.Context, j Job, tick *time.Time, release fu
 	}
 	doing, cancel := context.WithTimeout(ctx, j.within())
 	defer cancel()
-	over := make(chan outcome, 1)
+	over, noted := make(chan outcome, 1), make(chan struct{})
+	defer close(noted)
 	go func() {
 		defer release()
 		over <- s.do(doing, j)
+		<-noted // or whoever looks for runs that were cut short would find this one
 	}()
 	var o outcome
 	select {
@@ -236,7 +281,7 @@ func (s *Scheduler) once(ctx context.Context, j Job, tick *time.Time, release fu
 	if ctx.Err() != nil {
 		return s.interrupted(context.WithoutCancel(ctx), j.Name)
 	}
-	return s.finish(ctx, j, began, tick, o)
+	return s.finish(ctx, j, began, t.last, o)
 }
 
 // The results of a run.
@@ -280,14 +325,14 @@ func (o *outcome) explain(j *Job) string {
 	case o.result == ok:
 		return ""
 	case o.result == panicked:
-		return "It crashed, which is a mistake of the gateway itself."
+		return "It crashed because of a bug in the gateway."
 	case o.result == overdue:
-		return fmt.Sprintf("It did not end within %s.", j.within())
+		return fmt.Sprintf("It did not finish within %s.", j.within())
 	}
 	if f, known := errors.AsType[*fault.Error](o.err); known && f.Message != "" {
 		return f.Message
 	}
-	return "It failed. The log of gateway-scheduler says why."
+	return "It failed. See the log of gateway-scheduler."
 }
 
 // finish writes down what came of a run, and raises or clears the alarm about it.
@@ -373,23 +418,26 @@ func (s *Scheduler) interrupted(ctx context.Context, name string) error {
 // tidy notes the same of what runs by the word of a process that has ended without a word, and when each job is run next.
 func (s *Scheduler) tidy(ctx context.Context) error {
 	for _, j := range s.jobs {
-		release, free, err := s.locks.Try(ctx, "job "+j.Name)
-		if err != nil {
-			return err
-		}
-		if !free {
-			continue
-		}
-		err = s.interrupted(ctx, j.Name)
-		if next := s.next(&j); err == nil && next != nil {
-			err = s.note(ctx, j.Name, *next)
-		}
-		release()
-		if err != nil {
+		if err := s.tidyOne(ctx, &j); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *Scheduler) tidyOne(ctx context.Context, j *Job) error {
+	s.tidying.Lock()
+	defer s.tidying.Unlock()
+	release, free, err := s.locks.Try(ctx, "job "+j.Name)
+	if err != nil || !free {
+		return err
+	}
+	defer release()
+	err = s.interrupted(ctx, j.Name)
+	if next := s.next(j); err == nil && next != nil {
+		err = s.note(ctx, j.Name, *next)
+	}
+	return err
 }
 
 // followWishes runs what operators want to run now.

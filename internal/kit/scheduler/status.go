@@ -19,30 +19,35 @@ import (
 type Status struct {
 	Name         string     `json:"name" doc:"Name of the job."`
 	Title        string     `json:"title" doc:"What it does."`
-	EverySeconds int64      `json:"every_seconds" doc:"How often it is done; a job of the night once a day."`
-	When         string     `json:"when" enum:"interval,night,boot" doc:"How its times are found: by the interval, once a night, or counted from the boot of the machine."`
-	Result       string     `json:"result" enum:",running,ok,failed,panicked,overdue" doc:"What came of the last run; empty before the first. panicked: it crashed. overdue: it did not end in time."`
-	Error        string     `json:"error" doc:"Why it did not go well; empty when it did."`
-	Detail       string     `json:"detail" doc:"The program's own words about it, for administrators; empty for everybody else."`
+	EverySeconds int64      `json:"every_seconds" doc:"Interval; a nightly job runs once a day."`
+	When         string     `json:"when" enum:"interval,night,boot" doc:"How it is scheduled: by interval, once a night, or counted from boot."`
+	Where        string     `json:"where" enum:"node,primary" doc:"Which nodes of a cluster run it: every node, or only the primary."`
+	Result       string     `json:"result" enum:",running,ok,failed,panicked,overdue" doc:"Result of the last run; empty before the first. panicked: it crashed. overdue: it did not finish in time."`
+	Error        string     `json:"error" doc:"Why it failed; empty on success."`
+	Detail       string     `json:"detail" doc:"The program's own message, for administrators; empty for other users."`
 	StartedAt    *time.Time `json:"started_at" doc:"When it was last started."`
 	EndedAt      *time.Time `json:"ended_at" doc:"When the last run that has ended did so."`
 	DurationMS   *int64     `json:"duration_ms" doc:"How long the last run took; null before the first, and while it runs."`
 	Runs         int64      `json:"runs" doc:"How often it was run."`
-	Failures     int64      `json:"failures" doc:"How many of the last runs failed in a row."`
+	Failures     int64      `json:"failures" doc:"Failed runs since the last successful one."`
 	NextAt       *time.Time `json:"next_at" doc:"When it is next run; null as long as that is not known."`
-	WantedAt     *time.Time `json:"wanted_at" doc:"When an operator asked for a run that has not begun yet; null otherwise."`
+	WantedAt     *time.Time `json:"wanted_at" doc:"When a run was requested that has not started yet; null otherwise."`
 }
 
 // Mount adds the routes that show jobs and have them run. The jobs themselves are run by another program.
 func Mount(k *kit.Kit, jobs []Job) {
-	httpd.Handle(k.Router, http.MethodGet, "/system/jobs", httpd.Read, httpd.Doc{ID: "system.jobs", Tag: "system", Summary: "What the gateway does again and again, and what came of it"},
+	placed(jobs)
+	run := httpd.Doc{ID: "system.job.run", Tag: "system", Summary: "Run a job now. It continues after the answer", Audit: "system.job.run", OnPrimary: func(c *httpd.Call) (bool, error) {
+		return slices.ContainsFunc(jobs, func(j Job) bool { return j.Name == c.Request.PathValue("name") && j.Where == Primary }), nil
+	}}
+	httpd.Handle(k.Router, http.MethodGet, "/system/jobs", httpd.Read, httpd.Doc{ID: "system.jobs", Tag: "system", Summary: "List the jobs and their last results"},
 		func(c *httpd.Call, _ struct{}) ([]Status, error) { return list(c, k.DB, jobs) })
-	httpd.Handle(k.Router, http.MethodPost, "/system/jobs/{name}/run", httpd.Write, httpd.Doc{ID: "system.job.run", Tag: "system", Summary: "Run a job now; it goes on after the answer", Audit: "system.job.run"},
+	httpd.Handle(k.Router, http.MethodPost, "/system/jobs/{name}/run", httpd.Write, run,
 		func(c *httpd.Call, in struct {
 			Name string `path:"name" doc:"Name of the job."`
 		}) (Status, error) {
 			if !slices.ContainsFunc(jobs, func(j Job) bool { return j.Name == in.Name }) {
-				return Status{}, fault.New(fault.NotFound, "there is no such job")
+				return Status{}, fault.New(fault.NotFound, "This job does not exist.")
 			}
 			err := k.DB.Write(c, func(tx *db.Tx) error {
 				tx.Queue(`INSERT INTO scheduler_jobs (name, wanted_at, wanted_by) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET wanted_at = $2, wanted_by = $3`, in.Name, k.Clock.Now(), actor.From(c).Name)
@@ -78,7 +83,7 @@ func list(ctx context.Context, d *db.DB, jobs []Job) ([]Status, error) {
 	all := make([]Status, len(jobs))
 	for i, j := range jobs {
 		s := known[j.Name]
-		s.Name, s.Title, s.EverySeconds, s.When = j.Name, j.Title, int64(j.Every.Seconds()), "interval"
+		s.Name, s.Title, s.EverySeconds, s.When, s.Where = j.Name, j.Title, int64(j.Every.Seconds()), "interval", string(j.Where)
 		switch {
 		case j.Night:
 			s.When, s.EverySeconds = "night", int64((24 * time.Hour).Seconds())

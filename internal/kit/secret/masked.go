@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
@@ -29,16 +30,11 @@ func (m Masked) Open(b *Box, table, column, row string) (string, error) {
 	return Text(m).Open(b, table, column, row)
 }
 
-// Again complains about stored secrets that would go to another place than they were entered for: what changes the place enters them again. The
-// secrets are those of the new settings, by the names of their fields.
-func Again(c *check.List, was, now string, secrets map[string]Masked) {
-	if was == now {
-		return
-	}
-	for name, m := range secrets {
-		_, fresh := m.Fresh()
-		c.That(fresh || !m.Set(), name, "must be entered again when the server changes: the stored one was meant for another")
-	}
+// Again complains about stored secrets of a field, which would go to another place than they were entered for: who changes the place enters
+// them again. The secrets are those of the new settings.
+func Again(c *check.List, field string, secrets ...Masked) {
+	stored := slices.ContainsFunc(secrets, func(m Masked) bool { _, fresh := m.Fresh(); return m.Set() && !fresh })
+	c.That(!stored, field, "must be entered again when the server changes")
 }
 
 // UnmarshalJSON takes a new secret; the mask keeps the stored one.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json"
 )
@@ -18,6 +19,8 @@ import (
 const (
 	keySize = 32
 	idSize  = 8
+	// overhead is what sealing adds: the key's id, the nonce and the tag.
+	overhead = idSize + 12 + 16
 )
 
 // Mask is what a client may send back in place of a secret that it did not change.
@@ -26,10 +29,17 @@ const Mask = "***SET***"
 // ErrOtherKey says that a secret was sealed under another master key: it has to be entered again.
 var ErrOtherKey = errors.New("sealed under another master key")
 
-// Box seals and opens under the master key.
+// Box seals and opens under the master key. A node that joins a cluster takes the cluster's key over while its programs run.
 type Box struct {
-	id   [idSize]byte
-	aead cipher.AEAD
+	path string // of the key's file; empty where there is none
+	key  atomic.Pointer[master]
+}
+
+// master is the key, as it is used.
+type master struct {
+	plain [keySize]byte
+	id    [idSize]byte
+	aead  cipher.AEAD
 }
 
 // Make reads the master key file, and makes it (mode 0600) when there is none. Only gateway-api does so.
@@ -46,48 +56,85 @@ func Open(path string) (*Box, error) {
 	if err != nil {
 		return nil, fmt.Errorf("master key: %w", err)
 	}
-	return NewBox(key)
+	b, err := NewBox(key)
+	if err != nil {
+		return nil, err
+	}
+	b.path = path
+	return b, nil
 }
 
 // NewBox makes a box from a key of 32 bytes.
 func NewBox(key []byte) (*Box, error) {
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCM(block)
-	if err != nil {
-		return nil, err
-	}
-	b := &Box{aead: aead}
-	sum := sha256.Sum256(append([]byte("gateway master key id\x00"), key...))
-	copy(b.id[:], sum[:])
-	return b, nil
+	b := new(Box)
+	return b, b.Adopt(key)
 }
 
+// Adopt has the box use another key from now on. What was sealed before cannot be opened any more.
+func (b *Box) Adopt(key []byte) error {
+	if len(key) != keySize {
+		return fmt.Errorf("a master key has %d bytes, and not %d", keySize, len(key))
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return err
+	}
+	m := &master{plain: [keySize]byte(key)}
+	if m.aead, err = cipher.NewGCM(block); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(append([]byte("gateway master key id\x00"), key...))
+	copy(m.id[:], sum[:])
+	b.key.Store(m)
+	return nil
+}
+
+// Key is the key itself, for a node that joins the cluster.
+func (b *Box) Key() []byte { m := b.key.Load(); return m.plain[:] }
+
 // KeyID names the key without telling it.
-func (b *Box) KeyID() string { return hex.EncodeToString(b.id[:]) }
+func (b *Box) KeyID() string { return hex.EncodeToString(b.key.Load().id[:]) }
+
+// keyOf is the key that something was sealed under. If that is another one than this program has, it may have been replaced by another program.
+func (b *Box) keyOf(id [idSize]byte) (*master, error) {
+	if m := b.key.Load(); m.id == id {
+		return m, nil
+	}
+	if b.path != "" {
+		if key, err := read(b.path, keySize); err == nil {
+			if err := b.Adopt(key); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if m := b.key.Load(); m.id == id {
+		return m, nil
+	}
+	return nil, ErrOtherKey
+}
 
 // Seal encrypts a secret for one column of one row. It can be opened there and nowhere else.
 func (b *Box) Seal(plain, table, column, row string) ([]byte, error) {
-	nonce := make([]byte, b.aead.NonceSize())
+	m := b.key.Load()
+	nonce := make([]byte, m.aead.NonceSize())
 	if _, err := rand.Read(nonce); err != nil {
 		return nil, err
 	}
-	sealed := append(b.id[:len(b.id):len(b.id)], nonce...)
-	return b.aead.Seal(sealed, nonce, []byte(plain), place(table, column, row)), nil
+	sealed := append(m.id[:len(m.id):len(m.id)], nonce...)
+	return m.aead.Seal(sealed, nonce, []byte(plain), place(table, column, row)), nil
 }
 
 // Open decrypts what Seal made for the same place.
 func (b *Box) Open(sealed []byte, table, column, row string) (string, error) {
-	head := idSize + b.aead.NonceSize()
-	if len(sealed) < head+b.aead.Overhead() {
+	if len(sealed) < overhead {
 		return "", errors.New("sealed secret is too short")
 	}
-	if [idSize]byte(sealed) != b.id {
-		return "", ErrOtherKey
+	m, err := b.keyOf([idSize]byte(sealed))
+	if err != nil {
+		return "", err
 	}
-	plain, err := b.aead.Open(nil, sealed[idSize:head], sealed[head:], place(table, column, row))
+	head := idSize + m.aead.NonceSize()
+	plain, err := m.aead.Open(nil, sealed[idSize:head], sealed[head:], place(table, column, row))
 	if err != nil {
 		return "", errors.New("sealed secret does not belong here or was changed")
 	}

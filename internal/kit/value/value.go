@@ -3,11 +3,14 @@
 package value
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -120,6 +123,8 @@ type (
 	Zone struct{ Text[zoneGrammar] }
 	// IfName is the name of a network interface.
 	IfName struct{ Text[ifNameGrammar] }
+	// MAC is a hardware address of six bytes.
+	MAC struct{ Text[macGrammar] }
 	// Email is the address part of an e-mail address, case as typed.
 	Email struct{ Text[emailGrammar] }
 	// URL is an absolute https URL.
@@ -170,6 +175,7 @@ type (
 	rangeGrammar    struct{}
 	zoneGrammar     struct{}
 	ifNameGrammar   struct{}
+	macGrammar      struct{}
 	emailGrammar    struct{}
 	urlGrammar      struct{}
 	lineGrammar     struct{}
@@ -195,7 +201,7 @@ func (prefixGrammar) Parse(s string) (string, error) {
 	}
 	n, err := netip.ParsePrefix(s)
 	if err != nil || n.Addr().Is4In6() {
-		return "", errors.New("must be a network such as 192.0.2.0/24 or 2001:db8::/32, or one address")
+		return "", errors.New("must be a network, for example 192.0.2.0/24 or 2001:db8::/32, or a single address")
 	}
 	return n.Masked().String(), nil
 }
@@ -210,7 +216,7 @@ func (rangeGrammar) Parse(s string) (string, error) {
 	first, err1 := addrGrammar{}.Parse(strings.TrimSpace(from))
 	last, err2 := addrGrammar{}.Parse(strings.TrimSpace(to))
 	if err1 != nil || err2 != nil {
-		return "", errors.New("must be two addresses with a dash between them, such as 192.0.2.10-192.0.2.20")
+		return "", errors.New("must be a range of addresses, for example 192.0.2.10-192.0.2.20")
 	}
 	a, b := netip.MustParseAddr(first), netip.MustParseAddr(last)
 	if a.BitLen() != b.BitLen() || b.Less(a) {
@@ -225,7 +231,7 @@ func (zoneGrammar) Example() string { return "lan" }
 
 func (zoneGrammar) Parse(s string) (string, error) {
 	if !zoneName.MatchString(s) {
-		return "", errors.New("must be the name of a zone: a letter, then at most 30 letters, digits, dashes or underscores")
+		return "", errors.New("must be the name of a zone: a letter, then at most 30 letters, digits, hyphens or underscores")
 	}
 	return s, nil
 }
@@ -265,7 +271,7 @@ func (domainGrammar) Example() string { return "gateway.example.net" }
 func (domainGrammar) Parse(s string) (string, error) {
 	labels, name, ok := parseName(s)
 	if !ok || labels < 2 || strings.Contains(name, "_") || strings.Trim(name[strings.LastIndexByte(name, '.')+1:], "0123456789") == "" {
-		return "", errors.New("must be a full domain name such as gateway.example.net")
+		return "", errors.New("must be a full domain name, for example gateway.example.net")
 	}
 	return name, nil
 }
@@ -277,7 +283,7 @@ func (siteNameGrammar) Parse(s string) (string, error) {
 	name, err := domainGrammar{}.Parse(parent)
 	switch {
 	case err != nil:
-		return "", errors.New("must be a full domain name such as www.example.net, or *. before one")
+		return "", errors.New("must be a full domain name, for example www.example.net or *.example.net")
 	case wildcard:
 		return "*." + name, nil
 	}
@@ -299,9 +305,30 @@ func (ifNameGrammar) Example() string { return "lan0" }
 
 func (ifNameGrammar) Parse(s string) (string, error) {
 	if !ifName.MatchString(s) {
-		return "", errors.New("must be an interface name: at most 15 letters, digits, dots, dashes or underscores")
+		return "", errors.New("must be an interface name: at most 15 letters, digits, dots, hyphens or underscores")
 	}
 	return s, nil
+}
+
+func (macGrammar) Example() string { return "52:54:00:12:34:56" }
+
+// Parse takes the spellings of the trade: bytes with colons or dashes, groups of four with dots, and bare digits.
+func (macGrammar) Parse(s string) (string, error) {
+	address, err := net.ParseMAC(s)
+	if err != nil {
+		var bare []byte
+		bare, err = hex.DecodeString(s)
+		address = bare
+	}
+	switch {
+	case err != nil || len(address) != 6:
+		return "", errors.New("must be a MAC address, for example 52:54:00:12:34:56")
+	case address[0]&1 == 1:
+		return "", errors.New("must be the MAC address of one device, not a multicast address")
+	case !slices.ContainsFunc(address, func(b byte) bool { return b != 0 }):
+		return "", errors.New("must not be all zeros")
+	}
+	return address.String(), nil
 }
 
 var email = regexp.MustCompile(`^[A-Za-z0-9.!#$%&'*+/=?^_{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}$`)
@@ -311,7 +338,7 @@ func (emailGrammar) Example() string { return "admin@example.net" }
 func (emailGrammar) Parse(s string) (string, error) {
 	_, host, _ := strings.Cut(s, "@")
 	if _, _, ok := parseName(host); !email.MatchString(s) || !ok {
-		return "", errors.New("must be an e-mail address such as admin@example.net")
+		return "", errors.New("must be an e-mail address, for example admin@example.net")
 	}
 	return s, nil
 }

@@ -37,9 +37,11 @@ func TestTypes(t *testing.T) {
 		"DomainName": {of[value.DomainName](), map[string]string{"Gateway.Example.NET": "gateway.example.net"},
 			[]string{"localhost", `a".example`, "a\n.example", long, "_a.example", "192.0.2.1", "a.example/", "*.example.net"}},
 		"IfName": {of[value.IfName](), map[string]string{"eth0": "eth0", "lan0.42": "lan0.42"}, []string{"eth*", "-x", "a b", "../x", strings.Repeat("a", 16), `a"b`}},
-		"Email":  {of[value.Email](), map[string]string{"A@Example.net": "A@Example.net"}, []string{"a", "a@", "@b", "a@b c", "a@b\n", "a@b@c", "<a@b>", "a@-b", strings.Repeat("a", 65) + "@b"}},
-		"URL":    {of[value.URL](), map[string]string{"https://ca.example/dir": "https://ca.example/dir"}, []string{"http://x", "https://x?y", "https://x#y", "https://a b", "file:///etc/passwd", "https://user@x/", "https://x\n"}},
-		"Line":   {of[value.Line](), map[string]string{"a <b> 'c'": "a <b> 'c'"}, []string{"a\nb", "a\x00", "a\x7f", "a\u2028b", "\xff"}},
+		"MAC": {of[value.MAC](), map[string]string{"AA-BB-CC-00-11-22": "aa:bb:cc:00:11:22", "aabb.cc00.1122": "aa:bb:cc:00:11:22", "AABBCC001122": "aa:bb:cc:00:11:22"},
+			[]string{"aa:bb:cc:00:11", "aa:bb:cc:00:11:22:33:44", "00:00:00:00:00:00", "01:00:5e:00:00:01", "aa:bb:cc:00:11:gg"}},
+		"Email": {of[value.Email](), map[string]string{"A@Example.net": "A@Example.net"}, []string{"a", "a@", "@b", "a@b c", "a@b\n", "a@b@c", "<a@b>", "a@-b", strings.Repeat("a", 65) + "@b"}},
+		"URL":   {of[value.URL](), map[string]string{"https://ca.example/dir": "https://ca.example/dir"}, []string{"http://x", "https://x?y", "https://x#y", "https://a b", "file:///etc/passwd", "https://user@x/", "https://x\n"}},
+		"Line":  {of[value.Line](), map[string]string{"a <b> 'c'": "a <b> 'c'"}, []string{"a\nb", "a\x00", "a\x7f", "a\u2028b", "\xff"}},
 	} {
 		for in, want := range x.good {
 			if got, err := x.parse(in); err != nil || got != want {

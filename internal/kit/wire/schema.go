@@ -15,6 +15,12 @@ func NewRegistry() huma.Registry {
 	return huma.NewMapRegistry("#/components/schemas/", schemaName)
 }
 
+// NewDefinitions collects schemas for a document of JSON Schema.
+func NewDefinitions() huma.Registry {
+	huma.DefaultArrayNullable = false
+	return huma.NewMapRegistry("#/$defs/", schemaName)
+}
+
 var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
 func schemaName(t reflect.Type, hint string) string {
@@ -34,7 +40,8 @@ func schemaName(t reflect.Type, hint string) string {
 
 // Output is the schema of a value in an answer.
 func Output(r huma.Registry, t reflect.Type) *huma.Schema {
-	s := r.Schema(t, true, "")
+	// What has no name cannot be referred to by one.
+	s := r.Schema(t, t.Kind() != reflect.Struct || t.Name() != "", "")
 	if full := deref(r, s); t.Kind() == reflect.Struct && full.Properties != nil {
 		for _, f := range Fields(t) {
 			if f.Secret {

@@ -188,7 +188,7 @@ func Decode(body []byte, into any) (given map[string]bool, err error) {
 	if known < len(object) {
 		for name := range object {
 			if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
-				complaints.Add(name, "is not a field here")
+				complaints.Add(name, "is not a known field")
 			}
 		}
 	}
@@ -216,13 +216,13 @@ func Given(body []byte) map[string]bool {
 func malformed(body []byte, err error) error {
 	switch se, syntactic := errors.AsType[*jsontext.SyntacticError](err); {
 	case len(body) == 0:
-		return fault.New(fault.Invalid, "the request has no body: send a JSON object")
+		return fault.New(fault.Invalid, "The request has no body. Send a JSON object.")
 	case syntactic && errors.Is(err, jsontext.ErrDuplicateName):
 		return fault.Field(se.JSONPointer.LastToken(), "is given twice")
 	case syntactic:
-		return fault.Wrap(fault.Invalid, err, "the body is not valid JSON (at byte %d)", se.ByteOffset)
+		return fault.Wrap(fault.Invalid, err, "The body is not valid JSON (at byte %d).", se.ByteOffset)
 	}
-	return fault.Wrap(fault.Invalid, err, "the body must be a JSON object")
+	return fault.Wrap(fault.Invalid, err, "The body must be a JSON object.")
 }
 
 func (f *Field) decode(raw jsontext.Value, v reflect.Value) error {
@@ -256,7 +256,7 @@ func (f *Field) decode(raw jsontext.Value, v reflect.Value) error {
 func sentence(se *json.SemanticError) string {
 	switch {
 	case errors.Is(se.Err, json.ErrUnknownName):
-		return "is not a field here"
+		return "is not a known field"
 	case errors.Is(se.Err, strconv.ErrRange):
 		return "is out of range"
 	case se.Err != nil && se.JSONKind == '"' && reflect.PointerTo(se.GoType).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()),

@@ -39,10 +39,10 @@ func TestComplaintsNameTheFieldAndTheRemedy(t *testing.T) {
 		`{"host":"a","port":99999999999999999999}`: {"port", "is out of range"},
 		`{"host":"a","word":"c"}`:                  {"word", "must be one of a, b"},
 		`{"host":"a","inner":{"on":1}}`:            {"inner", "on: must be true or false"},
-		`{"host":"a","inner":{"off":true}}`:        {"inner", "off: is not a field here"},
+		`{"host":"a","inner":{"off":true}}`:        {"inner", "off: is not a known field"},
 		`{"host":"a","inner":[]}`:                  {"inner", "must be an object"},
 		`{"host":"a","host":"b"}`:                  {"host", "is given twice"},
-		`{"host":"a","HOST":"b"}`:                  {"HOST", "is not a field here"},
+		`{"host":"a","HOST":"b"}`:                  {"HOST", "is not a known field"},
 		`{"host":"a","key":7}`:                     {"key", "must be text"},
 	} {
 		v := thing{Word: "a"}

@@ -125,9 +125,11 @@ func Up(t testing.TB, opts lab.Options) *Lab {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			for _, u := range []host.Unit{host.API, host.Chrony, host.HAProxy} {
-				log, _ := os.ReadFile(l.Log(u))
-				t.Logf("%s:\n%s", u, log[max(0, len(log)-4000):])
+			for _, node := range l.All() {
+				for _, u := range []host.Unit{host.API, host.Chrony, host.HAProxy} {
+					log, _ := os.ReadFile(node.Log(u))
+					t.Logf("%s of %s:\n%s", u, node.Name(), log[max(0, len(log)-4000):])
+				}
 			}
 		}
 		if err := l.Down(); err != nil {
@@ -135,6 +137,18 @@ func Up(t testing.TB, opts lab.Options) *Lab {
 		}
 	})
 	return &Lab{Lab: l, Browser: NewBrowser(t, l.URL(), nil)}
+}
+
+// UpNodes runs a lab with several nodes, which are a cluster, and logs in at each of them. The first one is the primary.
+func UpNodes(t testing.TB, opts lab.Options) []*Lab {
+	t.Helper()
+	opts.AdminEmail, opts.AdminPassword = AdminEmail, AdminPassword
+	var all []*Lab
+	for _, l := range Up(t, opts).All() {
+		all = append(all, &Lab{Lab: l, Browser: NewBrowser(t, l.URL(), nil)})
+		all[len(all)-1].Login(t)
+	}
+	return all
 }
 
 // UpAsAdmin runs a lab that is set up, and logs in.

@@ -194,7 +194,7 @@ func (s Sealed) Text() string {
 }
 
 // ErrSignature says that a license was not signed with the private key that belongs to the public one.
-var ErrSignature = errors.New("its signature is not that of the issuer: it was changed, or issued for another product")
+var ErrSignature = errors.New("its signature is not the issuer's: it was changed, or issued for another product")
 
 // Verify tells what a license says, if the owner of the public key has signed it.
 func (s Sealed) Verify(public ed25519.PublicKey) (License, error) {
@@ -212,7 +212,7 @@ func (s Sealed) Unverified() (License, error) {
 		return License{}, errors.New("its contents cannot be read")
 	}
 	if f.Version != version {
-		return License{}, fmt.Errorf("its form, version %d, is not known to this version of the software: update it", f.Version)
+		return License{}, fmt.Errorf("its format, version %d, is newer than this version of the gateway: upgrade first", f.Version)
 	}
 	if err := f.License.Validate(); err != nil {
 		return License{}, err

@@ -41,6 +41,15 @@ func TestExpectedCost(t *testing.T) {
 			t.Errorf("%s: %s, heavy: %v", name, cost, heavy)
 		}
 	}
+	// Whatever fits into HAProxy's buffer may go in at first.
+	for _, kind := range []string{"application/json", "text/plain", "multipart/form-data"} {
+		cost, heavy := expected(with(kind, 128<<10), engine.Settings{Paranoia: 4})
+		if leave, ok := newGate(2).enter(t.Context(), cost, heavy, time.Now().Add(Within)); !ok {
+			t.Errorf("%s: %s", kind, cost)
+		} else {
+			leave()
+		}
+	}
 	// A file is admitted for what it costs.
 	file, _ := expected(with("multipart/form-data", 100<<10), level1)
 	if json, _ := expected(with("application/json", 100<<10), level1); file > Within || json < 2*file {

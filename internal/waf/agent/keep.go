@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"mime"
-	"net/url"
 	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"edge.internal/gateway/internal/waf/engine"
+	"edge.internal/gateway/internal/waf/mask"
 )
 
 // How much of a request is kept.
@@ -22,20 +22,7 @@ const (
 	shownName  = 255
 )
 
-// hidden stands for what is not kept.
-const hidden = "[masked]"
-
-var (
-	secretName = regexp.MustCompile(`(?i)` + engine.SecretWords)
-	// Secrets inside of a text: after a name and an equal sign or colon, in an element of XML, after the name of a scheme of
-	// authentication, and in a URL.
-	secretValue   = regexp.MustCompile(`(?i)([\w.\-\[\]%]*` + engine.SecretWords + `[\w.\-\[\]%]*["']?\s*[=:]\s*)("[^"]*"?|'[^']*'?|[^\s&;,<>"']+)`)
-	secretElement = regexp.MustCompile(`(?i)(<[\w:.-]*` + engine.SecretWords + `[\w:.-]*(?:\s[^<>]*)?>)[^<]+`)
-	secretScheme  = regexp.MustCompile(`(?i)(\b(?:bearer|basic|digest|negotiate)\s+)[^\s"']+`)
-	secretUser    = regexp.MustCompile(`(://[^/\s:@]*:)[^/\s@]+@`)
-
-	partName = regexp.MustCompile(`(?i)\bname\*?=("[^"]*"|[^;\s]+)`)
-)
+var partName = regexp.MustCompile(`(?i)\bname\*?=("[^"]*"|[^;\s]+)`)
 
 // kept is what is kept of a request, so that it can be inspected once more: bounded, and without its secrets.
 type kept struct {
@@ -61,7 +48,7 @@ func keep(r *engine.Request) kept {
 		return s
 	}
 	uri := limit(r.URI, keptURI)
-	k.uri = note(uri, plain(maskURI(uri), keptURI*2))
+	k.uri = note(uri, plain(mask.URI(uri), keptURI*2))
 
 	type field struct {
 		Name  string `json:"name"`
@@ -99,16 +86,7 @@ func shown(uri string) string {
 	if len(uri) > keptURI {
 		uri = uri[:keptURI]
 	}
-	return plain(maskURI(uri), shownURI)
-}
-
-// maskURI hides the secrets of a URI.
-func maskURI(uri string) string {
-	path, query, ok := strings.Cut(uri, "?")
-	if !ok {
-		return maskText(path)
-	}
-	return maskText(path) + "?" + maskForm(query)
+	return plain(mask.URI(uri), shownURI)
 }
 
 // maskField hides the secrets of a header field.
@@ -116,12 +94,12 @@ func maskField(f engine.Field) string {
 	switch name := strings.ToLower(f.Name); {
 	case name == "cookie":
 		return maskCookies(f.Value)
-	case name == "set-cookie", secretName.MatchString(name): // authorization and proxy-authorization among them
-		return hidden
+	case name == "set-cookie", mask.Secret(name): // authorization and proxy-authorization among them
+		return mask.Hidden
 	case name == "referer":
-		return maskURI(f.Value)
+		return mask.URI(f.Value)
 	}
-	return maskText(f.Value)
+	return mask.Text(f.Value)
 }
 
 // maskCookies leaves the names of cookies.
@@ -131,9 +109,9 @@ func maskCookies(value string) string {
 		name, _, ok := strings.Cut(one, "=")
 		switch {
 		case ok:
-			list[i] = name + "=" + hidden
+			list[i] = name + "=" + mask.Hidden
 		case strings.TrimSpace(one) != "":
-			list[i] = hidden
+			list[i] = mask.Hidden
 		}
 	}
 	return strings.Join(list, ";")
@@ -149,13 +127,13 @@ func maskBody(contentType, body string, cut bool) (string, bool) {
 	case body == "":
 		return "", true
 	case strings.Contains(kind, "json"):
-		masked := maskJSON(body)
+		masked := mask.JSON(body)
 		if !json.Valid([]byte(body)) {
-			masked = maskText(masked) // it may be something else
+			masked = mask.Text(masked) // it may be something else
 		}
 		return masked, true
 	case strings.Contains(kind, "urlencoded"):
-		return maskForm(body), true
+		return mask.Form(body), true
 	}
 	if cut {
 		body = wholeRunes(body)
@@ -166,81 +144,7 @@ func maskBody(contentType, body string, cut bool) (string, bool) {
 	if boundary := parameters["boundary"]; strings.HasPrefix(kind, "multipart/") && boundary != "" {
 		return maskParts(body, boundary), true
 	}
-	return maskText(body), true
-}
-
-// maskForm hides the secrets of a query or form.
-func maskForm(form string) string {
-	pairs := strings.Split(form, "&")
-	for i, pair := range pairs {
-		name, value, ok := strings.Cut(pair, "=")
-		switch {
-		case !ok:
-			pairs[i] = maskEncoded(pair)
-		case value == "":
-		case secretName.MatchString(decoded(name)):
-			pairs[i] = name + "=" + hidden
-		default:
-			pairs[i] = name + "=" + maskEncoded(value)
-		}
-	}
-	return strings.Join(pairs, "&")
-}
-
-// maskEncoded hides a value that has secrets in it. What is encoded is hidden as a whole.
-func maskEncoded(value string) string {
-	plain := decoded(value)
-	masked := maskText(plain)
-	switch {
-	case masked == plain:
-		return value
-	case plain == value:
-		return masked
-	}
-	return hidden
-}
-
-func decoded(s string) string {
-	if plain, err := url.QueryUnescape(s); err == nil {
-		return plain
-	}
-	return s
-}
-
-// maskText hides what looks like a secret in a text.
-func maskText(s string) string {
-	s = secretElement.ReplaceAllString(s, "${1}"+hidden)
-	s = secretScheme.ReplaceAllString(s, "${1}"+hidden)
-	s = secretUser.ReplaceAllString(s, "${1}"+hidden+"@")
-	return maskCards(maskNamed(s))
-}
-
-// maskNamed hides what follows the name of a secret, unless it is hidden already.
-func maskNamed(s string) string {
-	var b strings.Builder
-	from := 0
-	for _, at := range secretValue.FindAllStringSubmatchIndex(s, -1) {
-		if value := s[at[4]:at[5]]; value != `"`+hidden+`"` {
-			b.WriteString(s[from:at[4]] + hidden)
-			from = at[5]
-		}
-	}
-	return b.String() + s[from:]
-}
-
-func maskCards(s string) string {
-	found := engine.Cards(s)
-	if len(found) == 0 {
-		return s
-	}
-	var b strings.Builder
-	from := 0
-	for _, at := range found {
-		b.WriteString(s[from:at[0]] + hidden)
-		from = at[1]
-	}
-	b.WriteString(s[from:])
-	return b.String()
+	return mask.Text(body), true
 }
 
 // maskParts hides the secrets of a multipart body.
@@ -252,135 +156,22 @@ func maskParts(body, boundary string) string {
 			end, size = strings.Index(part, "\n\n"), 2
 		}
 		if end < 0 {
-			parts[i] = maskText(part)
+			parts[i] = mask.Text(part)
 			continue
 		}
 		head, content := part[:end+size], part[end+size:]
 		secret := false
 		for _, m := range partName.FindAllStringSubmatch(head, -1) {
-			secret = secret || secretName.MatchString(m[1])
+			secret = secret || mask.Secret(m[1])
 		}
 		if secret {
-			content = hidden + "\r\n"
+			content = mask.Hidden + "\r\n"
 		} else {
-			content = maskText(content)
+			content = mask.Text(content)
 		}
 		parts[i] = head + content
 	}
 	return strings.Join(parts, "--"+boundary)
-}
-
-// maskJSON hides the values of secret names, and what looks like a secret in others. It takes the beginning of a text, too, and leaves
-// its form as it is.
-func maskJSON(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		switch c := s[i]; {
-		case c == '"':
-			end := stringEnd(s, i)
-			value := afterColon(s, end)
-			switch {
-			case value < 0:
-				b.WriteString(maskString(s[i:end]))
-				i = end
-			case secretName.MatchString(unquoted(s[i:end])):
-				b.WriteString(s[i:value])
-				if i = valueEnd(s, value); i > value {
-					b.WriteString(`"` + hidden + `"`)
-				}
-			default:
-				b.WriteString(s[i:value])
-				i = value
-			}
-		case c >= '0' && c <= '9':
-			end := valueEnd(s, i)
-			number := s[i:end]
-			if len(engine.Cards(number)) > 0 {
-				number = `"` + hidden + `"`
-			}
-			b.WriteString(number)
-			i = end
-		default:
-			b.WriteByte(c)
-			i++
-		}
-	}
-	return b.String()
-}
-
-// stringEnd is where the string ends that begins at i, or the text.
-func stringEnd(s string, i int) int {
-	for i++; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(s)
-}
-
-// afterColon is where the value begins if a colon follows; -1 otherwise.
-func afterColon(s string, i int) int {
-	rest := strings.TrimLeft(s[i:], " \t\r\n")
-	rest, ok := strings.CutPrefix(rest, ":")
-	if !ok {
-		return -1
-	}
-	return len(s) - len(strings.TrimLeft(rest, " \t\r\n"))
-}
-
-// valueEnd is where the value ends that begins at i.
-func valueEnd(s string, i int) int {
-	depth := 0
-	for i < len(s) {
-		switch s[i] {
-		case '"':
-			i = stringEnd(s, i)
-			if depth == 0 {
-				return i
-			}
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth < 0 {
-				return i
-			}
-			if depth == 0 {
-				return i + 1
-			}
-		case ',', ' ', '\t', '\r', '\n':
-			if depth == 0 {
-				return i
-			}
-		}
-		i++
-	}
-	return len(s)
-}
-
-func unquoted(s string) string {
-	var text string
-	if json.Unmarshal([]byte(s), &text) == nil {
-		return text
-	}
-	return s
-}
-
-// maskString hides what looks like a secret in a JSON string.
-func maskString(s string) string {
-	text := unquoted(s)
-	masked := maskText(text)
-	if masked == text {
-		return s
-	}
-	if text == s {
-		return masked // it is cut, or no string at all
-	}
-	quoted, _ := json.Marshal(masked)
-	return string(quoted)
 }
 
 // isText tells whether all of it is meant to be read.
@@ -417,5 +208,12 @@ func clone(r *engine.Request) engine.Request {
 	if c.Body = bytes.Clone(r.Body[:min(len(r.Body), keptBody)]); len(c.Body) < len(r.Body) {
 		c.Complete = false
 	}
+	return c
+}
+
+// outline gives what records have of a request, and holds nothing else of it.
+func outline(r *engine.Request) engine.Request {
+	c := *r
+	c.URI, c.Header, c.Body = strings.Clone(r.URI[:min(len(r.URI), keptURI)]), nil, nil
 	return c
 }

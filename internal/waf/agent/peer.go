@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Peers lets in connections by whose they are. Every local user reaches the agent's port, and what is asked there takes the time of
@@ -22,14 +23,15 @@ type Peers struct {
 	Users []string
 	Log   *slog.Logger
 
-	mu sync.Mutex // one looks at a time: the kernel's table may be long
+	mu    sync.Mutex
+	begun time.Time         // when the kernel's tables were last read
+	here  netip.AddrPort    // the end of the connections that were looked for
+	users map[string]string // whose their other ends are, by the form that the kernel's tables have
 }
 
 // Admit tells whether the other end of a connection belongs to one of the users. If that cannot be found out, it does not.
 func (p *Peers) Admit(c net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	uid, err := peerUser(c)
+	uid, err := p.user(c)
 	if err != nil {
 		p.Log.Debug("whose connection it is cannot be found out", "peer", c.RemoteAddr().String(), "err", err)
 		return false
@@ -43,8 +45,9 @@ func (p *Peers) Admit(c net.Conn) bool {
 	})
 }
 
-// peerUser is the number of the user who has the other end of a connection on this machine.
-func peerUser(c net.Conn) (string, error) {
+// user is the number of the user who has the other end of a connection on this machine. The kernel's tables may be long, and a HAProxy that
+// has just started opens many connections: those that were there before a look share it.
+func (p *Peers) user(c net.Conn) (string, error) {
 	here, err := endpoint(c.LocalAddr())
 	if err != nil {
 		return "", err
@@ -53,14 +56,22 @@ func peerUser(c net.Conn) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
-		f, err := os.Open(table)
-		if err != nil {
-			continue // without IPv6
+	since := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.begun.After(since) || p.here != here {
+		p.begun, p.here, p.users = time.Now(), here, map[string]string{}
+		for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+			f, err := os.Open(table)
+			if err != nil {
+				continue // without IPv6
+			}
+			socketUsers(f, here, p.users)
+			f.Close()
 		}
-		uid, ok := socketUser(f, there, here)
-		f.Close()
-		if ok {
+	}
+	for _, form := range kernelForms(there) {
+		if uid, ok := p.users[form]; ok {
 			return uid, nil
 		}
 	}
@@ -80,16 +91,15 @@ func endpoint(a net.Addr) (netip.AddrPort, error) {
 // and the kernel shows it as root's.
 const established = "01"
 
-// socketUser finds, in a table of the kernel's, whose the socket is that has these ends.
-func socketUser(table io.Reader, local, remote netip.AddrPort) (uid string, ok bool) {
-	from, to := kernelForms(local), kernelForms(remote)
+// socketUsers finds, in a table of the kernel's, whose the sockets are that lead to an address.
+func socketUsers(table io.Reader, remote netip.AddrPort, users map[string]string) {
+	to := kernelForms(remote)
 	for lines := bufio.NewScanner(table); lines.Scan(); {
 		f := strings.Fields(lines.Text())
-		if len(f) > 7 && f[3] == established && slices.Contains(from, f[1]) && slices.Contains(to, f[2]) {
-			return f[7], true
+		if len(f) > 7 && f[3] == established && slices.Contains(to, f[2]) {
+			users[f[1]] = f[7]
 		}
 	}
-	return "", false
 }
 
 // kernelForms are the ways in which the kernel's tables have an end of a connection: words of 32 bits in the machine's order, in hex,

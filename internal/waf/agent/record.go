@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxRecords is how many records wait for the database, and maxWaiting how many bytes the requests that are kept with them have.
+	// maxRecords is how many records wait for the database, and maxWaiting how many bytes they and their requests have.
 	maxRecords = 2048
 	maxWaiting = 16 << 20
 	// perWrite is how many records one transaction has.
@@ -50,7 +50,7 @@ type event struct {
 	host    string
 	verdict engine.Verdict
 	kept    bool
-	size    int // of what is kept
+	size    int // in memory
 	failed  int // how often it could not be written
 	ids     []uuid.UUID
 }
@@ -90,7 +90,7 @@ func (r *Recorder) Dropped() uint64 { return r.dropped.Load() }
 
 // Record takes a verdict. It does not keep the request.
 func (r *Recorder) Record(request *engine.Request, v *engine.Verdict) {
-	e := &event{at: r.clock.Now(), host: host(request.Header), verdict: *v, ids: make([]uuid.UUID, len(v.Matches))}
+	e := &event{at: r.clock.Now(), host: strings.Clone(host(request.Header)), verdict: *v, ids: make([]uuid.UUID, len(v.Matches))}
 	for i := range e.ids {
 		e.ids[i] = uuid.Must(uuid.NewV7())
 	}
@@ -103,14 +103,17 @@ func (r *Recorder) Record(request *engine.Request, v *engine.Verdict) {
 		r.dropped.Add(uint64(len(v.Matches)))
 		return
 	}
-	e.size = size(request)
+	e.size = size(request, v)
 	if !v.Response && r.waiting+e.size <= maxWaiting && r.wanted(e.at, request.Domain, v.Matches) {
 		e.kept, e.request = true, clone(request)
 		r.waiting += e.size
 	} else {
-		e.size = 0
-		e.request = *request
-		e.request.Header, e.request.Body = nil, nil
+		e.request = outline(request)
+		if e.size = size(&e.request, v) + len(e.host); r.waiting+e.size > maxWaiting {
+			r.dropped.Add(uint64(len(v.Matches)))
+			return
+		}
+		r.waiting += e.size
 	}
 	r.records += len(v.Matches)
 	r.queue = append(r.queue, e)
@@ -120,11 +123,16 @@ func (r *Recorder) Record(request *engine.Request, v *engine.Verdict) {
 	}
 }
 
-// size is what a request takes while it waits.
-func size(r *engine.Request) int {
+// size is what a request and what was found in it take while they wait.
+func size(r *engine.Request, v *engine.Verdict) int {
 	n := len(r.URI) + min(len(r.Body), keptBody)
 	for _, f := range r.Header {
 		n += len(f.Name) + len(f.Value)
+	}
+	for _, m := range v.Matches {
+		for _, d := range m.Data {
+			n += len(d.Key) + len(d.Value)
+		}
 	}
 	return n
 }

@@ -62,8 +62,8 @@ func paranoia(tags []string) int {
 // path holds for it.
 func PlainPath(uri string) (string, bool) { return plainPath(uri) }
 
-// Excludable tells whether a parameter of a variable can be left out, alone.
+// Excludable tells whether a parameter of a variable can be left out, alone. One can not whose name was withheld.
 func Excludable(rule int, variable, parameter string) bool {
 	_, err := NewExclusion(rule, "", variable, parameter)
-	return err == nil && variable != ""
+	return err == nil && variable != "" && !strings.Contains(parameter, stars)
 }

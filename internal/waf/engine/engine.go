@@ -123,6 +123,7 @@ type engine struct {
 	number uint64 // that no other engine of the set has
 	steady bool   // the same request always gets the same verdict
 	spares spares
+	asks   error // why it asks all rules; nil if it spares some
 }
 
 // shared is an engine with custom rules and how many use it.
@@ -197,9 +198,10 @@ func (s *Set) build(ruleSet string, rules *seclang.Rules) (*engine, error) {
 		}
 		fill, err := slack(e.waf)
 		if err == nil && fill == "" {
-			if err = e.spares.find(e.waf); err == nil {
-				return e, nil
+			if spare != "" {
+				e.asks = e.spares.find(e.waf)
 			}
+			return e, nil
 		}
 		if err := errors.Join(err, e.close()); err != nil {
 			return nil, fmt.Errorf("waf: %w", err)
@@ -257,6 +259,9 @@ func (s *Set) Engines() int {
 	defer s.mu.Unlock()
 	return 1 + len(s.custom)
 }
+
+// Slow is why every rule is asked about every request, which takes longer; nil if it is not so.
+func (s *Set) Slow() error { return s.plain.asks }
 
 // Has tells whether the core rule set has a rule.
 func (s *Set) Has(id int) bool { return s.plain.rules[id] }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"mime/multipart"
 	"net/netip"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/corazawaf/coraza/v3/types/variables"
 
+	"edge.internal/gateway/internal/waf/mask"
 	"edge.internal/gateway/internal/waf/seclang"
 )
 
@@ -474,7 +476,7 @@ func TestMask(t *testing.T) {
 		{variables.Args, "q", "a\x00b\xffc\n", "a\ufffdb\ufffdc\n"},
 		{variables.Args, "q", strings.Repeat("\xff", 300), strings.Repeat("\ufffd", 66)},
 	} {
-		got, masked := mask(c.variable, c.key, c.value)
+		got, masked := hide(c.variable, c.key, c.value)
 		if got != c.want || !masked && strings.Contains(got, "*") {
 			t.Errorf("%s:%s %q: %q, %v; want %q", c.variable.Name(), c.key, c.value, got, masked, c.want)
 		}
@@ -502,7 +504,10 @@ func TestNoSecretIsKept(t *testing.T) {
 		"form": post(form, "user=a&password="+payload), "json": post(jsonType, `{"auth":{"password":"`+plain+`"}}`),
 		"xml":  post("text/xml", "<login><password>"+plain+"</password></login>"),
 		"text": post("text/plain", "password="+plain), "cookie": cookie,
-		"authorization": withHeader("authorization"), "key": withHeader("x-api-key"),
+		"json as a form":                    post(form, `{"user":"a","password":"`+secret+`","q":"x' union select a from b--"}`),
+		"json as a form with an equal sign": post(form, `{"user":"a","password":"`+secret+`","q":"1' or '1'='1"}`),
+		"json as a query":                   get("/x?" + url.PathEscape(`{"token":"`+secret+`","q":"x' union select a from b--"}`)),
+		"authorization":                     withHeader("authorization"), "key": withHeader("x-api-key"),
 	} {
 		found := 0
 		for level := 1; level <= 4; level += 3 {
@@ -576,11 +581,11 @@ func FuzzRecord(f *testing.F) {
 	f.Add("password", "hunter2")
 	f.Add("q", "a=b; token: x 4111 1111-1111 1111 \xff\x00 https://u:p@h/")
 	f.Fuzz(func(t *testing.T, key, value string) {
-		got, masked := mask(variables.Args, key, value)
-		if len(got) > maxText || !utf8.ValidString(got) || strings.Contains(got, "\x00") || !masked && secretName.MatchString(key) {
+		got, masked := hide(variables.Args, key, value)
+		if len(got) > maxText || !utf8.ValidString(got) || strings.Contains(got, "\x00") || !masked && mask.Secret(key) {
 			t.Errorf("%q, %q: %q, %v", key, value, got, masked)
 		}
-		if got := cut(key); len(got) > maxText || !utf8.ValidString(got) {
+		if got, _ := hideText(key); len(got) > maxText || !utf8.ValidString(got) {
 			t.Errorf("%q: %q", key, got)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 
 	"github.com/corazawaf/coraza/v3/types"
 	"github.com/corazawaf/coraza/v3/types/variables"
+
+	"edge.internal/gateway/internal/waf/mask"
 )
 
 // Match is a rule that a request matched, fit to be kept: bounded, and without the secrets of the request.
@@ -27,7 +29,7 @@ type Datum struct {
 	Variable string // such as ARGS
 	Key      string // such as the name of a parameter
 	Value    string // as the rule saw it
-	Masked   bool   // Value was withheld, or parts of it
+	Masked   bool   // Value or parts of it or of Key were withheld
 }
 
 const (
@@ -90,8 +92,10 @@ func record(m types.MatchedRule) Match {
 			// What a rule derived: its source is there, too, and the name of that says what must be masked.
 			continue
 		}
-		datum := Datum{Variable: d.Variable().Name(), Key: cut(d.Key())}
-		datum.Value, datum.Masked = mask(d.Variable(), d.Key(), d.Value())
+		key, masked := hideText(d.Key()) // which may be a whole text, sent as the name of a parameter
+		datum := Datum{Variable: d.Variable().Name(), Key: key}
+		datum.Value, datum.Masked = hide(d.Variable(), d.Key(), d.Value())
+		datum.Masked = datum.Masked || masked
 		if !slices.Contains(r.Data, datum) {
 			r.Data = append(r.Data, datum)
 		}
@@ -101,29 +105,28 @@ func record(m types.MatchedRule) Match {
 
 const stars = "***"
 
-// SecretWords match, inside of a name, what says that the value is a secret. An author is none.
-const SecretWords = `(?:auth(?:ori[sz]|enti|[_\-\d]|\b)|cookie|pass|pwd|token|secret|key|credential|session)`
+// Where a secret starts inside of a text: after a name and an equal sign or colon, an element of XML, the name of a
+// scheme of authentication, or the user in a URL. Where it ends is not certain, as rules see decoded text.
+var secretStart = regexp.MustCompile(`(?i)(?:` + mask.SecretWords + `[\w.\-\[\]%]*["']?\s*[=:]\s*|<[\w:.-]*` + mask.SecretWords + `[^<>]*>|` +
+	`\b(?:bearer|basic|digest|negotiate)\s+|://[^/\s:@]*:)`)
 
-var (
-	secretName = regexp.MustCompile(`(?i)` + SecretWords)
-	// Where a secret starts inside of a text: after a name and an equal sign or colon, an element of XML, the name of a
-	// scheme of authentication, or the user in a URL. Where it ends is not certain, as rules see decoded text.
-	secretStart = regexp.MustCompile(`(?i)(?:` + SecretWords + `[\w.\-\[\]%]*["']?\s*[=:]\s*|<[\w:.-]*` + SecretWords + `[^<>]*>|` +
-		`\b(?:bearer|basic|digest|negotiate)\s+|://[^/\s:@]*:)`)
-)
-
-// mask gives what may be kept of a value.
-func mask(v variables.RuleVariable, key, value string) (string, bool) {
+// hide gives what may be kept of a value.
+func hide(v variables.RuleVariable, key, value string) (string, bool) {
 	switch v {
 	case variables.RequestCookies, variables.XML, variables.RequestXML:
 		// Cookies are secrets as such; the text of XML comes without the names of its elements.
 		return stars, true
 	case variables.ArgsNames, variables.ArgsGetNames, variables.ArgsPostNames, variables.RequestHeadersNames, variables.RequestCookiesNames:
 	default:
-		if secretName.MatchString(key) {
+		if mask.Secret(key) {
 			return stars, true
 		}
 	}
+	return hideText(value)
+}
+
+// hideText gives what may be kept of a text.
+func hideText(value string) (string, bool) {
 	// Longer than what is kept, so that a secret that starts before the cut is recognised; the rest is not looked at.
 	if len(value) > 3*maxText {
 		value = value[:3*maxText]
@@ -148,14 +151,14 @@ func userinfo(rest string) bool {
 
 // cards replaces the digits of what may be the number of a payment card.
 func cards(s string) string {
-	found := Cards(s)
+	found := mask.Cards(s)
 	if len(found) == 0 {
 		return s
 	}
 	out := []byte(s)
 	for _, at := range found {
 		for i := at[0]; i < at[1]; i++ {
-			if digit(out[i]) {
+			if out[i] >= '0' && out[i] <= '9' {
 				out[i] = '*'
 			}
 		}
@@ -163,65 +166,9 @@ func cards(s string) string {
 	return string(out)
 }
 
-// Cards finds what may be numbers of payment cards: 13 to 19 digits, in one or more groups with a blank or dash in between, whose
-// check digit is right. It gives where they begin and end, in order and apart.
-func Cards(s string) (found [][2]int) {
-	for i := 0; i < len(s); {
-		if !digit(s[i]) {
-			i++
-			continue
-		}
-		var at, groups []int // where the digits are, and which of these start a group
-		groups = append(groups, 0)
-		for ; i < len(s); i++ {
-			if digit(s[i]) {
-				at = append(at, i)
-			} else if (s[i] == ' ' || s[i] == '-') && i+1 < len(s) && digit(s[i+1]) {
-				groups = append(groups, len(at))
-			} else {
-				break
-			}
-		}
-		groups = append(groups, len(at))
-		for f, from := range groups {
-			for _, to := range groups[f+1:] {
-				if n := to - from; n < 13 || n > 19 || !luhn(s, at[from:to]) {
-					continue
-				}
-				begin, end := at[from], at[to-1]+1
-				if last := len(found) - 1; last >= 0 && begin < found[last][1] {
-					found[last][1] = max(found[last][1], end)
-				} else {
-					found = append(found, [2]int{begin, end})
-				}
-			}
-		}
-	}
-	return found
-}
-
-func digit(c byte) bool { return c >= '0' && c <= '9' }
-
-func luhn(s string, at []int) bool {
-	sum, zeros := 0, true
-	for n, i := range at {
-		d := int(s[i] - '0')
-		zeros = zeros && d == 0
-		if (len(at)-n)%2 == 0 {
-			if d *= 2; d > 9 {
-				d -= 9
-			}
-		}
-		sum += d
-	}
-	return sum%10 == 0 && !zeros
-}
-
 // cut makes a text short and fit for a database: valid UTF-8 without control characters other than tabs and line ends.
 func cut(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText]
-	}
+	s = strings.Clone(s[:min(len(s), maxText)]) // so that it does not hold the request
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return utf8.RuneError

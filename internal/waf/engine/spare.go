@@ -130,17 +130,21 @@ func (s *spare) matches(v *value) bool {
 	return !s.closed || s.find.Takes(v.kind)
 }
 
-// spares are the rules of an engine, in the order of their numbers, and where they look in each phase.
+// spares are the rules of an engine, in the order of their numbers, and where they look in each phase. Without any, all rules are asked.
 type spares struct {
 	rules  []spare
 	places [types.PhaseRequestBody + 1][]place
 }
 
-// find finds out what the rules of an engine look at.
+// find finds out what the rules of an engine look at. Where Coraza is not built as expected, which only another version of it could be,
+// nothing is spared.
 func (s *spares) find(waf coraza.WAF) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the engine is not built as expected: %v", p)
+		}
+		if err != nil {
+			*s = spares{}
 		}
 	}()
 	rules := reflect.ValueOf(waf).FieldByName("waf").Elem().FieldByName("Rules").FieldByName("rules")
@@ -153,13 +157,13 @@ func (s *spares) find(waf coraza.WAF) (err error) {
 		x := spare{id: int(rule.FieldByName("ID_").Int()), phase: types.RulePhase(rule.FieldByName("Phase_").Int())}
 		operator := rule.FieldByName("operator")
 		switch {
+		case fillsArguments(rule):
+			*s = spares{}
+			return nil
 		case operator.IsNil():
 			if rule.FieldByName("SecMark_").String() != "" {
 				marks = max(0, marks-1)
 			}
-		case strings.HasSuffix(operator.Elem().FieldByName("Function").String(), "restpath"):
-			*s = spares{} // it fills the arguments while rules are asked
-			return nil
 		case marks == 0 && (x.phase == types.PhaseRequestHeaders || x.phase == types.PhaseRequestBody):
 			s.look(&x, rule, operator.Elem())
 		}
@@ -169,7 +173,27 @@ func (s *spares) find(waf coraza.WAF) (err error) {
 		}
 	}
 	slices.SortFunc(s.rules, func(a, b spare) int { return cmp.Compare(a.id, b.id) })
-	return nil
+	// What every request will need is tried.
+	tx := waf.NewTransaction().(transaction)
+	for _, places := range s.places {
+		(&contents{}).read(tx.(plugintypes.TransactionState), places)
+	}
+	return tx.Close()
+}
+
+// fillsArguments tells whether a rule or a link of its chain may fill the arguments while rules are asked: then no rule is known to have
+// nothing to look at.
+func fillsArguments(rule reflect.Value) bool {
+	for {
+		if operator := rule.FieldByName("operator"); !operator.IsNil() && strings.HasSuffix(operator.Elem().FieldByName("Function").String(), "restpath") {
+			return true
+		}
+		next := rule.FieldByName("Chain")
+		if next.IsNil() {
+			return false
+		}
+		rule = next.Elem()
+	}
 }
 
 // look finds out where a rule looks, and for what.

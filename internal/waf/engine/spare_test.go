@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,12 +16,13 @@ import (
 	"github.com/corazawaf/coraza/v3"
 
 	"edge.internal/gateway/internal/waf/rx"
+	"edge.internal/gateway/internal/waf/seclang"
 )
 
 // What is said of transformations holds for all short texts of letters, digits and one of each kind of marks.
 func TestTransformations(t *testing.T) {
 	alphabet := []string{"a", "F", "0", "-", "_", ".", " ", ",", ":", "/", "@", "+"}
-	others := []string{"%41", "&lt;", `\`, `\41`, "\u00e9", "\x00", "*", "\t", "\n", "#", "\"", "'", "^", ";", "(", "<!--", "\u00a0"}
+	others := []string{"%41", "&lt;", `\`, `\41`, "\u00e9", "\x00", "*", "\t", "\n", "#", "\"", "'", "^", ";", "(", "<!--", "\u00a0", "\u0130", "\u0131", "\u017f", "\u212a", "\xff"}
 	names := map[string]string{"lowerCase": "lowercase", "upperCase": "uppercase", "utf8ToUnicode": "utf8toUnicode"}
 	r := rand.New(rand.NewPCG(1, 2))
 	var texts []string
@@ -65,7 +67,7 @@ func TestTransformations(t *testing.T) {
 				t.Fatalf("%s of %q: %q", name, text, seen)
 			}
 			v := valueOf(text)
-			if v.has&is.by == 0 && !strings.EqualFold(seen[0], text) {
+			if v.has&is.by == 0 && strings.ToLower(seen[0]) != strings.ToLower(text) && strings.ToUpper(seen[0]) != strings.ToUpper(text) {
 				t.Errorf("%s makes %q of %q", name, seen[0], text)
 			}
 			if v.kind != rx.Other && is.closed && rx.KindOf(seen[0]) > v.kind {
@@ -85,10 +87,14 @@ func TestWhatIsSparedDoesNotMatch(t *testing.T) {
 	words := words(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	marks := []string{"", " ", " ", "-", "_", ".", "/", ":", ",", "@", "(", "'", "=", ";", "..", "--"}
+	letters := strings.NewReplacer("i", "\u0130", "I", "\u0131", "k", "\u212a", "S", "\u017f") // whose other case is ASCII
 	text := func() string {
 		var b strings.Builder
 		for range 1 + r.IntN(4) {
 			b.WriteString(words[r.IntN(len(words))] + marks[r.IntN(len(marks))])
+		}
+		if r.IntN(8) == 0 {
+			return letters.Replace(b.String())
 		}
 		return b.String()
 	}
@@ -124,6 +130,155 @@ func TestWhatIsSparedDoesNotMatch(t *testing.T) {
 	t.Logf("%d rules matched, %d requests were clean", matched, clean)
 	if matched < 400 || clean < 100 {
 		t.Errorf("%d rules matched, %d requests were clean", matched, clean)
+	}
+}
+
+// A character whose lower case is a letter of ASCII is that letter for rules that look at lower case.
+func TestLettersBeyondASCII(t *testing.T) {
+	s := set(t)
+	rules, err := seclang.Compile(`SecRule ARGS "@rx union-all" "id:1,phase:2,deny,t:none,t:lowercase"
+SecRule ARGS "@rx KILLS" "id:2,phase:2,deny,t:none,t:uppercase"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	custom, err := s.Custom(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer custom.Close()
+	for text, rule := range map[string]int{"union-all": 1, "un\u0130on-all": 1, "kills": 2, "k\u0131ll\u017f": 2, "union-allowance": 1, "onion-all": 0} {
+		if v := inspect(t, s, get("/?q="+url.QueryEscape(text)), Settings{Blocking: true, Paranoia: 1, Custom: custom}); v.Rule != rule {
+			t.Errorf("%q: %+v", text, v)
+		}
+	}
+}
+
+// Rules of operators, chains among them, may do what no rule of the core rule set does: fill the arguments while rules are asked. The
+// outcome is that of stock.
+func TestCustomRulesGiveTheVerdictsOfStock(t *testing.T) {
+	if ErrStock != nil {
+		t.Fatal(ErrStock)
+	}
+	s := set(t)
+	requests := []*Request{
+		get("/users/7"), get("/users/%24%28id%29"), get("/users/7?q=" + encoded), get("/orders/%24%28id%29"), get("/users/" + encoded),
+		request("POST", "/users/%24%28id%29", form, "q="+encoded), post(form, "q=plain"), post(jsonType, `{"q":"$(id)"}`),
+	}
+	for name, text := range map[string]string{
+		"one rule":        `SecRule REQUEST_FILENAME "@restpath /users/{id}" "id:10,phase:2,pass,nolog,t:none"`,
+		"the second link": "SecRule REQUEST_METHOD \"@streq GET\" \"id:10,phase:2,pass,nolog,chain\"\nSecRule REQUEST_FILENAME \"@restpath /users/{id}\" \"t:none\"",
+		"the third link": "SecRule REQUEST_METHOD \"@streq GET\" \"id:10,phase:1,pass,nolog,chain\"\nSecRule REQUEST_FILENAME \"@beginsWith /users\" \"t:none,chain\"\n" +
+			"SecRule REQUEST_FILENAME \"@restpath /users/{id}\" \"t:none\"",
+		"a chain that denies":        "SecRule REQUEST_FILENAME \"@beginsWith /orders\" \"id:10,phase:2,deny,chain\"\nSecRule REQUEST_FILENAME \"@contains id\" \"t:none\"",
+		"a chain that never matches": "SecRule ARGS:none \"@rx ^x$\" \"id:10,phase:2,deny,chain\"\nSecRule REQUEST_FILENAME \"@contains id\" \"t:none\"",
+	} {
+		rules, err := seclang.Compile(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		own, err := s.Custom(rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer own.Close()
+		stock, err := Stock.Custom(rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stock.Close()
+		denied := 0
+		for _, q := range requests {
+			for level := 1; level <= 4; level++ {
+				got := inspect(t, s, q, Settings{Blocking: true, Paranoia: level, Custom: own})
+				want := inspect(t, Stock, q, Settings{Blocking: true, Paranoia: level, Custom: stock})
+				if outcome(got) != outcome(want) {
+					t.Errorf("%s: %s %s, level %d:\n%+v, and stock\n%+v", name, q.Method, q.URI, level, got, want)
+				}
+				if want.Deny {
+					denied++
+				}
+			}
+		}
+		if denied == 0 || denied == 4*len(requests) {
+			t.Errorf("%s: stock denies %d of %d", name, denied, 4*len(requests))
+		}
+	}
+}
+
+// fieldsOf are the names of what a struct has.
+func fieldsOf(t reflect.Type) (names string) {
+	for i := range t.NumField() {
+		names += " " + t.Field(i).Name
+	}
+	return names
+}
+
+// Coraza's rules are what this package knows of them. With another version of Coraza, read first what has changed: whether a rule that
+// finds nothing still leaves nothing behind, and whether the values that it looks at are still those of its variables.
+func TestRulesAreAsKnown(t *testing.T) {
+	s := set(t)
+	if err := s.Slow(); err != nil {
+		t.Fatal(err)
+	}
+	rule := reflect.ValueOf(s.plain.waf).FieldByName("waf").Elem().FieldByName("Rules").FieldByName("rules").Type().Elem()
+	field := func(name string) reflect.Type {
+		f, ok := rule.FieldByName(name)
+		if !ok {
+			t.Fatalf("a rule has no %s", name)
+		}
+		return f.Type.Elem()
+	}
+	for what, is := range map[string]string{
+		fieldsOf(rule): " RuleMetadata variables operator transformations transformationsID transformationPrefixIDs actions Capture Chain DisruptiveStatus" +
+			" Msg LogData Log Audit MultiMatch HasChain inferredPhases chainMinPhase withPhaseUnknownVariable memoizer",
+		fieldsOf(field("variables")):       " Count Variable KeyRx KeyStr Exceptions",
+		fieldsOf(field("operator")):        " Operator Function Data Negation",
+		fieldsOf(field("transformations")): " Function",
+		fieldsOf(field("actions")):         " Name Function",
+	} {
+		if what != is {
+			t.Errorf("%s\nand not%s", what, is)
+		}
+	}
+	spared := map[bool]int{}
+	for _, x := range s.plain.spares.rules {
+		spared[x.places != 0 && x.find != nil]++
+	}
+	t.Logf("%d rules can be spared by what they look for, %d not", spared[true], spared[false])
+	if spared[true] < 200 {
+		t.Errorf("only %d rules can be spared by what they look for", spared[true])
+	}
+}
+
+// renamed is an engine whose rules are something else.
+type renamed struct {
+	coraza.WAF
+	waf *struct {
+		Rules struct{ rules []any }
+	}
+}
+
+// An engine that is not built as expected asks all its rules.
+func TestWithoutSpares(t *testing.T) {
+	fresh, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fresh.Close()
+	e := fresh.plain
+	if len(e.spares.rules) == 0 {
+		t.Fatal("nothing is spared")
+	}
+	for name, waf := range map[string]coraza.WAF{"the engine": struct{ coraza.WAF }{e.waf}, "its rules": renamed{WAF: e.waf, waf: &struct{ Rules struct{ rules []any } }{struct{ rules []any }{[]any{1}}}}} {
+		if err := e.spares.find(waf); err == nil || len(e.spares.rules) != 0 || len(e.spares.places[1])+len(e.spares.places[2]) != 0 {
+			t.Errorf("%s: %v, %d rules", name, err, len(e.spares.rules))
+		}
+		if v := inspect(t, fresh, get("/?q="+encoded), blocking); !v.Deny {
+			t.Errorf("%s: %+v", name, v)
+		}
+		if err := e.spares.find(e.waf); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

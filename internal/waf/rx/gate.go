@@ -399,7 +399,21 @@ const (
 	marks      = " \"'()<>=-_./\\;:&|$`%{},"
 	kelvinLead = 0xe2 // U+212A is e2 84 aa
 	longSLead  = 0xc5 // U+017F is c5 bf
+	dotLead    = 0xc4 // U+0130, whose lower case is i, is c4 b0, and U+0131, whose upper case is I, c4 b1
 )
+
+// folds tells whether a character that begins with two bytes may be another case of a letter.
+func folds(first, second byte) bool {
+	switch first {
+	case kelvinLead:
+		return second == 0x84
+	case longSLead:
+		return second == 0xbf
+	case dotLead:
+		return second == 0xb0 || second == 0xb1
+	}
+	return false
+}
 
 var kindOf = func() (kind [256]uint8) {
 	for i := range 26 {
@@ -411,7 +425,7 @@ var kindOf = func() (kind [256]uint8) {
 	for i := range len(marks) {
 		kind[marks[i]] = uint8(37 + i)
 	}
-	kind[kelvinLead], kind[longSLead] = unjudged, unjudged
+	kind[kelvinLead], kind[longSLead], kind[dotLead] = unjudged, unjudged, unjudged
 	return kind
 }()
 
@@ -477,13 +491,12 @@ func (f *finder) in(text string) bool {
 		}
 		first = second
 	}
-	last := len(text) - 1
-	return first == unjudged || f.single[text[last]]
+	return f.single[text[len(text)-1]]
 }
 
 // there tells whether a word is at a place where the text has a pair of its.
 func (f *finder) there(text string, i int, pair uint16) bool {
-	if kindOf[text[i]] == unjudged || f.single[text[i]] {
+	if f.single[text[i]] || folds(text[i], text[i+1]) {
 		return true
 	}
 	for _, c := range f.at[pair] {

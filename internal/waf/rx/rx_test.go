@@ -186,6 +186,35 @@ func TestGates(t *testing.T) {
 	}
 }
 
+// A gate is also asked about values whose letters are yet to be made small or large ones: characters beyond ASCII that become letters
+// are such letters. There are four.
+func TestLettersInEveryCase(t *testing.T) {
+	const high = unicode.MaxASCII
+	found := ""
+	for r := rune(high + 1); r <= unicode.MaxRune; r++ {
+		for _, letter := range []rune{unicode.ToLower(r), unicode.ToUpper(r), unicode.SimpleFold(r)} {
+			if letter > high {
+				continue
+			}
+			if !strings.ContainsRune(found, r) {
+				found += string(r)
+			}
+			for _, around := range []string{"%s", "x%s", "%sx", "x%sx"} {
+				word, text := strings.ReplaceAll(around, "%s", string(letter)), strings.ReplaceAll(around, "%s", string(r))
+				if g := newGate("(?sm)" + word); !g.open(text) {
+					t.Errorf("%s: shut for %q", word, text)
+				}
+			}
+		}
+	}
+	if found != "\u0130\u0131\u017f\u212a" {
+		t.Errorf("%q", found)
+	}
+	if g := newGate("(?sm)xyz"); g.open("l\u00e4nger \u2013 \u20ac 5 \u0142 \u0107") {
+		t.Error("open for other characters")
+	}
+}
+
 func TestCapture(t *testing.T) {
 	op, err := New(plugintypes.OperatorOptions{Arguments: `(a)(b)?(c)`})
 	if err != nil {

@@ -85,7 +85,7 @@ func tokens(line int, s string) ([]token, error) {
 				end = len(s)
 			}
 			if strings.Contains(s[:end], `"`) {
-				return nil, fail(line, "a double quote inside of %s: quote the whole argument", show(s[:end]))
+				return nil, fail(line, "a double quote inside %s: quote the whole argument", show(s[:end]))
 			}
 			all = append(all, token{text: s[:end]})
 			s = s[end:]
@@ -108,7 +108,7 @@ func tokens(line int, s string) ([]token, error) {
 		}
 		// As the engine trims lines before it joins them, two arguments in quotes may touch.
 		if end+1 < len(s) && !strings.ContainsRune(blanks+`"`, rune(s[end+1])) {
-			return nil, fail(line, "a blank is missing after the double quote that ends %s", show(s[1:end]))
+			return nil, fail(line, "a space is missing after the double quote that ends %s", show(s[1:end]))
 		}
 		all = append(all, token{text: s[1:end], quoted: true})
 		s = s[end+1:]

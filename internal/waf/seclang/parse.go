@@ -325,7 +325,7 @@ func key(line int, name, s string) (key, rest string, err error) {
 		for i := 1; i < len(s); i++ {
 			switch c := s[i]; {
 			case strings.IndexByte(blanks+`"'`, c) >= 0:
-				return "", "", fail(line, "the pattern in %s must not contain blanks and quotes", show(name+":"+s))
+				return "", "", fail(line, "the pattern in %s must not contain spaces or quotes", show(name+":"+s))
 			case escaped:
 				escaped = false
 			case c == '\\':
@@ -345,7 +345,7 @@ func key(line int, name, s string) (key, rest string, err error) {
 	}
 	key = s[:end]
 	if key == "" || strings.ContainsAny(key, blanks+`"'/\`) {
-		return "", "", fail(line, "%s: the name after the colon is missing, or contains a blank, quote, slash or backslash", show(name+":"+key))
+		return "", "", fail(line, "%s: the name after the colon is missing, or contains a space, quote, slash or backslash", show(name+":"+key))
 	}
 	return key, s[end:], nil
 }
@@ -450,7 +450,7 @@ func (p *parser) actions(line int, s string, where place) (list, error) {
 		case !ok:
 			return out, fail(line, "the action %s is not allowed in custom rules", show(name))
 		case act.places&where == 0 && where == inLink:
-			return out, fail(line, "%s belongs into the first rule of the chain", act.name)
+			return out, fail(line, "%s belongs in the first rule of the chain", act.name)
 		case act.places&where == 0:
 			return out, fail(line, "%s cannot be changed by SecRuleUpdateActionById", act.name)
 		case act.value && value == "":
@@ -458,7 +458,7 @@ func (p *parser) actions(line int, s string, where place) (list, error) {
 		case !act.value && given:
 			return out, fail(line, "%s takes no value", act.name)
 		case seen[act.name] && !act.repeated:
-			return out, fail(line, "%s stands twice", act.name)
+			return out, fail(line, "%s is set twice", act.name)
 		case act.disruptive && disruptive != "":
 			return out, fail(line, "a rule cannot %s and %s", disruptive, act.name)
 		}
@@ -496,7 +496,7 @@ func quote(value string) string {
 // does not end the value, and the backslash stays.
 func nextAction(line int, s string) (name, value string, given bool, rest string, more bool, err error) {
 	if strings.Contains(s, `"`) {
-		return "", "", false, "", false, fail(line, "a double quote inside of the actions: use single quotes")
+		return "", "", false, "", false, fail(line, "a double quote inside the actions: use single quotes")
 	}
 	s = strings.TrimLeft(s, blanks)
 	end := strings.IndexFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') })

@@ -34,7 +34,7 @@ type Server struct {
 
 	// MaxFrame is the longest frame that is taken; 131064 if it is 0.
 	MaxFrame int
-	// MaxConns is how many connections there may be; 256 if it is 0. One more is closed as soon as it comes.
+	// MaxConns is how many connections there may be; 1024 if it is 0. One more is closed as soon as it comes.
 	MaxConns int
 	// MaxPending is how many notifications are in the hands of handlers, at most; 512 if it is 0. One connection has a quarter of
 	// them. One more is acknowledged at once, with nothing set.
@@ -58,7 +58,7 @@ type Server struct {
 }
 
 func (s *Server) maxFrame() int        { return max(minFrame, cmp.Or(s.MaxFrame, 131064)) }
-func (s *Server) maxConns() int        { return cmp.Or(s.MaxConns, 256) }
+func (s *Server) maxConns() int        { return cmp.Or(s.MaxConns, 1024) }
 func (s *Server) maxPending() int      { return cmp.Or(s.MaxPending, 512) }
 func (s *Server) hello() time.Duration { return cmp.Or(s.Hello, 5*time.Second) }
 func (s *Server) frame() time.Duration { return cmp.Or(s.Frame, 5*time.Second) }

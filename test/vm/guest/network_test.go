@@ -178,7 +178,7 @@ func TestNetworkLeavesOthersAlone(t *testing.T) {
 		{ID: uuid.New(), Name: "handbond", Type: "bridge", Role: "lan"},
 		{ID: uuid.New(), Name: "ours.8", Type: "vlan", Role: "lan", Parent: "net1", VLANID: 8},
 	}})
-	if err == nil || !strings.Contains(err.Error(), "could not create the link ours.7") || !strings.Contains(err.Error(), "handbond should be a bridge") {
+	if err == nil || !strings.Contains(err.Error(), "could not create interface ours.7") || !strings.Contains(err.Error(), "handbond should be a bridge") {
 		t.Fatalf("%v", err)
 	}
 	if find(t, s, "ours.8") == nil || find(t, s, "hand.7") == nil || find(t, s, "handbond").Kind != "bond" {

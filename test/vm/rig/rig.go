@@ -74,9 +74,11 @@ func (m Machine) Run(ctx context.Context, say func(i int, line string)) (Result,
 
 	ctx, cancel := context.WithTimeout(ctx, m.Limit)
 	defer cancel()
-	// Emulated, so that it runs anywhere. A kernel that panics reboots, and a machine that reboots ends.
+	// Emulated, so that it runs anywhere. A kernel that panics reboots, and a machine that reboots ends. Early on, the
+	// kernel counts timer interrupts for a moment and panics if too few arrive, which they do when the host is busy:
+	// no_timer_check tells it to trust its timer.
 	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-M", "q35", "-cpu", "qemu64", "-m", "1024",
-		"-kernel", filepath.Join(m.Kernel, "vmlinuz"), "-initrd", initrd, "-append", "console=ttyS0 quiet oops=panic panic=-1",
+		"-kernel", filepath.Join(m.Kernel, "vmlinuz"), "-initrd", initrd, "-append", "console=ttyS0 quiet no_timer_check oops=panic panic=-1",
 		"-serial", "file:" + console, "-serial", "stdio"}
 	if m.Counted {
 		args = append(args, "-accel", "tcg,thread=single", "-smp", "1", "-icount", "shift=1,sleep=off")

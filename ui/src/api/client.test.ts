@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
-import { answer, http, ifMatch, onFault, parseApplied, raw, unwrap } from './client'
+import { answer, http, ifMatch, intentHeaders, onFault, onUnconfirmed, parseApplied, raw, unwrap } from './client'
 import { Fault } from './fault'
 import { resource } from './resource'
 
@@ -45,6 +45,22 @@ describe('the envelope', () => {
     })
   })
 
+  it('tells of a change that waits for its confirmation', async () => {
+    const told = vi.fn()
+    onUnconfirmed(told)
+    reply(200, { data: {}, error: null }, { 'Gateway-Change-Set': 'set-1' })
+    await answer(http.GET('/ntp/status'))
+    expect(told).not.toHaveBeenCalled()
+    reply(
+      200,
+      { data: {}, error: null },
+      { 'Gateway-Change-Set': 'set-1', 'Gateway-Confirm-By': '2026-03-01T12:00:00Z' },
+    )
+    await answer(http.GET('/ntp/status'))
+    expect(told).toHaveBeenCalledWith({ id: 'set-1', by: '2026-03-01T12:00:00Z' })
+    onUnconfirmed(() => {})
+  })
+
   it('turns an error into a fault with its fields, its request and its waiting time', async () => {
     const error = { code: 'validation_failed', message: 'No.', fields: { address: 'Not a host.' }, details: { a: 1 } }
     reply(400, { data: null, error }, { 'X-Request-ID': 'r-1', 'Retry-After': '30' })
@@ -71,7 +87,7 @@ describe('the envelope', () => {
     const read = await faultOf(unwrap(http.GET('/ntp/status')))
     expect(read).toMatchObject({ code: 'timeout', status: 0, message: 'The gateway has not answered for 10 s.' })
     const change = await faultOf(unwrap(http.POST('/auth/logout')))
-    expect(change.message).toContain('It may still do what you asked')
+    expect(change.message).toContain('It may still make the change')
     expect(limits).toEqual([10_000, 60_000])
   })
 
@@ -146,4 +162,13 @@ describe('lost updates', () => {
 it('reads a Gateway-Apply header that is missing or odd', () => {
   expect(parseApplied(null)).toEqual([])
   expect(parseApplied('nonsense, ntp=pending')).toEqual([{ component: 'ntp', state: 'pending' }])
+})
+
+it('puts the reason into letters that a header has room for', () => {
+  expect(intentHeaders({ reason: 'größer', within: 30 })).toEqual({
+    'Gateway-Reason': 'gr%C3%B6%C3%9Fer',
+    'Gateway-Confirm-Within': '30',
+  })
+  expect(intentHeaders({ reason: '', within: 0 })).toEqual({})
+  expect(intentHeaders()).toEqual({})
 })

@@ -17,11 +17,23 @@ export interface Answer<T> {
   applied: Applied[]
 }
 
+/** Why something is changed, and within how many seconds it must be confirmed; 0 if it need not be. */
+export interface Intent {
+  reason: string
+  within: number
+}
+
+/** A change that goes back unless it is confirmed in time. */
+export interface Unconfirmed {
+  id: string
+  by: string
+}
+
 /** Seconds until a request counts as lost. A change waits for the daemons that it concerns, so it is given longer. */
 const patience = { read: 10, change: 60, backup: 2 * 3600 }
 /** What takes as long as the database is large. */
 const unhurried =
-  /\/backups(\/upload|\/[^/]+\/(verify|restore|restore-plan))?$|\/backup-remotes\/[^/]+\/fetch$|\/setup\/restore\/(upload|fetch|plan|begin)$/
+  /\/backups(\/upload|\/[^/]+\/(verify|restore|restore-plan))?$|\/backup-remotes\/[^/]+\/fetch$|\/configuration\/(plan|apply)(\?.*)?$|\/setup\/(restore\/(upload|fetch|plan|begin)|join-cluster)$/
 const patienceFor = ({ method, url }: Request) =>
   method === 'GET' ? patience.read : unhurried.test(url) ? patience.backup : patience.change
 
@@ -57,6 +69,13 @@ export function onFault(listener: FaultListener) {
   leaving = listener
 }
 
+let waits: (change: Unconfirmed) => void = () => {}
+
+/** Told of every change of this page that waits for a confirmation. */
+export function onUnconfirmed(listener: typeof waits) {
+  waits = listener
+}
+
 /** A call of the generated client: what was asked for on success, an envelope with a fault otherwise. */
 type RawCall<B> = Promise<{ data?: B; error?: unknown; response: Response }>
 type Call<T> = RawCall<{ data?: T }>
@@ -75,10 +94,13 @@ async function settle<B>(call: RawCall<B>): Promise<{ body: B; response: Respons
 
 export async function answer<T>(call: Call<T>): Promise<Answer<NonNullable<T>>> {
   const { body, response } = await settle(call)
+  const { headers } = response
+  const [id, by] = [headers.get('Gateway-Change-Set'), headers.get('Gateway-Confirm-By')]
+  if (id && by) waits({ id, by })
   return {
     value: body.data as NonNullable<T>,
-    etag: response.headers.get('ETag'),
-    applied: parseApplied(response.headers.get('Gateway-Apply')),
+    etag: headers.get('ETag'),
+    applied: parseApplied(headers.get('Gateway-Apply')),
   }
 }
 
@@ -119,6 +141,15 @@ export async function unwrap<T>(call: Call<T>): Promise<NonNullable<T>> {
 
 export function ifMatch(etag: string | null | undefined): Record<string, string> {
   return etag ? { 'If-Match': etag } : {}
+}
+
+/** A header has room for plain letters alone, so the reason is percent-encoded. */
+export function intentHeaders(intent?: Partial<Intent>): Record<string, string> {
+  const { reason = '', within = 0 } = intent ?? {}
+  return {
+    ...(reason && { 'Gateway-Reason': encodeURIComponent(reason) }),
+    ...(within > 0 && { 'Gateway-Confirm-Within': String(within) }),
+  }
 }
 
 export function parseApplied(header: string | null): Applied[] {

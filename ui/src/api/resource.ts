@@ -1,4 +1,4 @@
-import { type Answer, answer, http, ifMatch } from './client'
+import { type Answer, answer, http, type Intent, ifMatch, intentHeaders } from './client'
 import type { paths } from './schema'
 
 // What a page needs to know about a resource is its path: the item type follows from the OpenAPI document.
@@ -11,7 +11,7 @@ export type Data<P extends keyof paths, M extends 'get' | 'put' | 'post' = 'get'
   ? Payload<paths[P][M]>
   : never
 
-type CollectionPath = { [P in keyof paths]: `${P}/{id}` extends keyof paths ? P : never }[keyof paths]
+type CollectionPath = { [P in keyof paths]: `${P}/{id}/history` extends keyof paths ? P : never }[keyof paths]
 type OrderedPath = { [P in CollectionPath]: `${P}/{id}/move` extends keyof paths ? P : never }[CollectionPath]
 type SingletonPath = {
   [P in keyof paths]: paths[P] extends { get: object; put: object } | { get: object; post: object } ? P : never
@@ -19,27 +19,43 @@ type SingletonPath = {
 
 export type Item<P extends CollectionPath> = `${P}/{id}` extends keyof paths ? Data<`${P}/{id}`> : never
 
+/** What was done to a row, newest first, and the row as it was at a time. */
+export interface Past<T> {
+  entries: (id: string) => Promise<RowPast[]>
+  at: (id: string, moment: string) => Promise<T>
+}
+export type RowPast = Data<'/firewall/rules/{id}/history'>[number]
+
 /** The calls behind one list and its forms. `kind` is the name in change sets and audit actions. */
 export interface Resource<T> {
   kind: string
   list: () => Promise<T[]>
   read: (id: string) => Promise<Answer<T>>
-  create: (body: object) => Promise<Answer<T>>
+  create: (body: object, intent?: Intent) => Promise<Answer<T>>
   /** `changed` names the fields that differ from what is stored, where that is known. */
-  update: (id: string, body: object, etag: string | null, changed?: readonly string[]) => Promise<Answer<T>>
-  remove: (id: string, etag?: string | null) => Promise<Answer<{ id: string }>>
+  update: (
+    id: string,
+    body: object,
+    etag: string | null,
+    changed?: readonly string[],
+    intent?: Intent,
+  ) => Promise<Answer<T>>
+  remove: (id: string, etag?: string | null, intent?: Intent) => Promise<Answer<{ id: string }>>
+  past: Past<T>
 }
 
 /** A resource whose rows have an order, and whose notes can be changed without an apply. */
 export interface OrderedResource<T> extends Resource<T> {
   /** Puts one row right behind another, or before all of them. */
-  move: (id: string, after: string | null) => Promise<Answer<T>>
+  move: (id: string, after: string | null, intent?: Intent) => Promise<Answer<T>>
 }
 
 export interface Singleton<T> {
   kind: string
   read: () => Promise<Answer<T>>
-  update: (body: object, etag: string | null) => Promise<Answer<T>>
+  update: (body: object, etag: string | null, changed?: readonly string[], intent?: Intent) => Promise<Answer<T>>
+  /** Of settings that the history has. */
+  past?: Past<T>
 }
 
 const notes: readonly string[] = ['note', 'labels']
@@ -48,8 +64,8 @@ type ChangeSet = paths['/change-sets']['post']['requestBody']['content']['applic
 export type Operation = ChangeSet['operations'][number]
 
 /** Stores several rows at once: all of them, or none. */
-export const changeSet = (operations: Operation[], reason = '') =>
-  answer(http.POST('/change-sets', { body: { operations, preview: false, reason } }))
+export const changeSet = (operations: Operation[], { reason, within }: Intent = { reason: '', within: 0 }) =>
+  answer(http.POST('/change-sets', { body: { operations, preview: false, reason, confirm_within: within } }))
 
 // biome-ignore lint/suspicious/noExplicitAny: the path is a value here; its types were checked by the caller's generics.
 const call = (method: string, path: string, init?: object): any => (http as any).request(method, path, init)
@@ -62,30 +78,47 @@ export function resource<P extends CollectionPath>(kind: string, path: P, parent
     kind,
     list: async () => (await answer<Item<P>[]>(call('get', path, params()))).value,
     read: (id) => answer(call('get', one, params(id))),
-    create: (body) => answer(call('post', path, { ...params(), body })),
-    update: (id, body, etag) => answer(call('put', one, { ...params(id), body, headers: ifMatch(etag) })),
-    remove: (id, etag) => answer(call('delete', one, { ...params(id), headers: ifMatch(etag) })),
+    create: (body, intent) => answer(call('post', path, { ...params(), body, headers: intentHeaders(intent) })),
+    update: (id, body, etag, _, intent) =>
+      answer(call('put', one, { ...params(id), body, headers: { ...ifMatch(etag), ...intentHeaders(intent) } })),
+    remove: (id, etag, intent) =>
+      answer(call('delete', one, { ...params(id), headers: { ...ifMatch(etag), ...intentHeaders(intent) } })),
+    past: {
+      entries: async (id) => (await answer<RowPast[]>(call('get', `${one}/history`, params(id)))).value,
+      at: async (id, at) =>
+        (await answer<Item<P>>(call('get', one, { params: { path: { parent, id }, query: { at } } }))).value,
+    },
   }
 }
 
 /** What rows of another resource have besides, under the same id: it is neither made nor deleted. */
-export type Extension<T> = Pick<Resource<T>, 'kind' | 'list' | 'read' | 'update'>
+export type Extension<T> = Pick<Resource<T>, 'kind' | 'list' | 'read' | 'update' | 'past'>
 
 export function extension<P extends CollectionPath>(kind: string, path: P): Extension<Item<P>> {
-  const { list, read, update } = resource(kind, path)
-  return { kind, list, read, update }
+  const { list, read, update, past } = resource(kind, path)
+  return { kind, list, read, update, past }
 }
 
 export function orderedResource<P extends OrderedPath>(kind: string, path: P): OrderedResource<Item<P>> {
   const plain = resource(kind, path)
   return {
     ...plain,
-    update: (id, body, etag, changed) => {
-      if (!changed?.length || !changed.every((name) => notes.includes(name))) return plain.update(id, body, etag)
+    update: (id, body, etag, changed, intent) => {
+      if (!changed?.length || !changed.every((name) => notes.includes(name)))
+        return plain.update(id, body, etag, changed, intent)
       const noted = Object.fromEntries(Object.entries(body).filter(([name]) => changed.includes(name)))
-      return answer(call('patch', `${path}/{id}`, { params: { path: { id } }, body: noted, headers: ifMatch(etag) }))
+      // What is not applied need not be confirmed.
+      const headers = { ...ifMatch(etag), ...intentHeaders({ reason: intent?.reason }) }
+      return answer(call('patch', `${path}/{id}`, { params: { path: { id } }, body: noted, headers }))
     },
-    move: (id, after) => answer(call('post', `${path}/{id}/move`, { params: { path: { id } }, body: { after } })),
+    move: (id, after, intent) =>
+      answer(
+        call('post', `${path}/{id}/move`, {
+          params: { path: { id } },
+          body: { after },
+          headers: intentHeaders(intent),
+        }),
+      ),
   }
 }
 
@@ -93,6 +126,20 @@ export function singleton<P extends SingletonPath>(kind: string, path: P, method
   return {
     kind,
     read: () => answer(call('get', path)),
-    update: (body, etag) => answer(call(method, path, { body, headers: ifMatch(etag) })),
+    update: (body, etag, _, intent) =>
+      answer(call(method, path, { body, headers: { ...ifMatch(etag), ...intentHeaders(intent) } })),
+  }
+}
+
+type SettingsPath = { [P in SingletonPath]: `${P}/history` extends keyof paths ? P : never }[SingletonPath]
+
+/** Settings that the history has. */
+export function settings<P extends SettingsPath>(kind: string, path: P): Singleton<Data<P>> {
+  return {
+    ...singleton(kind, path, 'put'),
+    past: {
+      entries: async () => (await answer<RowPast[]>(call('get', `${path}/history`))).value,
+      at: async (_, at) => (await answer<Data<P>>(call('get', path, { params: { query: { at } } }))).value,
+    },
   }
 }

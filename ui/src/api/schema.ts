@@ -41,6 +41,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/alert-mutes/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one muted kind of alert, newest first */
+        get: operations["alert.mute.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/alerts": {
         parameters: {
             query?: never;
@@ -100,7 +117,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the gateway alerts of, and what it means */
+        /** List the kinds of alerts and their meaning */
         get: operations["alert.kinds"];
         put?: never;
         post?: never;
@@ -117,7 +134,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What is wrong now, the worst first */
+        /** Open alerts, most severe first */
         get: operations["alert.open"];
         put?: never;
         post?: never;
@@ -145,6 +162,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/alerts/settings/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one alert settings, newest first */
+        get: operations["alert.settings.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/alerts/test": {
         parameters: {
             query?: never;
@@ -154,7 +188,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Send a test to every active channel, and say what came of it */
+        /** Send a test to every channel that is on, and return the results */
         post: operations["alert.test"];
         delete?: never;
         options?: never;
@@ -181,6 +215,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/alerts/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one alert channel, newest first */
+        get: operations["alert.channel.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/alerts/{id}/test": {
         parameters: {
             query?: never;
@@ -190,7 +241,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Send a test to one channel, be it active or not */
+        /** Send a test to one channel, even if it is off */
         post: operations["alert.channel.test"];
         delete?: never;
         options?: never;
@@ -205,10 +256,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List one's own API tokens, or everybody's */
+        /** List your own API tokens, or those of all users */
         get: operations["api-token.list"];
         put?: never;
-        /** Create an API token for oneself */
+        /** Create an API token for yourself */
         post: operations["api-token.create"];
         delete?: never;
         options?: never;
@@ -223,11 +274,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Show one's own API token; an admin sees anybody's */
+        /** Show your own API token. Administrators can see any */
         get: operations["api-token.get"];
         put?: never;
         post?: never;
-        /** Delete one's own API token; an admin deletes anybody's */
+        /** Delete your own API token. Administrators can delete any */
         delete: operations["api-token.delete"];
         options?: never;
         head?: never;
@@ -311,7 +362,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Change one's own password and end one's other sessions */
+        /** Change your own password and end your other sessions */
         post: operations["auth.change-password"];
         delete?: never;
         options?: never;
@@ -362,7 +413,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Second step of a login, by a passkey */
+        /** Second step of a login, with a passkey */
         post: operations["auth.login.passkey.finish"];
         delete?: never;
         options?: never;
@@ -379,7 +430,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Second step of a login, by a code */
+        /** Second step of a login, with a code */
         post: operations["auth.login.totp"];
         delete?: never;
         options?: never;
@@ -411,7 +462,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who makes the request */
+        /** The current user */
         get: operations["auth.me"];
         put?: never;
         post?: never;
@@ -462,7 +513,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether there is single sign-on */
+        /** Whether single sign-on is on */
         get: operations["auth.oidc.settings"];
         put?: never;
         post?: never;
@@ -479,7 +530,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List one's own passkeys */
+        /** List your own passkeys */
         get: operations["auth.passkey.list"];
         put?: never;
         post?: never;
@@ -498,7 +549,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Begin to add a passkey */
+        /** Start to add a passkey */
         post: operations["auth.passkey.begin"];
         delete?: never;
         options?: never;
@@ -515,7 +566,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Add the passkey that the browser has made */
+        /** Add the passkey that the browser created */
         post: operations["auth.passkey.add"];
         delete?: never;
         options?: never;
@@ -530,11 +581,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Show one's own passkey */
+        /** Show your own passkey */
         get: operations["auth.passkey.get"];
         put?: never;
         post?: never;
-        /** Delete one's own passkey */
+        /** Delete your own passkey */
         delete: operations["auth.passkey.delete"];
         options?: never;
         head?: never;
@@ -550,7 +601,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Set the admin's password with a token from the machine's console */
+        /** Set the administrator's password with a token from the machine's console */
         post: operations["auth.reset-password"];
         delete?: never;
         options?: never;
@@ -565,7 +616,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List one's own sessions, newest first */
+        /** List your own sessions, newest first */
         get: operations["auth.session.list"];
         put?: never;
         post?: never;
@@ -585,7 +636,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** End one of one's own sessions */
+        /** End one of your own sessions */
         delete: operations["auth.session.end"];
         options?: never;
         head?: never;
@@ -601,7 +652,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Log in without codes again */
+        /** Turn off your own authenticator app */
         post: operations["auth.totp.disable"];
         delete?: never;
         options?: never;
@@ -618,7 +669,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Confirm the secret by a code, which logins take from now on */
+        /** Confirm the secret with a code. From then on logins need a code */
         post: operations["auth.totp.enable"];
         delete?: never;
         options?: never;
@@ -635,7 +686,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make a secret for an authenticator app; a login stays as it is until a code confirms it */
+        /** Create a secret for an authenticator app. Logins do not change until a code confirms it */
         post: operations["auth.totp.setup"];
         delete?: never;
         options?: never;
@@ -680,6 +731,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/backend-servers/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one server, newest first */
+        get: operations["proxy.server.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/backends": {
         parameters: {
             query?: never;
@@ -712,6 +780,23 @@ export interface paths {
         post?: never;
         /** Delete a backend */
         delete: operations["proxy.backend.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backends/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one backend, newest first */
+        get: operations["proxy.backend.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -798,8 +883,25 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Copy an archive from an off-site target among the backups, to restore it */
+        /** Copy an archive from an off-site target to the gateway, to restore it */
         post: operations["backup.remote.fetch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/backup-remotes/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one off-site target, newest first */
+        get: operations["backup.remote.history"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -841,6 +943,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/backup-settings/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one backup settings, newest first */
+        get: operations["backup.settings.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/backups": {
         parameters: {
             query?: never;
@@ -848,10 +967,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All backups, the newest first */
+        /** List all backups, newest first */
         get: operations["backup.list"];
         put?: never;
-        /** Back the gateway up. It is answered when the backup is done or has failed */
+        /** Back up the gateway. The answer comes when the backup is done or has failed */
         post: operations["backup.create"];
         delete?: never;
         options?: never;
@@ -866,7 +985,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Each backup that changes, while it does */
+        /** Changes of backups, live */
         get: operations["backup.live"];
         put?: never;
         post?: never;
@@ -883,7 +1002,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The running restore of the gateway, or the last one */
+        /** The running or last restore of the gateway */
         get: operations["backup.restore.get"];
         put?: never;
         post?: never;
@@ -902,7 +1021,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Do what is done every day: back the gateway up, take it to the off-site targets, and prove that it can be restored */
+        /** Run the daily backup: back up the gateway, upload the archive to the off-site targets, and test that it can be restored */
         post: operations["backup.create-scheduled"];
         delete?: never;
         options?: never;
@@ -919,7 +1038,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Bring an archive here, of this gateway or of another one, to restore it. One that is damaged is refused */
+        /** Upload an archive of this or another gateway, to restore it. A damaged archive is refused */
         post: operations["backup.upload"];
         delete?: never;
         options?: never;
@@ -952,7 +1071,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The archive of a backup. It holds secrets. A download that was cut off can go on where it was */
+        /** Download the archive of a backup. It contains secrets. An interrupted download can be resumed */
         get: operations["backup.download"];
         put?: never;
         post?: never;
@@ -971,7 +1090,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Replace the gateway's data by those of a backup. It is answered when that has begun. What does not work is taken back */
+        /** Replace the gateway's data with a backup. The answer comes when the restore has started. If it fails, the previous data is restored */
         post: operations["backup.restore"];
         delete?: never;
         options?: never;
@@ -988,7 +1107,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** What a restore of a backup would do, and what stands in its way. It changes nothing */
+        /** What a restore of a backup would do, and what prevents it. Nothing is changed */
         post: operations["backup.restore-plan"];
         delete?: never;
         options?: never;
@@ -1005,7 +1124,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Prove that a backup can be restored: load it into a database that is dropped again, bring that up to date, and ask every daemon about it */
+        /** Test that a backup can be restored: load it into a temporary database, migrate that, and check its configuration with every daemon */
         post: operations["backup.verify"];
         delete?: never;
         options?: never;
@@ -1038,9 +1157,9 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How certificates are ordered */
+        /** Read the ACME settings */
         get: operations["certificate.acme.get"];
-        /** Change how certificates are ordered */
+        /** Change the ACME settings */
         put: operations["certificate.acme"];
         post?: never;
         delete?: never;
@@ -1058,7 +1177,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Find out whether an order would succeed, without ordering: DNS, CAA, port 80, the certificate authority, and the DNS provider by a record that is set and removed */
+        /** Check whether an order would succeed, without ordering: DNS, CAA, port 80, the certificate authority, and the DNS provider with a record that is set and removed */
         post: operations["certificate.preflight"];
         delete?: never;
         options?: never;
@@ -1075,7 +1194,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Order every certificate that is due, and ask the certificate authority whether others are */
+        /** Order every certificate that is due, and ask the certificate authority whether others are due */
         post: operations["certificate.renew-due"];
         delete?: never;
         options?: never;
@@ -1090,7 +1209,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How many certificates there are, and how they stand */
+        /** Number of certificates by status */
         get: operations["certificate.summary"];
         put?: never;
         post?: never;
@@ -1119,6 +1238,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/certificates/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one certificate, newest first */
+        get: operations["certificate.certificate.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/certificates/{id}/renew": {
         parameters: {
             query?: never;
@@ -1128,7 +1264,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Order a certificate anew, or sign it anew; the order goes on after the answer */
+        /** Renew a certificate. The order continues after the answer */
         post: operations["certificate.renew"];
         delete?: never;
         options?: never;
@@ -1143,10 +1279,525 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Change sets that match, newest first */
+        get: operations["change-set.list"];
         put?: never;
         /** Run several changes as one, or preview them */
         post: operations["change-set.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/change-sets/probe": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show that the gateway can be reached over a new connection */
+        get: operations["change-set.probe"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/change-sets/waiting": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Change sets that are waiting to be confirmed on this node, and on the primary of a standby */
+        get: operations["change-set.waiting"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/change-sets/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one change set with all that it did */
+        get: operations["change-set.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/change-sets/{id}/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Keep a change set that is waiting to be confirmed */
+        post: operations["change-set.confirm"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/change-sets/{id}/discard": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take back a change set that is waiting to be confirmed, without waiting */
+        post: operations["change-set.discard"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/change-sets/{id}/revert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Revert a change set, or preview that */
+        post: operations["change-set.revert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/clients": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List who is on the network */
+        get: operations["clients.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/clients/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show a client */
+        get: operations["clients.get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/clients/{id}/disconnect": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End the connections of a client. Its next packets are checked against the current rules */
+        post: operations["clients.disconnect"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/certificates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Certificate for a node that joins, for its token */
+        post: operations["cluster.certificate.issue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/differences": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the files of rows that only one node had when it was synchronised with the primary. The primary lists the files of all nodes */
+        get: operations["cluster.differences.list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/differences/{node}/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Rows of a difference file, beside what they are now */
+        get: operations["cluster.differences.get"];
+        put?: never;
+        post?: never;
+        /** Delete a difference file */
+        delete: operations["cluster.differences.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/differences/{node}/{name}/apply": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make rows what they were on that node, as one change set */
+        post: operations["cluster.differences.apply"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/initialise": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make this gateway the primary of a cluster, or what is missing for that */
+        post: operations["cluster.initialise"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/join-tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Expect another node, and make its join token. The first one makes this gateway the primary of a cluster */
+        post: operations["cluster.join-token.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The nodes, as they were last seen */
+        get: operations["cluster.nodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/nodes/{id}/leave": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take a node out of the cluster */
+        post: operations["cluster.leave"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/promote": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make this standby the primary */
+        post: operations["cluster.promote"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/repair-replication": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The running repair of this node, or the last one */
+        get: operations["cluster.repair.get"];
+        put?: never;
+        /** Make a standby the same as the primary again. The primary has the standby do it */
+        post: operations["cluster.repair"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/rolling-update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The update of all nodes that this node does or has last tried */
+        get: operations["cluster.rolling-update.get"];
+        put?: never;
+        /** Update all nodes to the version that apt offers, the standbys first. The answer comes when that has started */
+        post: operations["cluster.rolling-update"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How the cluster is doing. All nodes are asked */
+        get: operations["cluster.status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/vip-settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one VIP settings */
+        get: operations["cluster.vip-settings.get"];
+        /** Change a VIP settings */
+        put: operations["cluster.vip-settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/vip-settings/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one VIP settings, newest first */
+        get: operations["cluster.vip-settings.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/vip-status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether this node has the virtual addresses, and since when */
+        get: operations["cluster.vip-status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/configuration": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The configuration as a document: YAML, or JSON with Accept: application/json */
+        get: operations["configuration.export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/configuration/apply": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make the configuration what a document says */
+        post: operations["configuration.apply"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/configuration/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a configuration document of another program's configuration; nothing is saved */
+        post: operations["configuration.import"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/configuration/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What applying a document would change; nothing is saved */
+        post: operations["configuration.plan"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/configuration/revert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Bring the configuration, some kinds, or one row back to what it was at a time, or preview that */
+        post: operations["configuration.revert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/configuration/schema": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** JSON Schema of the document */
+        get: operations["configuration.schema"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1160,7 +1811,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The addresses that machines have now */
+        /** List the current leases */
         get: operations["dhcp.leases"];
         put?: never;
         post?: never;
@@ -1207,6 +1858,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/dhcp/reservations/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one DHCP reservation, newest first */
+        get: operations["dhcp.reservation.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/dhcp/settings": {
         parameters: {
             query?: never;
@@ -1218,6 +1886,23 @@ export interface paths {
         get: operations["dhcp.settings.get"];
         /** Change a DHCP settings */
         put: operations["dhcp.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/dhcp/settings/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one DHCP settings, newest first */
+        get: operations["dhcp.settings.history"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -1262,6 +1947,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/dhcp/subnets/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one DHCP subnet, newest first */
+        get: operations["dhcp.subnet.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/diagnostics/capture": {
         parameters: {
             query?: never;
@@ -1271,7 +1973,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Capture packets: a file of the format pcap, sent while they pass */
+        /** Capture packets as a pcap file, sent while they pass */
         post: operations["diagnostics.capture"];
         delete?: never;
         options?: never;
@@ -1286,7 +1988,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The connections that pass the gateway or end at it */
+        /** List the tracked connections */
         get: operations["diagnostics.connection.list"];
         put?: never;
         post?: never;
@@ -1306,7 +2008,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Forget a connection: what follows of it is judged by the rules as they are now */
+        /** Remove a connection from the table. Its next packets are checked against the current rules */
         delete: operations["diagnostics.connection.delete"];
         options?: never;
         head?: never;
@@ -1322,7 +2024,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask a web server for a page, and show the connection and the headers */
+        /** Request a page and show the connection and the headers */
         post: operations["diagnostics.curl"];
         delete?: never;
         options?: never;
@@ -1339,7 +2041,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask for the records of a name */
+        /** Look up the DNS records of a name */
         post: operations["diagnostics.dig"];
         delete?: never;
         options?: never;
@@ -1354,7 +2056,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Follow one's own run of a tool while it lasts; to hang up ends it */
+        /** Follow your own run of a tool. Closing the stream stops the tool */
         get: operations["diagnostics.live"];
         put?: never;
         post?: never;
@@ -1373,7 +2075,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Say where the way from a source to a destination ends, and why */
+        /** Find out where a connection from a source to a destination fails, and why */
         post: operations["diagnostics.path"];
         delete?: never;
         options?: never;
@@ -1407,7 +2109,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Try whether a TCP port takes connections */
+        /** Check whether a TCP port accepts connections */
         post: operations["diagnostics.tcp"];
         delete?: never;
         options?: never;
@@ -1424,7 +2126,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Find the routers on the way to a host, at most 20 */
+        /** Find the routers on the path to a host, at most 20 */
         post: operations["diagnostics.traceroute"];
         delete?: never;
         options?: never;
@@ -1469,6 +2171,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/dns-providers/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one DNS provider, newest first */
+        get: operations["certificate.dns-provider.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/dns/flush-cache": {
         parameters: {
             query?: never;
@@ -1478,7 +2197,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Forget all that others answered */
+        /** Flush the cache */
         post: operations["dns.flush-cache"];
         delete?: never;
         options?: never;
@@ -1523,6 +2242,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/dns/records/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one DNS record, newest first */
+        get: operations["dns.record.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/dns/settings": {
         parameters: {
             query?: never;
@@ -1541,6 +2277,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/dns/settings/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one DNS settings, newest first */
+        get: operations["dns.settings.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/dns/stats": {
         parameters: {
             query?: never;
@@ -1548,7 +2301,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the resolver has done */
+        /** Statistics of the resolver */
         get: operations["dns.stats"];
         put?: never;
         post?: never;
@@ -1565,7 +2318,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The questions of the last hour */
+        /** Queries in the last hour */
         get: operations["dns.stats.history"];
         put?: never;
         post?: never;
@@ -1613,6 +2366,23 @@ export interface paths {
         patch: operations["dns.zone.annotate"];
         trace?: never;
     };
+    "/dns/zones/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one DNS zone, newest first */
+        get: operations["dns.zone.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/domains": {
         parameters: {
             query?: never;
@@ -1651,6 +2421,23 @@ export interface paths {
         patch: operations["proxy.domain.annotate"];
         trace?: never;
     };
+    "/domains/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one domain, newest first */
+        get: operations["proxy.domain.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/domains/{parent}/headers": {
         parameters: {
             query?: never;
@@ -1683,6 +2470,109 @@ export interface paths {
         post?: never;
         /** Delete a header */
         delete: operations["proxy.header.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/domains/{parent}/headers/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one header, newest first */
+        get: operations["proxy.header.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/draft": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Your draft: changes that you have collected and not applied yet */
+        get: operations["draft.get"];
+        put?: never;
+        post?: never;
+        /** Discard your draft */
+        delete: operations["draft.discard"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/draft/apply": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Apply your draft as one change set */
+        post: operations["draft.apply"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/draft/operations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Add changes to your draft */
+        post: operations["draft.add"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/draft/operations/{kind}/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Remove what your draft does to one row */
+        delete: operations["draft.remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/draft/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Show what your draft would do now, without saving anything */
+        post: operations["draft.preview"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1725,6 +2615,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/firewall/address-groups/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one address group, newest first */
+        get: operations["firewall.address-group.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/firewall/address-objects": {
         parameters: {
             query?: never;
@@ -1762,6 +2669,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/firewall/address-objects/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one address object, newest first */
+        get: operations["firewall.address-object.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/firewall/counters": {
         parameters: {
             query?: never;
@@ -1769,7 +2693,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the kernel counted for each rule, since the rules were last applied and in total */
+        /** Hit counters of each rule, since it was last applied and in total */
         get: operations["firewall.counters"];
         put?: never;
         post?: never;
@@ -1788,7 +2712,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let the totals of the counters begin again */
+        /** Reset the hit counters */
         post: operations["firewall.counters.reset"];
         delete?: never;
         options?: never;
@@ -1820,7 +2744,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Rules that deserve a look: unused, shadowed, duplicate, without effect, wide open */
+        /** Rules to review: unused, shadowed, duplicate, without effect, wide open */
         get: operations["firewall.insights"];
         put?: never;
         post?: never;
@@ -1837,7 +2761,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The newest 1000 events of the packet filter's log that match, newest first */
+        /** The latest 1000 matching events of the firewall log, newest first */
         get: operations["firewall.log"];
         put?: never;
         post?: never;
@@ -1891,7 +2815,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Put every firewall rule into order */
+        /** Put every firewall rule in order */
         post: operations["firewall.rule.reorder"];
         delete?: never;
         options?: never;
@@ -1919,6 +2843,23 @@ export interface paths {
         patch: operations["firewall.rule.annotate"];
         trace?: never;
     };
+    "/firewall/rules/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one firewall rule, newest first */
+        get: operations["firewall.rule.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/firewall/rules/{id}/move": {
         parameters: {
             query?: never;
@@ -1928,7 +2869,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Move one firewall rule to another place in the order */
+        /** Move one firewall rule to another position */
         post: operations["firewall.rule.move"];
         delete?: never;
         options?: never;
@@ -1973,6 +2914,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/firewall/service-groups/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one service group, newest first */
+        get: operations["firewall.service-group.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/firewall/services": {
         parameters: {
             query?: never;
@@ -2005,6 +2963,23 @@ export interface paths {
         post?: never;
         /** Delete a service */
         delete: operations["firewall.service.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/firewall/services/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one service, newest first */
+        get: operations["firewall.service.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2064,6 +3039,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/firewall/zones/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one zone, newest first */
+        get: operations["firewall.zone.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/forward-proxy/acls": {
         parameters: {
             query?: never;
@@ -2091,7 +3083,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Put every access list entry into order */
+        /** Put every access list entry in order */
         post: operations["forward-proxy.acl.reorder"];
         delete?: never;
         options?: never;
@@ -2118,6 +3110,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/forward-proxy/acls/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one access list entry, newest first */
+        get: operations["forward-proxy.acl.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/forward-proxy/acls/{id}/move": {
         parameters: {
             query?: never;
@@ -2127,7 +3136,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Move one access list entry to another place in the order */
+        /** Move one access list entry to another position */
         post: operations["forward-proxy.acl.move"];
         delete?: never;
         options?: never;
@@ -2153,6 +3162,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/forward-proxy/settings/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one forward proxy settings, newest first */
+        get: operations["forward-proxy.settings.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/forward-proxy/stats": {
         parameters: {
             query?: never;
@@ -2160,7 +3186,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the forward proxy has done */
+        /** Statistics of the forward proxy */
         get: operations["forward-proxy.stats"];
         put?: never;
         post?: never;
@@ -2177,7 +3203,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The traffic of the last hour */
+        /** Traffic in the last hour */
         get: operations["forward-proxy.stats.history"];
         put?: never;
         post?: never;
@@ -2194,7 +3220,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What was found */
+        /** List the alerts */
         get: operations["ids.alert.list"];
         put?: never;
         post?: never;
@@ -2211,7 +3237,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One thing that was found, with what led to it */
+        /** One alert, with the log lines that caused it */
         get: operations["ids.alert.get"];
         put?: never;
         post?: never;
@@ -2228,10 +3254,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who may ask for decisions */
+        /** List the bouncers */
         get: operations["ids.bouncer.list"];
         put?: never;
-        /** Let a bouncer ask for decisions; its key is shown once */
+        /** Add a bouncer. Its key is shown once */
         post: operations["ids.bouncer.create"];
         delete?: never;
         options?: never;
@@ -2249,7 +3275,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Let a bouncer ask no more */
+        /** Delete a bouncer */
         delete: operations["ids.bouncer.delete"];
         options?: never;
         head?: never;
@@ -2263,7 +3289,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What CrowdSec knows to look for */
+        /** List the installed CrowdSec collections */
         get: operations["ids.collection.list"];
         put?: never;
         post?: never;
@@ -2280,7 +3306,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What is decided now */
+        /** List the decisions in force */
         get: operations["ids.decision.list"];
         put?: never;
         /** Ban an address */
@@ -2315,7 +3341,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who reports to CrowdSec */
+        /** List the machines that report to CrowdSec */
         get: operations["ids.machine.list"];
         put?: never;
         post?: never;
@@ -2343,6 +3369,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/ids/settings/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one intrusion detection settings, newest first */
+        get: operations["ids.settings.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/ids/status": {
         parameters: {
             query?: never;
@@ -2350,7 +3393,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What intrusion detection does */
+        /** State of intrusion detection */
         get: operations["ids.status"];
         put?: never;
         post?: never;
@@ -2397,6 +3440,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/ip-addresses/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one IP address, newest first */
+        get: operations["network.ip-address.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/license": {
         parameters: {
             query?: never;
@@ -2422,7 +3482,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Install a license; it replaces the one that is stored */
+        /** Install a license. It replaces the stored one */
         put: operations["license.set"];
         post?: never;
         /** Remove the license */
@@ -2456,7 +3516,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What programs and daemons said and who did what, newest first */
+        /** Log entries of programs and daemons and audit entries, newest first */
         get: operations["logs.search"];
         put?: never;
         post?: never;
@@ -2490,7 +3550,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who says something */
+        /** List the sources of log entries */
         get: operations["logs.sources"];
         put?: never;
         post?: never;
@@ -2527,7 +3587,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Put every NAT rule into order */
+        /** Put every NAT rule in order */
         post: operations["firewall.nat-rule.reorder"];
         delete?: never;
         options?: never;
@@ -2555,6 +3615,23 @@ export interface paths {
         patch: operations["firewall.nat-rule.annotate"];
         trace?: never;
     };
+    "/nat-rules/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one NAT rule, newest first */
+        get: operations["firewall.nat-rule.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/nat-rules/{id}/move": {
         parameters: {
             query?: never;
@@ -2564,7 +3641,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Move one NAT rule to another place in the order */
+        /** Move one NAT rule to another position */
         post: operations["firewall.nat-rule.move"];
         delete?: never;
         options?: never;
@@ -2609,6 +3686,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/network-interfaces/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one network interface, newest first */
+        get: operations["network.interface.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/network-interfaces/{parent}/ip-addresses": {
         parameters: {
             query?: never;
@@ -2634,10 +3728,28 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Links of the machine that no interface declares yet */
+        /** List the interfaces of the machine that are not managed yet */
         get: operations["network.adoptable"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/network/setup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Propose a setup for the interfaces that are not managed yet */
+        get: operations["network.setup.get"];
+        put?: never;
+        /** Set up networks with their zone, addresses, DHCP, DNS, NTP and internet access as one change set, or preview it. An empty object sets up what is proposed */
+        post: operations["network.setup"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2653,7 +3765,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Measure every source now and step the clock */
+        /** Query all sources now and step the clock */
         post: operations["ntp.force-sync"];
         delete?: never;
         options?: never;
@@ -2698,6 +3810,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/ntp/pools/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one time source, newest first */
+        get: operations["ntp.pool.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/ntp/settings": {
         parameters: {
             query?: never;
@@ -2709,6 +3838,23 @@ export interface paths {
         get: operations["ntp.settings.get"];
         /** Change a NTP settings */
         put: operations["ntp.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ntp/settings/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one NTP settings, newest first */
+        get: operations["ntp.settings.history"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -2740,7 +3886,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How well the gateway knows the time */
+        /** State of the clock */
         get: operations["ntp.status"];
         put?: never;
         post?: never;
@@ -2768,6 +3914,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/oidc/settings/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one single sign-on settings, newest first */
+        get: operations["oidc.settings.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/oidc/test": {
         parameters: {
             query?: never;
@@ -2777,7 +3940,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Try the connection to the identity provider: as it is stored, with the fields that are given instead */
+        /** Test the connection to the identity provider with the saved settings, overridden by the given fields */
         post: operations["oidc.test"];
         delete?: never;
         options?: never;
@@ -2846,7 +4009,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The configuration of a peer whose private key the gateway knows, as WireGuard's apps read it */
+        /** Configuration of a peer for the WireGuard app, if the gateway knows its private key */
         get: operations["tunnel.peer.config"];
         put?: never;
         post?: never;
@@ -2865,8 +4028,25 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give a peer a new key pair; it needs the new configuration */
+        /** Generate a new key pair for a peer, which then needs the new configuration */
         post: operations["tunnel.peer.generate-keypair"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/peers/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one tunnel peer, newest first */
+        get: operations["tunnel.peer.history"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2880,7 +4060,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The same configuration as a QR code, for the camera of a phone */
+        /** Configuration of a peer as a QR code */
         get: operations["tunnel.peer.qr"];
         put?: never;
         post?: never;
@@ -2897,7 +4077,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the proxy has done so far */
+        /** Statistics of the proxy */
         get: operations["proxy.stats"];
         put?: never;
         post?: never;
@@ -2914,7 +4094,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The traffic of the last hour */
+        /** Traffic in the last hour */
         get: operations["proxy.stats.history"];
         put?: never;
         post?: never;
@@ -2931,7 +4111,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the proxy is able to do */
+        /** State and features of the proxy */
         get: operations["proxy.status"];
         put?: never;
         post?: never;
@@ -2995,6 +4175,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/radius/clients/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one RADIUS client, newest first */
+        get: operations["radius.client.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/radius/settings": {
         parameters: {
             query?: never;
@@ -3013,6 +4210,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/radius/settings/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one RADIUS settings, newest first */
+        get: operations["radius.settings.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/radius/test": {
         parameters: {
             query?: never;
@@ -3022,7 +4236,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Try to log in */
+        /** Test a login */
         post: operations["radius.test"];
         delete?: never;
         options?: never;
@@ -3062,6 +4276,23 @@ export interface paths {
         post?: never;
         /** Delete a RADIUS user */
         delete: operations["radius.user.delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/radius/users/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one RADIUS user, newest first */
+        get: operations["radius.user.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -3121,6 +4352,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/routes/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one static route, newest first */
+        get: operations["network.route.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/routing-rules": {
         parameters: {
             query?: never;
@@ -3148,7 +4396,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Put every routing rule into order */
+        /** Put every routing rule in order */
         post: operations["proxy.routing-rule.reorder"];
         delete?: never;
         options?: never;
@@ -3175,6 +4423,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/routing-rules/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one routing rule, newest first */
+        get: operations["proxy.routing-rule.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/routing-rules/{id}/move": {
         parameters: {
             query?: never;
@@ -3184,7 +4449,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Move one routing rule to another place in the order */
+        /** Move one routing rule to another position */
         post: operations["proxy.routing-rule.move"];
         delete?: never;
         options?: never;
@@ -3201,7 +4466,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Set up a gateway with its own admin */
+        /** Set up a gateway with its own administrator */
         post: operations["setup.complete"];
         delete?: never;
         options?: never;
@@ -3250,7 +4515,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The running restore of a machine that is not set up yet, or the last one. When it has succeeded, the setup is complete, and this is closed */
+        /** The running or last restore of a machine that is not set up yet. After a successful restore the setup is complete, and this route is closed */
         get: operations["setup.restore.get"];
         put?: never;
         post?: never;
@@ -3269,7 +4534,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** List the archives that a machine that is not set up yet could become a gateway from */
+        /** List the archives from which a machine that is not set up yet can be restored */
         post: operations["setup.restore.archives"];
         delete?: never;
         options?: never;
@@ -3286,7 +4551,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make a machine that is not set up yet the gateway of a backup. It is answered when that has begun */
+        /** Restore a backup on a machine that is not set up yet. The answer comes when the restore has started */
         post: operations["setup.restore.begin"];
         delete?: never;
         options?: never;
@@ -3303,7 +4568,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Copy an archive to a machine that is not set up yet, to restore it there. It takes the place of one that was brought before */
+        /** Copy an archive to a machine that is not set up yet, to restore it there. It replaces an earlier one */
         post: operations["setup.restore.fetch"];
         delete?: never;
         options?: never;
@@ -3320,7 +4585,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** What the restore of a backup on a machine that is not set up yet would do, and what stands in its way. It changes nothing */
+        /** What the restore of a backup on a machine that is not set up yet would do, and what prevents it. Nothing is changed */
         post: operations["setup.restore.plan"];
         delete?: never;
         options?: never;
@@ -3337,7 +4602,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Bring an archive to a machine that is not set up yet, to restore it there. It takes the place of one that was brought before */
+        /** Upload an archive to a machine that is not set up yet, to restore it there. It replaces an earlier one */
         post: operations["setup.restore.upload"];
         delete?: never;
         options?: never;
@@ -3352,7 +4617,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Where the setup stands */
+        /** State of the setup */
         get: operations["setup.status"];
         put?: never;
         post?: never;
@@ -3369,10 +4634,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether updates are installed by themselves */
+        /** Whether updates are installed automatically */
         get: operations["system.auto-update.get"];
         put?: never;
-        /** Set: Whether updates are installed by themselves */
+        /** Set: Whether updates are installed automatically */
         post: operations["system.auto-update"];
         delete?: never;
         options?: never;
@@ -3387,7 +4652,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether what is stored is what runs */
+        /** State of all components */
         get: operations["system.components"];
         put?: never;
         post?: never;
@@ -3404,7 +4669,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Every component, and then each change */
+        /** All components, then each change */
         get: operations["system.components.live"];
         put?: never;
         post?: never;
@@ -3438,7 +4703,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who the gateway is, and whether it lives */
+        /** Identity and health of the gateway */
         get: operations["system.health"];
         put?: never;
         post?: never;
@@ -3490,7 +4755,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the gateway does again and again, and what came of it */
+        /** List the jobs and their last results */
         get: operations["system.jobs"];
         put?: never;
         post?: never;
@@ -3509,7 +4774,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Run a job now; it goes on after the answer */
+        /** Run a job now. It continues after the answer */
         post: operations["system.job.run"];
         delete?: never;
         options?: never;
@@ -3561,7 +4826,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Have apt fetch its lists. It is answered when that has begun */
+        /** Refresh the package lists of apt. The answer comes when that has started */
         post: operations["system.package-versions.refresh"];
         delete?: never;
         options?: never;
@@ -3578,7 +4843,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make the reverse proxy read its files again */
+        /** Reload the reverse proxy */
         post: operations["system.proxy-reload"];
         delete?: never;
         options?: never;
@@ -3595,7 +4860,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Render and apply everything from the stored state */
+        /** Render and apply the saved configuration of all components */
         post: operations["system.render-configs"];
         delete?: never;
         options?: never;
@@ -3627,9 +4892,9 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How long things are kept */
+        /** Read the retention settings */
         get: operations["system.retention.get"];
-        /** Change how long things are kept */
+        /** Change the retention settings */
         put: operations["system.retention"];
         post?: never;
         delete?: never;
@@ -3647,7 +4912,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Restart a daemon. A restart of the reverse proxy ends all its connections, the caller's included; proxy-reload ends none */
+        /** Restart a daemon. A restart of the reverse proxy cuts all its connections, including yours; proxy-reload cuts none */
         post: operations["system.service-restart"];
         delete?: never;
         options?: never;
@@ -3664,7 +4929,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Switch a daemon on or off */
+        /** Turn a daemon on or off */
         post: operations["system.service-toggle"];
         delete?: never;
         options?: never;
@@ -3679,7 +4944,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The daemons and what they do */
+        /** List the daemons and their states */
         get: operations["system.services"];
         put?: never;
         post?: never;
@@ -3696,10 +4961,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The running upgrade of the gateway, or the last one */
+        /** The running or last upgrade of the gateway */
         get: operations["system.upgrade.get"];
         put?: never;
-        /** Upgrade the gateway. It is answered when that has begun. A version that does not work is taken back */
+        /** Upgrade the gateway. The answer comes when the upgrade has started. If the new version does not work, the previous one is installed again */
         post: operations["system.upgrade"];
         delete?: never;
         options?: never;
@@ -3714,7 +4979,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The WireGuard links of the machine */
+        /** List the WireGuard interfaces of the machine */
         get: operations["tunnel.devices"];
         put?: never;
         post?: never;
@@ -3733,7 +4998,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Take over configuration files of the machine */
+        /** Import WireGuard configurations of the machine */
         post: operations["tunnel.import"];
         delete?: never;
         options?: never;
@@ -3748,7 +5013,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The configuration files of the machine that can be taken over */
+        /** List the WireGuard configurations of the machine that can be imported */
         get: operations["tunnel.importable"];
         put?: never;
         post?: never;
@@ -3804,8 +5069,25 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give an interface a new key pair; its peers need the new public key */
+        /** Generate a new key pair for an interface. Its peers then need the new public key */
         post: operations["tunnel.interface.generate-keypair"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tunnel/interfaces/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one tunnel interface, newest first */
+        get: operations["tunnel.interface.history"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3854,7 +5136,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What WireGuard knows about each peer, by its public key */
+        /** Live state of each peer, by its public key */
         get: operations["tunnel.status"];
         put?: never;
         post?: never;
@@ -3901,6 +5183,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/users/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one user, newest first */
+        get: operations["user.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/users/{id}/oidc-subject": {
         parameters: {
             query?: never;
@@ -3911,7 +5210,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Forget who a user is at the identity provider, as when the provider has given the user another identity; the next single sign-on links the user anew */
+        /** Unlink a user from the identity provider, for example if the provider has given the user a new identity. The next single sign-on links the user again */
         delete: operations["user.oidc-subject.delete"];
         options?: never;
         head?: never;
@@ -3928,7 +5227,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Delete the passkeys of a user, as when the device is lost */
+        /** Delete the passkeys of a user, for example if the device is lost */
         delete: operations["user.passkeys.delete"];
         options?: never;
         head?: never;
@@ -3962,7 +5261,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Let a user log in without codes again, as when the phone is lost */
+        /** Turn off the authenticator app of a user, for example if the phone is lost */
         delete: operations["user.totp.disable"];
         options?: never;
         head?: never;
@@ -3980,7 +5279,7 @@ export interface paths {
         get: operations["waf.alert.list"];
         put?: never;
         post?: never;
-        /** Delete WAF alerts and the requests that were kept for them */
+        /** Delete WAF alerts and the requests stored with them */
         delete: operations["waf.alert.purge"];
         options?: never;
         head?: never;
@@ -4030,7 +5329,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Leave out what took a legitimate request for an attack */
+        /** Add an exclusion for a legitimate request */
         post: operations["waf.alert.exclude"];
         delete?: never;
         options?: never;
@@ -4047,7 +5346,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** The narrowest exclusion for a false alarm, and what comes of it */
+        /** Propose the narrowest exclusion for a false positive, and test it */
         post: operations["waf.alert.propose"];
         delete?: never;
         options?: never;
@@ -4107,6 +5406,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/waf/configs/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one WAF configuration, newest first */
+        get: operations["waf.config.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/waf/rules": {
         parameters: {
             query?: never;
@@ -4135,6 +5451,23 @@ export interface paths {
         get: operations["waf.settings.get"];
         /** Change a WAF settings */
         put: operations["waf.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/waf/settings/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one WAF settings, newest first */
+        get: operations["waf.settings.history"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -4188,10 +5521,10 @@ export interface components {
             readonly created_at: string;
             /**
              * Format: date-time
-             * @description Until when it is good; null means until it is deleted.
+             * @description When it expires; null if it never does.
              */
             expires_at: string | null;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * Format: date-time
@@ -4199,21 +5532,21 @@ export interface components {
              */
             readonly last_used_at: string | null;
             /**
-             * @description What it is for; the audit log has it as token:<name>. At most 64 letters, digits, dots, dashes or underscores.
+             * @description What it is for; the audit log shows it as token:<name>. At most 64 letters, digits, dots, hyphens or underscores.
              * @example ci
              */
             name: string;
             /**
-             * @description What it may do: at most what its user may do, now and later.
+             * @description Its role; never more than the current role of its user.
              * @enum {string}
              */
             role: "admin" | "viewer";
             /**
              * Format: date-time
-             * @description The same: a token is made and deleted, and never changed.
+             * @description Same as created_at: a token cannot be changed.
              */
             readonly updated_at: string;
-            /** @description Address of the user whose it is. */
+            /** @description E-mail address of its user. */
             readonly user: string;
             /** @description Whose it is. */
             readonly user_id: string;
@@ -4221,16 +5554,16 @@ export interface components {
         AccountAPITokenInput: {
             /**
              * Format: date-time
-             * @description Until when it is good; null means until it is deleted.
+             * @description When it expires; null if it never does.
              */
             expires_at?: string | null;
             /**
-             * @description What it is for; the audit log has it as token:<name>. At most 64 letters, digits, dots, dashes or underscores.
+             * @description What it is for; the audit log shows it as token:<name>. At most 64 letters, digits, dots, hyphens or underscores.
              * @example ci
              */
             name: string;
             /**
-             * @description What it may do: at most what its user may do, now and later.
+             * @description Its role; never more than the current role of its user.
              * @enum {string}
              */
             role: "admin" | "viewer";
@@ -4238,7 +5571,7 @@ export interface components {
         AccountCredentialsInput: {
             /** @description The user's address, exactly as it is stored. */
             email: string;
-            /** @description Answer the session's token too, for use as Bearer. */
+            /** @description Return the session's token as well, for use as a bearer token. */
             issue_token?: boolean;
             /** @description The user's password. */
             password: string;
@@ -4262,35 +5595,35 @@ export interface components {
         };
         AccountIdentity: {
             /**
-             * @description How the caller proved who it is: by the password and nothing else, by a second step after it, by single sign-on, by an API token, or by the setup store while the database is away.
+             * @description How the caller logged in: with the password only, with a second step, by single sign-on, with an API token, or with the setup store while the database is unavailable.
              * @enum {string}
              */
             auth_method: "password" | "totp" | "recovery-code" | "passkey" | "oidc" | "token" | "store";
-            /** @description Address of the user. */
+            /** @description E-mail address of the user. */
             email: string;
-            /** @description Id of the user; zero while the database is away. */
+            /** @description Id of the user; all zeros while the database is unavailable. */
             id: string;
-            /** @description What people call the user. */
+            /** @description Name of the user. */
             name: string;
             /**
              * Format: int64
-             * @description How many passkeys the user has; with one, a login takes a second step.
+             * @description Number of passkeys. With at least one, a login needs a second step.
              */
             passkeys: number;
             /**
-             * @description Admins do everything, viewers read.
+             * @description Administrators can change everything, viewers can only read.
              * @enum {string}
              */
             role: "admin" | "viewer";
-            /** @description Whether a login takes a code of an authenticator app. */
+            /** @description Whether a login needs a code from an authenticator app. */
             totp_enabled: boolean;
         };
         AccountLogin: {
-            /** @description Names this login in its second step; good for 5 minutes and 5 tries. */
+            /** @description Identifies this login in its second step. Valid for 5 minutes and 5 attempts. */
             challenge?: string;
-            /** @description How the second step may be done; where totp is good, a recovery code is too. */
+            /** @description Methods for the second step. With totp, a recovery code works as well. */
             methods?: ("totp" | "passkey")[];
-            /** @description The session's token, when it was asked for. */
+            /** @description The session's token, if requested. */
             token?: string;
             /** @description Whether a second step is due, by one of the methods. */
             totp_required?: boolean;
@@ -4305,10 +5638,10 @@ export interface components {
             readonly created_at: string;
             /**
              * Format: date-time
-             * @description Until when it is good; null means until it is deleted.
+             * @description When it expires; null if it never does.
              */
             expires_at: string | null;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * Format: date-time
@@ -4316,23 +5649,23 @@ export interface components {
              */
             readonly last_used_at: string | null;
             /**
-             * @description What it is for; the audit log has it as token:<name>. At most 64 letters, digits, dots, dashes or underscores.
+             * @description What it is for; the audit log shows it as token:<name>. At most 64 letters, digits, dots, hyphens or underscores.
              * @example ci
              */
             name: string;
             /**
-             * @description What it may do: at most what its user may do, now and later.
+             * @description Its role; never more than the current role of its user.
              * @enum {string}
              */
             role: "admin" | "viewer";
-            /** @description The token, for use as Bearer. It is not shown again. */
+            /** @description The token, for use as a bearer token. It is not shown again. */
             token: string;
             /**
              * Format: date-time
-             * @description The same: a token is made and deleted, and never changed.
+             * @description Same as created_at: a token cannot be changed.
              */
             readonly updated_at: string;
-            /** @description Address of the user whose it is. */
+            /** @description E-mail address of its user. */
             readonly user: string;
             /** @description Whose it is. */
             readonly user_id: string;
@@ -4341,7 +5674,7 @@ export interface components {
             /** @description What the browser answered, as a PublicKeyCredential in its JSON form. */
             credential: unknown;
             /**
-             * @description What the user calls it.
+             * @description Name given by the user.
              * @example a note
              */
             name: string;
@@ -4357,7 +5690,7 @@ export interface components {
             issuer: string;
         };
         AccountOIDCSettings: {
-            /** @description Let the identity provider be at an address of this machine or its links, and without TLS. */
+            /** @description Allow an identity provider on this machine or in its networks, and without TLS. */
             allow_internal: boolean;
             /** @description The gateway's id at the identity provider. */
             client_id: string;
@@ -4370,14 +5703,14 @@ export interface components {
             readonly created_at: string;
             /** @description Whether users may log in by single sign-on. */
             enabled: boolean;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * @description URL of the identity provider, exactly as it names itself.
              * @example https://login.example.net/realms/staff
              */
             issuer: string;
-            /** @description What the gateway asks the identity provider for; openid is always among it. */
+            /** @description Scopes to request from the identity provider; openid is required. */
             scopes: string[];
             /**
              * Format: date-time
@@ -4386,11 +5719,11 @@ export interface components {
             readonly updated_at: string;
         };
         AccountOIDCSettingsUpdate: {
-            /** @description Let the identity provider be at an address of this machine or its links, and without TLS. */
+            /** @description Allow an identity provider on this machine or in its networks, and without TLS. */
             allow_internal?: boolean;
             /** @description The gateway's id at the identity provider. */
             client_id?: string;
-            /** @description The gateway's secret at the identity provider. It has to be entered again when the issuer changes. */
+            /** @description The gateway's secret at the identity provider. It must be entered again when the issuer changes. */
             client_secret?: string;
             /** @description Whether users may log in by single sign-on. */
             enabled?: boolean;
@@ -4399,7 +5732,7 @@ export interface components {
              * @example https://login.example.net/realms/staff
              */
             issuer?: string;
-            /** @description What the gateway asks the identity provider for; openid is always among it. */
+            /** @description Scopes to request from the identity provider; openid is required. */
             scopes?: string[];
         };
         AccountOIDCStep: {
@@ -4420,7 +5753,7 @@ export interface components {
             steps: components["schemas"]["AccountOIDCStep"][];
         };
         AccountOwnPasswordInput: {
-            /** @description The password of the own account. */
+            /** @description The password of your own account. */
             password: string;
         };
         AccountPasskey: {
@@ -4429,20 +5762,20 @@ export interface components {
              * @description When it was added.
              */
             created_at: string;
-            /** @description Name of the gateway under which it is good. */
+            /** @description Host name of the gateway that it was created for. */
             host: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             id: string;
             /**
              * Format: date-time
-             * @description When it last let the user in.
+             * @description When it was last used to log in.
              */
             last_used_at: string | null;
-            /** @description What the user calls it. */
+            /** @description Name given by the user. */
             name: string;
             /**
              * Format: date-time
-             * @description The same: a passkey is added and deleted, and never changed.
+             * @description Same as created_at: a passkey cannot be changed.
              */
             updated_at: string;
         };
@@ -4461,7 +5794,7 @@ export interface components {
             credential: unknown;
         };
         AccountPasswordChangeInput: {
-            /** @description The password until now. */
+            /** @description Current password. */
             current_password: string;
             /** @description At least 12 characters, at most 72 bytes. */
             new_password: string;
@@ -4473,7 +5806,7 @@ export interface components {
             token: string;
         };
         AccountRecoveryCodes: {
-            /** @description Ten codes, each good for one login in place of the app's code. */
+            /** @description Ten codes. Each works once in place of the app's code. */
             recovery_codes: string[];
         };
         AccountResetAccount: {
@@ -4484,7 +5817,7 @@ export interface components {
             email: string;
             /** @description What the reset has ended; zero while it is pending. */
             ended: components["schemas"]["AccountEnded"];
-            /** @description Whether the database is away. Until it is back, the new password is good for the system routes; then the database takes it over, and ends what was open, before anyone can log in. */
+            /** @description Whether the database is unavailable. Until it is back, the new password works for the system routes. Then it is saved to the database, and earlier sessions end before anyone can log in. */
             pending: boolean;
         };
         AccountSecondStepInput: {
@@ -4496,7 +5829,7 @@ export interface components {
         AccountSession: {
             /** @description Where the user logged in from. */
             address: string;
-            /** @description What the user logged in with, in short. */
+            /** @description User agent, in short. */
             browser: string;
             /**
              * Format: date-time
@@ -4507,7 +5840,7 @@ export interface components {
             current: boolean;
             /**
              * Format: date-time
-             * @description When it ends by itself.
+             * @description When it expires.
              */
             expires_at: string;
             /** @description Id of the session. */
@@ -4517,7 +5850,7 @@ export interface components {
              * @enum {string}
              */
             method: "password" | "totp" | "recovery-code" | "passkey" | "oidc";
-            /** @description What the browser says about itself. */
+            /** @description User agent of the browser. */
             user_agent: string;
         };
         AccountTOTPCodeInput: {
@@ -4541,11 +5874,11 @@ export interface components {
              */
             readonly created_at: string;
             /**
-             * @description The user logs in with it, typed exactly like this.
+             * @description The user logs in with it, exactly as written.
              * @example admin@example.net
              */
             email: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * Format: date-time
@@ -4553,7 +5886,7 @@ export interface components {
              */
             readonly last_login_at: string | null;
             /**
-             * @description What people call the user.
+             * @description Name of the user.
              * @example a note
              */
             name: string;
@@ -4561,15 +5894,15 @@ export interface components {
             readonly oidc_subject: string;
             /**
              * Format: int64
-             * @description How many passkeys the user has; with one, a login takes a second step.
+             * @description Number of passkeys. With at least one, a login needs a second step.
              */
             readonly passkeys: number;
             /**
-             * @description Admins do everything, viewers read.
+             * @description Administrators can change everything, viewers can only read.
              * @enum {string}
              */
             role: "admin" | "viewer";
-            /** @description Whether a login takes a code of an authenticator app. */
+            /** @description Whether a login needs a code from an authenticator app. */
             readonly totp_enabled: boolean;
             /**
              * Format: date-time
@@ -4581,19 +5914,19 @@ export interface components {
             /** @description Whether the user may log in. */
             active?: boolean;
             /**
-             * @description The user logs in with it, typed exactly like this.
+             * @description The user logs in with it, exactly as written.
              * @example admin@example.net
              */
             email: string;
             /**
-             * @description What people call the user.
+             * @description Name of the user.
              * @example a note
              */
             name?: string;
             /** @description At least 12 characters, at most 72 bytes. */
             password: string;
             /**
-             * @description Admins do everything, viewers read.
+             * @description Administrators can change everything, viewers can only read.
              * @enum {string}
              */
             role?: "admin" | "viewer";
@@ -4602,19 +5935,19 @@ export interface components {
             /** @description Whether the user may log in. */
             active?: boolean;
             /**
-             * @description The user logs in with it, typed exactly like this.
+             * @description The user logs in with it, exactly as written.
              * @example admin@example.net
              */
             email?: string;
             /**
-             * @description What people call the user.
+             * @description Name of the user.
              * @example a note
              */
             name?: string;
             /** @description At least 12 characters, at most 72 bytes. */
             password?: string;
             /**
-             * @description Admins do everything, viewers read.
+             * @description Administrators can change everything, viewers can only read.
              * @enum {string}
              */
             role?: "admin" | "viewer";
@@ -4633,7 +5966,7 @@ export interface components {
             severity: "info" | "warning" | "error" | "critical";
         };
         AlarmCondition: {
-            /** @description Tells things of one kind apart. */
+            /** @description Identifies the thing among others of its kind. */
             key: string;
             /** @description What has gone wrong. */
             kind: string;
@@ -4645,7 +5978,7 @@ export interface components {
              */
             seen_at: string;
             /**
-             * @description How bad it is: the highest severity that was told.
+             * @description Severity: the highest that was reported.
              * @enum {string}
              */
             severity: "info" | "warning" | "error" | "critical";
@@ -4658,35 +5991,35 @@ export interface components {
             subject: string;
         };
         AlertChannel: {
-            /** @description Whether it is told anything. */
+            /** @description Whether alerts are sent to it. */
             active: boolean;
-            /** @description Let it reach the gateway itself and addresses of its links, such as a receiver on this machine. Otherwise these are refused, whatever name leads there. */
+            /** @description Allow targets on the gateway itself and at link-local addresses, for example a receiver on this machine. Otherwise they are refused, whatever their name. */
             allow_internal: boolean;
             /**
              * Format: date-time
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
-             * @description How it is told: by a POST with JSON, or by e-mail.
+             * @description How messages are sent: by a POST with JSON, or by e-mail.
              * @enum {string}
              */
             kind: "webhook" | "email";
             /**
-             * @description It is not told of what is less severe.
+             * @description Less severe alerts are not sent to it.
              * @enum {string}
              */
             min_severity: "info" | "warning" | "error" | "critical";
             /**
-             * @description Name of the channel; without one it goes by its target.
+             * @description Name of the channel; its target by default.
              * @example a note
              */
             name: string;
-            /** @description What the kind needs besides. */
+            /** @description Further fields of the kind. */
             settings: components["schemas"]["AlertChannelSettings"];
-            /** @description For a webhook the address, http or https. For e-mail the recipient, or several with commas between them. */
+            /** @description For a webhook: its http or https URL. For e-mail: one or more recipients, separated by commas. */
             target: string;
             /**
              * Format: date-time
@@ -4695,28 +6028,28 @@ export interface components {
             readonly updated_at: string;
         };
         AlertChannelCreate: {
-            /** @description Whether it is told anything. */
+            /** @description Whether alerts are sent to it. */
             active?: boolean;
-            /** @description Let it reach the gateway itself and addresses of its links, such as a receiver on this machine. Otherwise these are refused, whatever name leads there. */
+            /** @description Allow targets on the gateway itself and at link-local addresses, for example a receiver on this machine. Otherwise they are refused, whatever their name. */
             allow_internal?: boolean;
             /**
-             * @description How it is told: by a POST with JSON, or by e-mail.
+             * @description How messages are sent: by a POST with JSON, or by e-mail.
              * @enum {string}
              */
             kind: "webhook" | "email";
             /**
-             * @description It is not told of what is less severe.
+             * @description Less severe alerts are not sent to it.
              * @enum {string}
              */
             min_severity?: "info" | "warning" | "error" | "critical";
             /**
-             * @description Name of the channel; without one it goes by its target.
+             * @description Name of the channel; its target by default.
              * @example a note
              */
             name?: string;
-            /** @description What the kind needs besides. */
+            /** @description Further fields of the kind. */
             settings?: components["schemas"]["AlertChannelSettings"];
-            /** @description For a webhook the address, http or https. For e-mail the recipient, or several with commas between them. */
+            /** @description For a webhook: its http or https URL. For e-mail: one or more recipients, separated by commas. */
             target: string;
         };
         AlertChannelSettings: {
@@ -4725,7 +6058,7 @@ export interface components {
              * @example admin@example.net
              */
             from: string;
-            /** @description For a webhook: headers of the request, such as Authorization. Their values are never shown. */
+            /** @description For a webhook: headers of the request, for example Authorization. Their values are never shown. */
             headers: {
                 [key: string]: string;
             };
@@ -4745,32 +6078,32 @@ export interface components {
             smtp_port: number;
             /** @description For e-mail: require TLS, by STARTTLS or, on port 465, from the first byte. The server's certificate must be valid. */
             use_tls: boolean;
-            /** @description For e-mail: the user, if the server wants one. Without TLS the password is never sent as it is: the server has to offer CRAM-MD5 or SCRAM then. */
+            /** @description For e-mail: the user, if the server requires one. Without TLS the password is never sent in the clear: the server must offer CRAM-MD5 or SCRAM. */
             username: string;
         };
         AlertChannelUpdate: {
-            /** @description Whether it is told anything. */
+            /** @description Whether alerts are sent to it. */
             active?: boolean;
-            /** @description Let it reach the gateway itself and addresses of its links, such as a receiver on this machine. Otherwise these are refused, whatever name leads there. */
+            /** @description Allow targets on the gateway itself and at link-local addresses, for example a receiver on this machine. Otherwise they are refused, whatever their name. */
             allow_internal?: boolean;
             /**
-             * @description How it is told: by a POST with JSON, or by e-mail.
+             * @description How messages are sent: by a POST with JSON, or by e-mail.
              * @enum {string}
              */
             kind?: "webhook" | "email";
             /**
-             * @description It is not told of what is less severe.
+             * @description Less severe alerts are not sent to it.
              * @enum {string}
              */
             min_severity?: "info" | "warning" | "error" | "critical";
             /**
-             * @description Name of the channel; without one it goes by its target.
+             * @description Name of the channel; its target by default.
              * @example a note
              */
             name?: string;
-            /** @description What the kind needs besides. */
+            /** @description Further fields of the kind. */
             settings?: components["schemas"]["AlertChannelSettings"];
-            /** @description For a webhook the address, http or https. For e-mail the recipient, or several with commas between them. */
+            /** @description For a webhook: its http or https URL. For e-mail: one or more recipients, separated by commas. */
             target?: string;
         };
         AlertDelivery: {
@@ -4779,7 +6112,7 @@ export interface components {
              * @description How often it was tried.
              */
             attempts: number;
-            /** @description What people call it. */
+            /** @description Its name. */
             channel: string;
             /** @description Id of the channel; it may be deleted by now. */
             channel_id: string;
@@ -4787,13 +6120,13 @@ export interface components {
             digest: boolean;
             /**
              * Format: date-time
-             * @description When it was told or given up.
+             * @description When it was sent or given up.
              */
             ended_at: string | null;
             /** @description Why it was not; empty otherwise. */
             error: string;
             /**
-             * @description Whether it was told. skipped: it was not told of the beginning, so it is not told of the end.
+             * @description Whether it was sent. skipped: the channel was switched off, the gateway was restored from a backup, or the start was not sent and so the end is not either.
              * @enum {string}
              */
             result: "ok" | "error" | "waiting" | "skipped";
@@ -4810,16 +6143,16 @@ export interface components {
             kind: string;
             /** @description What happened, in words. */
             message: string;
-            /** @description Whether no channel was told, because its kind was muted. */
+            /** @description Whether it was sent to no channel because its kind was muted. */
             muted: boolean;
-            /** @description Whether it says that something is over. */
+            /** @description Whether it reports that something is resolved. */
             resolved: boolean;
-            /** @description The event that told of its beginning; null otherwise. */
+            /** @description The event that reported its start; null otherwise. */
             resolves: string;
-            /** @description What became of it at each channel that it was for. */
+            /** @description Result at each channel. */
             sent_to: components["schemas"]["AlertDelivery"][];
             /**
-             * @description How bad it is.
+             * @description Severity.
              * @enum {string}
              */
             severity: "info" | "warning" | "error" | "critical";
@@ -4832,15 +6165,15 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /** @description Which kind; see /alerts/kinds. */
             kind: string;
-            /** @description Why, for those who wonder about the silence. */
+            /** @description Why, for other administrators. */
             reason: string;
             /**
              * Format: date-time
-             * @description Until when, at most a year ahead. What still lasts then is told with its next reminder.
+             * @description Until when, at most a year ahead. An alert that is still open then is sent with its next reminder.
              */
             until: string;
             /**
@@ -4852,22 +6185,22 @@ export interface components {
         AlertMuteCreate: {
             /** @description Which kind; see /alerts/kinds. */
             kind: string;
-            /** @description Why, for those who wonder about the silence. */
+            /** @description Why, for other administrators. */
             reason?: string;
             /**
              * Format: date-time
-             * @description Until when, at most a year ahead. What still lasts then is told with its next reminder.
+             * @description Until when, at most a year ahead. An alert that is still open then is sent with its next reminder.
              */
             until: string;
         };
         AlertMuteUpdate: {
             /** @description Which kind; see /alerts/kinds. */
             kind?: string;
-            /** @description Why, for those who wonder about the silence. */
+            /** @description Why, for other administrators. */
             reason?: string;
             /**
              * Format: date-time
-             * @description Until when, at most a year ahead. What still lasts then is told with its next reminder.
+             * @description Until when, at most a year ahead. An alert that is still open then is sent with its next reminder.
              */
             until?: string;
         };
@@ -4884,12 +6217,12 @@ export interface components {
             cert_warning_days: number;
             /**
              * Format: int64
-             * @description Tracked connections, of those that can be, from which on there is an error.
+             * @description Tracked connections, in percent of the maximum, that are an error.
              */
             conntrack_error_percent: number;
             /**
              * Format: int64
-             * @description Tracked connections, of those that can be, from which on there is a warning.
+             * @description Tracked connections, in percent of the maximum, that are a warning.
              */
             conntrack_warning_percent: number;
             /**
@@ -4899,27 +6232,27 @@ export interface components {
             readonly created_at: string;
             /**
              * Format: int64
-             * @description A component or daemon that is not as it should be for longer is an error.
+             * @description A component that is degraded, or a daemon that is down, for longer than this is an error.
              */
             degraded_seconds: number;
             /**
              * Format: int64
-             * @description A channel gets as many messages a minute. What is more comes in one message, at most once a minute.
+             * @description Messages per minute to each channel. If there are more, they are combined into one, at most once a minute.
              */
             digest_over: number;
             /**
              * Format: int64
-             * @description Used space of the root file system from which on there is an error.
+             * @description Used space of the root file system, in percent, that is an error.
              */
             disk_error_percent: number;
             /**
              * Format: int64
-             * @description Used space of the root file system from which on there is a warning.
+             * @description Used space of the root file system, in percent, that is a warning.
              */
             disk_warning_percent: number;
             /**
              * Format: int64
-             * @description As many failed logins within the next setting's minutes are a warning.
+             * @description Number of failed logins, within the minutes of the next setting, that is a warning.
              */
             failed_logins: number;
             /**
@@ -4932,26 +6265,26 @@ export interface components {
              * @description How long events are kept.
              */
             history_days: number;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * Format: int64
-             * @description Used memory from which on there is an error.
+             * @description Used memory, in percent, that is an error.
              */
             memory_error_percent: number;
             /**
              * Format: int64
-             * @description Used memory from which on there is a warning.
+             * @description Used memory, in percent, that is a warning.
              */
             memory_warning_percent: number;
             /**
              * Format: int64
-             * @description A node whose database is further behind is a warning, and ten times as far an error.
+             * @description A node whose database lags by more than this is a warning; ten times as much is an error.
              */
             replication_lag_seconds: number;
             /**
              * Format: int64
-             * @description A tunnel to another gateway without a handshake for longer is down. Handshakes are two minutes apart.
+             * @description A tunnel to another gateway without a handshake for longer than this is down. Handshakes are two minutes apart.
              */
             tunnel_down_minutes: number;
             /**
@@ -4973,37 +6306,37 @@ export interface components {
             cert_warning_days?: number;
             /**
              * Format: int64
-             * @description Tracked connections, of those that can be, from which on there is an error.
+             * @description Tracked connections, in percent of the maximum, that are an error.
              */
             conntrack_error_percent?: number;
             /**
              * Format: int64
-             * @description Tracked connections, of those that can be, from which on there is a warning.
+             * @description Tracked connections, in percent of the maximum, that are a warning.
              */
             conntrack_warning_percent?: number;
             /**
              * Format: int64
-             * @description A component or daemon that is not as it should be for longer is an error.
+             * @description A component that is degraded, or a daemon that is down, for longer than this is an error.
              */
             degraded_seconds?: number;
             /**
              * Format: int64
-             * @description A channel gets as many messages a minute. What is more comes in one message, at most once a minute.
+             * @description Messages per minute to each channel. If there are more, they are combined into one, at most once a minute.
              */
             digest_over?: number;
             /**
              * Format: int64
-             * @description Used space of the root file system from which on there is an error.
+             * @description Used space of the root file system, in percent, that is an error.
              */
             disk_error_percent?: number;
             /**
              * Format: int64
-             * @description Used space of the root file system from which on there is a warning.
+             * @description Used space of the root file system, in percent, that is a warning.
              */
             disk_warning_percent?: number;
             /**
              * Format: int64
-             * @description As many failed logins within the next setting's minutes are a warning.
+             * @description Number of failed logins, within the minutes of the next setting, that is a warning.
              */
             failed_logins?: number;
             /**
@@ -5018,27 +6351,27 @@ export interface components {
             history_days?: number;
             /**
              * Format: int64
-             * @description Used memory from which on there is an error.
+             * @description Used memory, in percent, that is an error.
              */
             memory_error_percent?: number;
             /**
              * Format: int64
-             * @description Used memory from which on there is a warning.
+             * @description Used memory, in percent, that is a warning.
              */
             memory_warning_percent?: number;
             /**
              * Format: int64
-             * @description A node whose database is further behind is a warning, and ten times as far an error.
+             * @description A node whose database lags by more than this is a warning; ten times as much is an error.
              */
             replication_lag_seconds?: number;
             /**
              * Format: int64
-             * @description A tunnel to another gateway without a handshake for longer is down. Handshakes are two minutes apart.
+             * @description A tunnel to another gateway without a handshake for longer than this is down. Handshakes are two minutes apart.
              */
             tunnel_down_minutes?: number;
         };
         AlertTestResult: {
-            /** @description What people call it. */
+            /** @description Its name. */
             channel: string;
             /** @description Which channel. */
             channel_id: string;
@@ -5047,9 +6380,9 @@ export interface components {
              * @description How long it took.
              */
             duration_ms: number;
-            /** @description Why it did not; empty when it did. */
+            /** @description Why not; empty if it did. */
             error: string;
-            /** @description Whether it took the message. */
+            /** @description Whether it accepted the message. */
             ok: boolean;
         };
         AlertTested: {
@@ -5057,6 +6390,25 @@ export interface components {
             event_id: string;
             /** @description One for each channel that was tried. */
             results: components["schemas"]["AlertTestResult"][];
+        };
+        AppImported: {
+            /** @description The document, as YAML. Look at it, then plan and apply it. */
+            document: string;
+            /** @description What the document does not contain, in the order of the file. */
+            left: components["schemas"]["AppLeftOver"][];
+            /** @description Whether it has private keys in plain text. */
+            secret: boolean;
+        };
+        AppLeftOver: {
+            /**
+             * Format: int64
+             * @description Line of the file.
+             */
+            line: number;
+            /** @description The directive or element. */
+            what: string;
+            /** @description Why it was left out. */
+            why: string;
         };
         ApplyFileDiff: {
             /** @description Unified diff against what is live. */
@@ -5073,15 +6425,15 @@ export interface components {
         ApplyStatus: {
             /**
              * Format: int64
-             * @description The newest stored change that runs.
+             * @description The newest saved change that is live.
              */
             applied_revision: number;
             /**
-             * @description What the daemon behind it does: off is switched off by its settings, down does not run although it should. Empty where there is no daemon.
+             * @description State of its daemon. off: turned off in the settings. down: not running although it should. Empty if it has no daemon.
              * @enum {string}
              */
             daemon: "" | "running" | "down" | "off";
-            /** @description The words of the daemon or the program behind last_error, for administrators; empty for everybody else. */
+            /** @description The daemon's own message behind last_error, for administrators; empty for other users. */
             detail: string;
             /**
              * Format: int64
@@ -5099,17 +6451,17 @@ export interface components {
             name: string;
             /**
              * Format: int64
-             * @description Counts the changes that were stored.
+             * @description Number of saved changes.
              */
             revision: number;
             /**
-             * @description Whether what is stored is what runs.
+             * @description Whether the saved configuration is running.
              * @enum {string}
              */
             state: "live" | "pending" | "degraded" | "not_installed";
         };
         AuditEntry: {
-            /** @description What was done, such as ntp.pool.delete. */
+            /** @description Action, for example ntp.pool.delete. */
             action: string;
             /** @description Who did it: an e-mail address or the name of a program. */
             actor: string;
@@ -5118,13 +6470,13 @@ export interface components {
              * @description When it was done.
              */
             created_at: string;
-            /** @description What changed, without secrets. Only admins see the details of what only admins may read. */
+            /** @description What changed, without secrets, and remote_ip: where the request came from. Only admins see the details of what only admins may read. */
             details?: unknown;
             /** @description Id of the entry; later entries have greater ids. */
             id: string;
             /** @description Machine id of the node that did it. */
             node_id: string;
-            /** @description Id of the request that did it, as its answer and the log have it; empty for what the gateway did on its own. */
+            /** @description Id of the request, as in its answer and in the log; empty for actions of the gateway itself. */
             request_id: string;
             /** @description What it was done to. */
             subject: string;
@@ -5140,7 +6492,7 @@ export interface components {
              * @description Bytes of the dump of the database, before they are compressed.
              */
             database_bytes: number;
-            /** @description Whether it takes a passphrase. It carries the master key then. */
+            /** @description Whether it is encrypted. It then contains the master key. */
             encrypted: boolean;
             /** @description Why it failed, for administrators; empty when it did not. */
             error: string;
@@ -5163,7 +6515,7 @@ export interface components {
             /** @description Names the master key that its secrets are sealed with. */
             key_id: string;
             /**
-             * @description Who had it made. Empty for an archive that was uploaded and cannot be read without its passphrase.
+             * @description User or program that created it. Empty for an uploaded archive that cannot be read without its passphrase.
              * @enum {string}
              */
             kind: "" | "manual" | "scheduled";
@@ -5172,9 +6524,9 @@ export interface components {
              * @enum {string}
              */
             phase: "" | "dump" | "pack" | "upload";
-            /** @description The last trial to restore it; null when there was none. */
+            /** @description The last trial restore; null if there was none. */
             proof: components["schemas"]["BackupProof"];
-            /** @description How the upload to each off-site target goes, or ended. */
+            /** @description Upload to each off-site target. */
             remote_uploads: components["schemas"]["BackupUploadResult"][];
             /**
              * Format: int64
@@ -5194,7 +6546,7 @@ export interface components {
              */
             started_at: string;
             /**
-             * @description How far it has come.
+             * @description Progress.
              * @enum {string}
              */
             status: "running" | "success" | "failed";
@@ -5203,7 +6555,7 @@ export interface components {
              * @description When something about it changed.
              */
             updated_at: string;
-            /** @description Whether it was brought here from elsewhere. Such a backup is not removed to make room for newer ones. */
+            /** @description Whether it was uploaded. An uploaded backup is not deleted to make room for newer ones. */
             uploaded: boolean;
             /** @description Version of the gateway that was backed up. */
             version: string;
@@ -5214,15 +6566,15 @@ export interface components {
             written: number;
         };
         BackupChosenInput: {
-            /** @description Id of the backup, as the upload or the fetch has answered it. */
+            /** @description Id of the backup, as returned by the upload or the copy. */
             backup_id: string;
             /** @description Opens an encrypted backup. */
             passphrase?: string;
         };
         BackupChosenWishInput: {
-            /** @description Id of the backup, as the upload or the fetch has answered it. */
+            /** @description Id of the backup, as returned by the upload or the copy. */
             backup_id: string;
-            /** @description Which interface of this machine takes the place of one of the backup. */
+            /** @description Interface of this machine for each interface in the backup. */
             interfaces?: {
                 [key: string]: string;
             };
@@ -5234,7 +6586,7 @@ export interface components {
             id: string;
         };
         BackupKeyInput: {
-            /** @description Opens an encrypted backup. Without it the passphrase of the settings is tried. */
+            /** @description Opens an encrypted backup. By default the passphrase in the settings is tried. */
             passphrase?: string;
         };
         BackupPlan: {
@@ -5247,7 +6599,7 @@ export interface components {
             /** @description Interfaces that its configuration speaks of. */
             interfaces: components["schemas"]["BackupPlannedInterface"][];
             /**
-             * @description The master key that its secrets are sealed with. same: the one of this machine. carried: another one, which the backup carries. other: one that is not known here, so that every secret has to be entered again.
+             * @description The master key that encrypts its secrets. same: the one of this machine. carried: another one, included in the backup. other: an unknown one, so every secret must be entered again.
              * @enum {string}
              */
             key: "same" | "carried" | "other";
@@ -5258,7 +6610,7 @@ export interface components {
              * @description When the backup was made.
              */
             made_at: string;
-            /** @description State files that it does not have, and that go if this machine has them. */
+            /** @description State files that are not in the backup and are removed from this machine. */
             missing: string[];
             /**
              * Format: int64
@@ -5274,14 +6626,14 @@ export interface components {
             this_host: string;
             /**
              * Format: int64
-             * @description Version of the schema that this gateway has. An older database is brought up to it.
+             * @description Schema version of this gateway. An older database is migrated to it.
              */
             this_schema: number;
             /** @description Version of this gateway. */
             this_version: string;
             /** @description Version of the gateway that was backed up. */
             version: string;
-            /** @description What is to be known before it is restored. */
+            /** @description What to know before you restore it. */
             warnings: string[];
         };
         BackupPlannedInterface: {
@@ -5307,7 +6659,7 @@ export interface components {
             finished_at: string | null;
             /**
              * Format: int64
-             * @description Rows that were loaded and compared with what was backed up.
+             * @description Rows that were loaded and compared with the backup.
              */
             rows: number;
             /**
@@ -5348,26 +6700,26 @@ export interface components {
              * @description When the backup was made.
              */
             made_at: string | null;
-            /** @description Why it did not succeed, for administrators; empty when it did. */
+            /** @description Why it failed, for administrators; empty on success. */
             reason: string;
             /**
-             * @description How far it has come. refused: nothing was changed. taken_back: the data from before are there again. stuck: taking it back failed, too.
+             * @description Progress. refused: nothing was changed. taken_back: the previous data was restored. stuck: restoring the previous data failed as well.
              * @enum {string}
              */
             state: "none" | "running" | "done" | "refused" | "taken_back" | "stuck";
-            /** @description What was done, in order. A step that was interrupted is there again when it was done again. */
+            /** @description Steps in order. A step that was interrupted and repeated is listed again. */
             steps: components["schemas"]["BackupStep"][];
             /** @description The state in a sentence. */
             summary: string;
-            /** @description What is to be done by hand after it. */
+            /** @description What to do yourself afterwards. */
             warnings: string[];
         };
         BackupRestoreWishInput: {
-            /** @description Which interface of this machine takes the place of one of the backup. */
+            /** @description Interface of this machine for each interface in the backup. */
             interfaces?: {
                 [key: string]: string;
             };
-            /** @description Opens an encrypted backup. Without it the passphrase of the settings is tried. */
+            /** @description Opens an encrypted backup. By default the passphrase in the settings is tried. */
             passphrase?: string;
         };
         BackupSettings: {
@@ -5376,7 +6728,7 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /** @description Whether backups are encrypted. */
             readonly passphrase_configured: boolean;
@@ -5389,7 +6741,7 @@ export interface components {
             readonly updated_at: string;
         };
         BackupSettingsUpdate: {
-            /** @description Encrypts every backup from now on: at least 12 characters. An encrypted backup carries the master key, so that it can be restored on another machine with all secrets. Empty takes it away. */
+            /** @description Encrypts every backup from now on: at least 12 characters. An encrypted backup contains the master key, so it can be restored on another machine with all secrets. Send an empty text to remove it. */
             passphrase?: string;
             /** @description Prove after every scheduled backup that it can be restored. */
             prove?: boolean;
@@ -5408,14 +6760,14 @@ export interface components {
             /** @description Why it failed, for administrators. */
             error: string;
             /**
-             * @description What is done. swap replaces the data while the gateway's programs stand still; confirm waits until they serve; return and recover take it back.
+             * @description Step. swap replaces the data while the gateway's programs are stopped; confirm waits until they work; return and recover roll back.
              * @enum {string}
              */
             name: "verify" | "load" | "check" | "swap" | "confirm" | "return" | "recover";
-            /** @description The end of what its programs said, for administrators. */
+            /** @description The end of its output, for administrators. */
             output: string;
             /**
-             * @description How far it has come.
+             * @description Progress.
              * @enum {string}
              */
             state: "running" | "done" | "failed" | "interrupted";
@@ -5437,11 +6789,11 @@ export interface components {
             remote_id: string;
             /**
              * Format: int64
-             * @description Bytes of the archive that are on their way or there. It begins again when the upload is tried again.
+             * @description Bytes of the archive sent so far. It starts again from 0 when the upload is retried.
              */
             sent: number;
             /**
-             * @description How far the upload has come.
+             * @description Progress of the upload.
              * @enum {string}
              */
             status: "running" | "success" | "failed";
@@ -5449,21 +6801,21 @@ export interface components {
             target: string;
         };
         BackupWishInput: {
-            /** @description Encrypts this backup: at least 12 characters. Without it the passphrase of the settings does, if there is one. */
+            /** @description Encrypts this backup: at least 12 characters. If empty, the passphrase in the settings is used, if set. */
             passphrase?: string;
         };
         Certificate: {
             /**
              * Format: int64
-             * @description Orders that failed since the last that did not.
+             * @description Failed orders since the last successful one.
              */
             readonly attempts: number;
-            /** @description Made because a domain, or the gateway itself, needs it. It follows the names of the domain, and goes when nobody needs it; one that is deleted before is ordered anew. */
+            /** @description Ordered automatically for a domain or for the gateway itself. It follows the names of the domain and is removed when it is no longer needed. If you delete it earlier, a new one is ordered. */
             readonly automatic: boolean;
-            /** @description The certificate in PEM, followed by the one that signed it, and so on. It is brought with an uploaded one, and read of the others. */
+            /** @description The certificate in PEM, followed by the one that signed it, and so on. Sent when you upload a certificate; read-only for others. */
             certificate_pem: string;
             /**
-             * @description How the certificate authority is shown that the names are ours: by a file that the proxy serves on port 80, or by a DNS record, which wildcards need.
+             * @description Domain validation: by a file that the proxy serves on port 80, or by a DNS record, which wildcards require.
              * @enum {string}
              */
             challenge: "http-01" | "dns-01";
@@ -5472,14 +6824,14 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description ACME directory of the certificate authority that issued it; empty for one that came another way. */
+            /** @description ACME directory of the certificate authority that issued it; empty if it was not issued by ACME. */
             readonly directory_url: string;
-            /** @description Who sets the DNS record. None takes the provider whose zones fit the name best. */
+            /** @description DNS provider that sets the record. If null, the one whose zones fit the name best. */
             dns_provider_id: string;
-            /** @description Domain that it was made for; none for the gateway's own and for those that serve several. */
+            /** @description Domain that it was ordered for; null for the gateway's own and for those ordered for several names. */
             domain_id: string;
             /**
-             * @description What the last order failed of: dns is the DNS or its provider, connection the way from the certificate authority to port 80, caa a CAA record that forbids it, rate_limit too many orders, account the account at the certificate authority or the way there, refused a name that it does not issue for, not_live a certificate that is issued and that the proxy does not show.
+             * @description Why the last order failed. dns: DNS or its provider. connection: the certificate authority cannot reach port 80. caa: a CAA record forbids it. rate_limit: too many orders. account: the ACME account, or reaching the certificate authority. refused: the authority does not issue for the name. not_live: issued, but the proxy does not serve it.
              * @enum {string}
              */
             readonly error_kind: "" | "dns" | "connection" | "caa" | "rate_limit" | "account" | "refused" | "not_live" | "other";
@@ -5490,12 +6842,12 @@ export interface components {
             readonly expires_at: string | null;
             /** @description SHA-256 of the certificate, in hex. */
             readonly fingerprint_sha256: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /** @description Who issued it. */
             readonly issuer: string;
             /**
-             * @description Kind of the key that is made for it. An uploaded one has its own.
+             * @description Type of key to generate. An uploaded certificate has its own.
              * @enum {string}
              */
             key_type: "ecdsa-p256" | "rsa-2048";
@@ -5506,7 +6858,7 @@ export interface components {
              * @description When the proxy was last seen to show a new one, by a TLS handshake.
              */
             readonly last_renewed_at: string | null;
-            /** @description Names that it is for, at most 100. Those of an uploaded one are read from it. */
+            /** @description Names in the certificate, at most 100. For an uploaded certificate they are read from it. */
             names: string[];
             /**
              * Format: date-time
@@ -5520,16 +6872,16 @@ export interface components {
             readonly not_before: string | null;
             /**
              * Format: date-time
-             * @description When it is due. The certificate authority may have named the time (ARI); otherwise a third of its lifetime is left then.
+             * @description When renewal is due. The certificate authority may set the time (ARI); otherwise it is when a third of the lifetime is left.
              */
             readonly renew_at: string | null;
             /**
-             * @description Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signs it. It cannot be changed.
+             * @description Whether it is issued by ACME, was uploaded, or is self-signed. It cannot be changed.
              * @enum {string}
              */
             source: "acme" | "uploaded" | "self-signed";
             /**
-             * @description Where it stands: pending and error have not been issued yet, and show one that the gateway signed; expiring has less than 14 days left. One that could not be renewed is valid as long as it is, and last_error says why.
+             * @description Status. pending and error: not issued yet, a self-signed certificate is used. expiring: less than 14 days left. A certificate that could not be renewed stays valid until it expires; last_error has the reason.
              * @enum {string}
              */
             readonly status: "pending" | "valid" | "expiring" | "expired" | "error";
@@ -5541,55 +6893,55 @@ export interface components {
         };
         CertificateACME: {
             /**
-             * @description Directory of the certificate authority. Empty stands for Let's Encrypt. One of your own, whose certificate no public authority vouches for, is trusted when its root is in /etc/gateway/acme-ca.pem.
+             * @description Directory of the certificate authority; empty for Let's Encrypt. To use your own authority, put its root certificate into /etc/gateway/acme-ca.pem.
              * @example https://acme.example.net/directory
              */
             directory_url: string;
             /**
-             * @description Whom the certificate authority may write to. A change is told to it with the next order.
+             * @description Contact address for the certificate authority. A change is sent with the next order.
              * @example admin@example.net
              */
             email: string;
-            /** @description Whether certificates are ordered and renewed by themselves. Off, those that are there are shown as long as they last. */
+            /** @description Whether certificates are ordered and renewed automatically. When off, existing certificates are used until they expire. */
             enabled: boolean;
         };
         CertificateACMEUpdate: {
             /**
-             * @description Directory of the certificate authority. Empty stands for Let's Encrypt. One of your own, whose certificate no public authority vouches for, is trusted when its root is in /etc/gateway/acme-ca.pem.
+             * @description Directory of the certificate authority; empty for Let's Encrypt. To use your own authority, put its root certificate into /etc/gateway/acme-ca.pem.
              * @example https://acme.example.net/directory
              */
             directory_url?: string;
             /**
-             * @description Whom the certificate authority may write to. A change is told to it with the next order.
+             * @description Contact address for the certificate authority. A change is sent with the next order.
              * @example admin@example.net
              */
             email?: string;
-            /** @description Whether certificates are ordered and renewed by themselves. Off, those that are there are shown as long as they last. */
+            /** @description Whether certificates are ordered and renewed automatically. When off, existing certificates are used until they expire. */
             enabled?: boolean;
         };
         CertificateCreate: {
-            /** @description The certificate in PEM, followed by the one that signed it, and so on. It is brought with an uploaded one, and read of the others. */
+            /** @description The certificate in PEM, followed by the one that signed it, and so on. Sent when you upload a certificate; read-only for others. */
             certificate_pem?: string;
             /**
-             * @description How the certificate authority is shown that the names are ours: by a file that the proxy serves on port 80, or by a DNS record, which wildcards need.
+             * @description Domain validation: by a file that the proxy serves on port 80, or by a DNS record, which wildcards require.
              * @enum {string}
              */
             challenge?: "http-01" | "dns-01";
-            /** @description Who sets the DNS record. None takes the provider whose zones fit the name best. */
+            /** @description DNS provider that sets the record. If null, the one whose zones fit the name best. */
             dns_provider_id?: string;
-            /** @description Domain that it was made for; none for the gateway's own and for those that serve several. */
+            /** @description Domain that it was ordered for; null for the gateway's own and for those ordered for several names. */
             domain_id?: string;
             /**
-             * @description Kind of the key that is made for it. An uploaded one has its own.
+             * @description Type of key to generate. An uploaded certificate has its own.
              * @enum {string}
              */
             key_type?: "ecdsa-p256" | "rsa-2048";
-            /** @description Names that it is for, at most 100. Those of an uploaded one are read from it. */
+            /** @description Names in the certificate, at most 100. For an uploaded certificate they are read from it. */
             names?: string[];
-            /** @description The key of an uploaded certificate in PEM, without a passphrase. Left out of a change, the stored one stays, and must be the one of the certificate. */
+            /** @description The key of an uploaded certificate in PEM, without a passphrase. If left out of a change, the stored key is kept; it must match the certificate. */
             private_key_pem?: string;
             /**
-             * @description Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signs it. It cannot be changed.
+             * @description Whether it is issued by ACME, was uploaded, or is self-signed. It cannot be changed.
              * @enum {string}
              */
             source?: "acme" | "uploaded" | "self-signed";
@@ -5610,10 +6962,10 @@ export interface components {
              * @example https://acme.example.net/directory
              */
             endpoint: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
-             * @description Which service, or which protocol: rfc2136 is dynamic update with TSIG, which most name servers of your own take; httpreq is a web service of your own, which gets POST /present and POST /cleanup with fqdn and value.
+             * @description Provider or protocol. rfc2136: dynamic update with TSIG, which most name servers support. httpreq: your own web service, which gets POST /present and POST /cleanup with fqdn and value.
              * @enum {string}
              */
             kind: "rfc2136" | "cloudflare" | "desec" | "digitalocean" | "hetzner" | "httpreq";
@@ -5631,9 +6983,9 @@ export interface components {
              * @description When it was last changed.
              */
             readonly updated_at: string;
-            /** @description For rfc2136 the name of the TSIG key, for httpreq the user, if it wants one. */
+            /** @description For rfc2136: name of the TSIG key. For httpreq: the user, if the service requires one. */
             username: string;
-            /** @description Zones that it serves. None stands for all. */
+            /** @description Zones that it serves; if empty, all. */
             zones: string[];
         };
         CertificateDNSProviderCreate: {
@@ -5648,7 +7000,7 @@ export interface components {
              */
             endpoint?: string;
             /**
-             * @description Which service, or which protocol: rfc2136 is dynamic update with TSIG, which most name servers of your own take; httpreq is a web service of your own, which gets POST /present and POST /cleanup with fqdn and value.
+             * @description Provider or protocol. rfc2136: dynamic update with TSIG, which most name servers support. httpreq: your own web service, which gets POST /present and POST /cleanup with fqdn and value.
              * @enum {string}
              */
             kind: "rfc2136" | "cloudflare" | "desec" | "digitalocean" | "hetzner" | "httpreq";
@@ -5661,9 +7013,9 @@ export interface components {
             secret?: string;
             /** @description For rfc2136: the primary name server, by name or address, with a port if it is not 53. */
             server?: string;
-            /** @description For rfc2136 the name of the TSIG key, for httpreq the user, if it wants one. */
+            /** @description For rfc2136: name of the TSIG key. For httpreq: the user, if the service requires one. */
             username?: string;
-            /** @description Zones that it serves. None stands for all. */
+            /** @description Zones that it serves; if empty, all. */
             zones?: string[];
         };
         CertificateDNSProviderUpdate: {
@@ -5678,7 +7030,7 @@ export interface components {
              */
             endpoint?: string;
             /**
-             * @description Which service, or which protocol: rfc2136 is dynamic update with TSIG, which most name servers of your own take; httpreq is a web service of your own, which gets POST /present and POST /cleanup with fqdn and value.
+             * @description Provider or protocol. rfc2136: dynamic update with TSIG, which most name servers support. httpreq: your own web service, which gets POST /present and POST /cleanup with fqdn and value.
              * @enum {string}
              */
             kind?: "rfc2136" | "cloudflare" | "desec" | "digitalocean" | "hetzner" | "httpreq";
@@ -5691,9 +7043,9 @@ export interface components {
             secret?: string;
             /** @description For rfc2136: the primary name server, by name or address, with a port if it is not 53. */
             server?: string;
-            /** @description For rfc2136 the name of the TSIG key, for httpreq the user, if it wants one. */
+            /** @description For rfc2136: name of the TSIG key. For httpreq: the user, if the service requires one. */
             username?: string;
-            /** @description Zones that it serves. None stands for all. */
+            /** @description Zones that it serves; if empty, all. */
             zones?: string[];
         };
         CertificateDue: {
@@ -5711,9 +7063,9 @@ export interface components {
             check: "acme" | "directory" | "account" | "dns" | "caa" | "connection" | "provider";
             /** @description What was found, and what to do about it. */
             detail: string;
-            /** @description The name; empty for what concerns all. */
+            /** @description The name; empty if it concerns all. */
             name: string;
-            /** @description Whether it is as it must be, as far as the gateway can see. */
+            /** @description Whether the check passed, as far as the gateway can tell. */
             ok: boolean;
         };
         CertificateFindings: {
@@ -5724,11 +7076,11 @@ export interface components {
         };
         CertificatePreflightInput: {
             /**
-             * @description How to show that they are ours.
+             * @description Domain validation.
              * @enum {string}
              */
             challenge: "http-01" | "dns-01";
-            /** @description Who sets the DNS record. None takes the provider whose zones fit the name best. */
+            /** @description DNS provider that sets the record. If null, the one whose zones fit the name best. */
             dns_provider_id?: string;
             /** @description Names that the certificate is for. */
             names: string[];
@@ -5736,12 +7088,12 @@ export interface components {
         CertificateSummary: {
             /**
              * Format: int64
-             * @description Those whose last order failed, or that cannot be shown.
+             * @description Certificates whose last order failed, or that cannot be used.
              */
             errors: number;
             /**
              * Format: int64
-             * @description Those that are over.
+             * @description Expired ones.
              */
             expired: number;
             /**
@@ -5756,31 +7108,481 @@ export interface components {
             total: number;
         };
         CertificateUpdate: {
-            /** @description The certificate in PEM, followed by the one that signed it, and so on. It is brought with an uploaded one, and read of the others. */
+            /** @description The certificate in PEM, followed by the one that signed it, and so on. Sent when you upload a certificate; read-only for others. */
             certificate_pem?: string;
             /**
-             * @description How the certificate authority is shown that the names are ours: by a file that the proxy serves on port 80, or by a DNS record, which wildcards need.
+             * @description Domain validation: by a file that the proxy serves on port 80, or by a DNS record, which wildcards require.
              * @enum {string}
              */
             challenge?: "http-01" | "dns-01";
-            /** @description Who sets the DNS record. None takes the provider whose zones fit the name best. */
+            /** @description DNS provider that sets the record. If null, the one whose zones fit the name best. */
             dns_provider_id?: string;
-            /** @description Domain that it was made for; none for the gateway's own and for those that serve several. */
+            /** @description Domain that it was ordered for; null for the gateway's own and for those ordered for several names. */
             domain_id?: string;
             /**
-             * @description Kind of the key that is made for it. An uploaded one has its own.
+             * @description Type of key to generate. An uploaded certificate has its own.
              * @enum {string}
              */
             key_type?: "ecdsa-p256" | "rsa-2048";
-            /** @description Names that it is for, at most 100. Those of an uploaded one are read from it. */
+            /** @description Names in the certificate, at most 100. For an uploaded certificate they are read from it. */
             names?: string[];
-            /** @description The key of an uploaded certificate in PEM, without a passphrase. Left out of a change, the stored one stays, and must be the one of the certificate. */
+            /** @description The key of an uploaded certificate in PEM, without a passphrase. If left out of a change, the stored key is kept; it must match the certificate. */
             private_key_pem?: string;
             /**
-             * @description Whether a certificate authority issues it by ACME, an operator brought it, or the gateway signs it. It cannot be changed.
+             * @description Whether it is issued by ACME, was uploaded, or is self-signed. It cannot be changed.
              * @enum {string}
              */
             source?: "acme" | "uploaded" | "self-signed";
+        };
+        ChangesApply: {
+            /** @description Name of the component. */
+            component: string;
+            /**
+             * Format: int64
+             * @description How long it took.
+             */
+            duration_ms: number;
+            /**
+             * Format: date-time
+             * @description When it was done.
+             */
+            ended_at: string;
+            /** @description Why it is not live; empty when it is. */
+            error: string;
+            /** @description What happened to the daemon's files. */
+            files: components["schemas"]["ChangesFile"][];
+            /**
+             * @description State of the component afterwards.
+             * @enum {string}
+             */
+            state: "live" | "pending" | "degraded" | "not_installed";
+            /**
+             * @description How it was done: while the daemon was running, with a reload, or without either.
+             * @enum {string}
+             */
+            way: "runtime" | "reload" | "none";
+        };
+        ChangesFile: {
+            /** @description Unified diff. */
+            diff: string;
+            /** @description Where the file is. */
+            path: string;
+        };
+        Clients: {
+            /** @description Those that match, by address. */
+            clients: components["schemas"]["ClientsClient"][];
+            /** @description Whether the kernel counts the bytes of connections (net.netfilter.nf_conntrack_acct). */
+            counted: boolean;
+            /**
+             * Format: int64
+             * @description How many match, also those beyond the limit.
+             */
+            matching: number;
+            /**
+             * Format: int64
+             * @description How many of all are online.
+             */
+            online: number;
+            /** @description Sources that could not be asked. What only they know is missing. */
+            problems: components["schemas"]["ClientsProblem"][];
+            /**
+             * Format: int64
+             * @description How many are known.
+             */
+            total: number;
+        };
+        ClientsAddress: {
+            /** @description IPv4 or IPv6 address. */
+            address: string;
+            /** @description Interface of the gateway that it is behind. */
+            interface: string;
+            /** @description Zone of that interface; empty if it has none. */
+            zone: string;
+        };
+        ClientsBlock: {
+            /** @description Which address. */
+            address: string;
+            /** @description Address group by which the rule has the object; null if it names the object itself. */
+            group_id: string;
+            /** @description Address object that names the address. */
+            object_id: string;
+            /** @description The rule. */
+            rule_id: string;
+            /** @description Name of the rule. */
+            rule_name: string;
+        };
+        ClientsClient: {
+            /** @description Its addresses, IPv4 first. */
+            addresses: components["schemas"]["ClientsAddress"][];
+            /** @description Firewall rules that drop or reject everything from one of its addresses. */
+            blocked_by: components["schemas"]["ClientsBlock"][];
+            /**
+             * Format: int64
+             * @description Connections that it has through the gateway or with it.
+             */
+            connections: number;
+            /** @description Its MAC address; without one its address, or the id of a tunnel peer that has no address of its own. */
+            id: string;
+            /** @description Interface of the gateway that it was last seen at; empty if that is not known. */
+            interface: string;
+            /**
+             * Format: date-time
+             * @description When it last answered, renewed its lease, did a handshake or logged in; null if that is not known.
+             */
+            last_seen: string | null;
+            /**
+             * Format: date-time
+             * @description When its DHCP lease ends; null if it has none.
+             */
+            lease_expires_at: string | null;
+            /** @description MAC address; empty if it is not known, as for tunnel peers. */
+            mac: string;
+            /** @description Name of the device; empty if no source knows one. */
+            name: string;
+            /**
+             * @description Where the name comes from: a DHCP reservation, a tunnel peer, or the device itself when it asked for a lease.
+             * @enum {string}
+             */
+            named_by: "" | "reservation" | "tunnel" | "lease";
+            /** @description Networks behind a tunnel peer. */
+            networks: string[];
+            /** @description Whether that was in the last 5 minutes. */
+            online: boolean;
+            /** @description The tunnel peer. */
+            peer_id: string;
+            /** @description Whether the MAC address is locally administered: phones make up a random one for each network, and virtual machines have one too. It says nothing about the vendor and may change. */
+            random_mac: boolean;
+            /**
+             * Format: int64
+             * @description Bytes that it received, counted in the same way.
+             */
+            received_bytes: number | null;
+            /** @description Its DHCP reservation; null if it has none. */
+            reservation_id: string;
+            /**
+             * Format: int64
+             * @description Bytes that it sent: in its open connections, or for a tunnel peer since the tunnel was started. null if the kernel does not count them.
+             */
+            sent_bytes: number | null;
+            /** @description Who knows it: the kernel's neighbour table, DHCP leases, tunnels, RADIUS logins. */
+            sources: ("neighbours" | "leases" | "tunnels" | "radius")[];
+            /** @description DHCP subnet in which its address can be reserved; null if there is none. */
+            subnet_id: string;
+            /** @description Tunnel of a peer. */
+            tunnel_id: string;
+            /** @description User of its last RADIUS login; empty if there was none lately. */
+            user: string;
+            /** @description Who made the network card, from the list of the IEEE; empty if it is not known. */
+            vendor: string;
+            /** @description Zone of that interface; empty if it has none. */
+            zone: string;
+        };
+        ClientsEnded: {
+            /**
+             * Format: int64
+             * @description How many connections were removed from the table.
+             */
+            ended: number;
+        };
+        ClientsProblem: {
+            /** @description Why it could not be asked. */
+            error: string;
+            /**
+             * @description Which source.
+             * @enum {string}
+             */
+            source: "neighbours" | "leases" | "tunnels" | "radius" | "connections";
+        };
+        ClusterCertified: {
+            /** @description Certificate authority of the cluster, in PEM form. */
+            ca: string;
+            /** @description Certificate of the node, in PEM form. */
+            certificate: string;
+            /**
+             * Format: date-time
+             * @description When the certificate ends. The node renews it before.
+             */
+            expires_at: string;
+            /** @description Full name of the primary. */
+            primary_fqdn: string;
+            /** @description Id of the primary. */
+            primary_id: string;
+            /** @description Where its agent listener is. */
+            primary_url: string;
+        };
+        ClusterClusterStatus: {
+            /** @description Whether a node's configuration differs from this one's. */
+            drift_found: boolean;
+            /**
+             * @description split-brain: two nodes were the primary at the same time. Neither accepts changes until one of them is promoted.
+             * @enum {string}
+             */
+            health: "OK" | "degraded" | "split-brain";
+            /** @description Id of this node. */
+            local_id: string;
+            /** @description This node. */
+            local_node: components["schemas"]["ClusterNodeStatus"];
+            /**
+             * @description Whether there are other nodes.
+             * @enum {string}
+             */
+            mode: "single-node" | "cluster";
+            /** @description The other nodes, and those that are expected. */
+            peers: components["schemas"]["ClusterNodeStatus"][];
+            /** @description Id of the node that takes changes; empty while there is none. */
+            primary_id: string;
+            /** @description What is wrong, a sentence each. */
+            problems: string[];
+            /**
+             * Format: date-time
+             * @description When the nodes were asked.
+             */
+            updated_at: string;
+        };
+        ClusterDifferenceFile: {
+            /**
+             * Format: date-time
+             * @description When the node was made the same as the primary.
+             */
+            created_at: string;
+            /** @description Name of the file. */
+            name: string;
+            /** @description Full name of that node. */
+            node: string;
+            /** @description Id of the node that keeps the file. */
+            node_id: string;
+            /**
+             * Format: int64
+             * @description How many rows it has.
+             */
+            rows: number;
+            /**
+             * Format: int64
+             * @description Its size in bytes.
+             */
+            size: number;
+            /** @description How many rows it has of each table. */
+            tables: {
+                [key: string]: number;
+            };
+        };
+        ClusterDifferencePage: {
+            /**
+             * Format: int64
+             * @description Where the next page begins; null on the last one.
+             */
+            next: number | null;
+            /** @description The rows. */
+            rows: components["schemas"]["ClusterDifferenceRow"][];
+        };
+        ClusterDifferenceRow: {
+            /** @description Id of the row; empty for a row that cannot be applied again. */
+            id: string;
+            /** @description Name of the kind, for example ntp.pool; empty for a row that cannot be applied again. */
+            kind: string;
+            /** @description What people call it. */
+            name: string;
+            /** @description The row as it is now, without secrets; null if there is none. */
+            now: unknown;
+            /**
+             * Format: int64
+             * @description Its place in the file.
+             */
+            row: number;
+            /**
+             * @description How it is now. missing: the row does not exist. record: it is not configuration and cannot be applied again.
+             * @enum {string}
+             */
+            state: "missing" | "differs" | "same" | "record";
+            /** @description Table that it is of. */
+            table: string;
+            /** @description The row as the node had it, without secrets; null for a row that cannot be applied again. */
+            then: unknown;
+        };
+        ClusterDifferences: {
+            /** @description The files, the newest first. */
+            files: components["schemas"]["ClusterDifferenceFile"][];
+            /** @description Names of the nodes that did not answer, whose files are not listed. */
+            unasked: string[];
+        };
+        ClusterExpectInput: {
+            /**
+             * @description Full name of the node.
+             * @example gateway.example.net
+             */
+            node_fqdn: string;
+        };
+        ClusterLeft: {
+            /** @description Whether it had not come yet. */
+            expected: boolean;
+            /** @description Full name of the node. */
+            fqdn: string;
+            /** @description Id of the node. */
+            id: string;
+            /** @description Whether the node knows, and is now a single gateway. One that does not know is refused by all nodes, and accepts no changes until it leaves, too. */
+            reached: boolean;
+        };
+        ClusterNodeStatus: {
+            /** @description Where it answers other nodes. */
+            api_url: string;
+            /**
+             * Format: int64
+             * @description How many bytes of changes it has not confirmed, if it is connected.
+             */
+            behind_bytes: number | null;
+            /** @description Hash of what all nodes share. Nodes of the same version have the same. */
+            config_hash: string;
+            /** @description Where its console is, by its name; empty until it has joined. */
+            console_url: string;
+            /** @description Tables that differ from this node's although neither node is changing. */
+            drift: string[];
+            /**
+             * Format: int64
+             * @description Counts the changes of the primary. Of two primaries the one with the newer epoch is right.
+             */
+            epoch: number;
+            /** @description Why it does not answer; empty when it does. */
+            error: string;
+            /** @description Full name of the node. */
+            fqdn: string;
+            /** @description Whether the virtual addresses are there. */
+            holds_vip: boolean;
+            /** @description Id of the node, taken from its machine. Before it has joined, prenode- followed by its name. */
+            id: string;
+            /** @description Address by which other nodes reach it. */
+            internal_ip: string;
+            /**
+             * Format: double
+             * @description For how many seconds it has not confirmed what there was, if it is connected.
+             */
+            lag_seconds: number | null;
+            /** @description Whether it is this node. */
+            local: boolean;
+            /** @description Address of its management. */
+            mgmt_ip: string;
+            /** @description Address that it joined from. */
+            public_ip: string;
+            /** @description Its running repair, or the last one; null if there was none. */
+            repair: components["schemas"]["ClusterRepairing"];
+            /**
+             * @description Its role. fenced: a former primary that accepts no changes.
+             * @enum {string}
+             */
+            role: "single" | "primary" | "stepping-down" | "standby" | "fenced";
+            /**
+             * Format: date-time
+             * @description When it last answered this node.
+             */
+            seen_at: string | null;
+            /** @description Settings that each node has for itself, and that should be the same on all but are not the same as here. */
+            settings_differ: string[];
+            /** @description Whether it was unavailable for longer than the primary keeps changes for it. It is synchronised when it answers. */
+            slot_lost: boolean;
+            /**
+             * @description Whether it answers.
+             * @enum {string}
+             */
+            status: "pending" | "joining" | "online" | "offline" | "leaving" | "unknown";
+            /** @description Whether it follows the primary at the moment. */
+            streaming: boolean;
+            /**
+             * Format: date-time
+             * @description When all of it was last compared with the primary.
+             */
+            synced_at: string | null;
+            /** @description Version that it runs; empty until it has said so. */
+            version: string;
+        };
+        ClusterPromotingInput: {
+            /** @description Do it although the primary does not answer. What it has not sent is lost, until it comes back: then it is kept in a file. */
+            force?: boolean;
+        };
+        ClusterReapplyInput: {
+            /** @description Places of the rows in the file. */
+            rows: number[];
+        };
+        ClusterRepairInput: {
+            /** @description Do it although more than half of the rows would go. */
+            force?: boolean;
+            /** @description The standby, if this is the primary; without it, all that answer. */
+            node_id?: string;
+        };
+        ClusterRepairing: {
+            /**
+             * Format: date-time
+             * @description When it ended.
+             */
+            ended_at: string | null;
+            /** @description Why it failed; empty when it did not. */
+            error: string;
+            /** @description Whether more than half of the rows may go. */
+            force: boolean;
+            /** @description The standbys that do it. */
+            nodes?: string[];
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            started_at: string | null;
+            /**
+             * @description How far it has come. delegated: the standbys do it.
+             * @enum {string}
+             */
+            state: "none" | "running" | "succeeded" | "failed" | "delegated";
+            /** @description Number of rows that differed from the primary, by table. */
+            tables?: {
+                [key: string]: components["schemas"]["ReplicaDifference"];
+            };
+        };
+        ClusterRequestInput: {
+            /**
+             * Format: int64
+             * @description Port of the node's agent listener; 0 for the usual one.
+             */
+            api_port?: number;
+            /** @description Certificate request in PEM form: the subject is the id of the node, and the only name that of the token. */
+            csr: string;
+            /** @description Join token of the node. */
+            join_token: string;
+        };
+        ClusterRollingUpdate: {
+            /** @description Why it stopped, for administrators; empty otherwise. */
+            error: string;
+            /** @description Version that the primary had when it began. */
+            from: string;
+            /** @description Full name of the node that is being updated, or that failed. */
+            node: string;
+            /**
+             * @description How far it has come. idle: none is running. After error the primary is as it was, unless it is the node that failed.
+             * @enum {string}
+             */
+            phase: "idle" | "updating-secondary" | "waiting-secondary" | "updating-primary" | "error";
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            started_at: string | null;
+            /** @description Version that all nodes get. */
+            to: string;
+            /** @description Nodes that run the new version. */
+            updated: string[];
+        };
+        ClusterToken: {
+            /** @description SHA-256 of the cluster's certificate authority. The token has it, too. */
+            ca_fingerprint: string;
+            /** @description What to run on the new node, unless its setup in the browser is used. */
+            command: string;
+            /**
+             * Format: date-time
+             * @description When the token expires.
+             */
+            expires_at: string;
+            /** @description Full name of the node. */
+            node_fqdn: string;
+            /** @description Id under which the node is listed until it has joined. */
+            node_id: string;
+            /** @description Join token. It works once, and only for the node of that name. It is not shown again. */
+            token: string;
         };
         DhcpLease: {
             /**
@@ -5788,21 +7590,21 @@ export interface components {
              * @description When it ends unless it is renewed.
              */
             expires_at: string;
-            /** @description What the machine calls itself; empty when it does not say. */
+            /** @description Host name sent by the device; empty if it sent none. */
             hostname: string;
             /** @description The address. */
             ip: string;
-            /** @description Hardware address of the machine; empty for an address that was declined. */
+            /** @description MAC address of the device; empty for a declined address. */
             mac: string;
-            /** @description Reservation that it has the address by; null when it has it from the range. */
+            /** @description Reservation of the address; null if it is from the range. */
             reservation_id: string;
             /**
              * Format: date-time
-             * @description When it was given or last renewed.
+             * @description When it was assigned or last renewed.
              */
             starts_at: string;
             /**
-             * @description Whether it is in use; declined: a client found it in use by somebody else.
+             * @description State of the lease. declined: a client refused the address because another device uses it.
              * @enum {string}
              */
             state: "active" | "declined" | "expired";
@@ -5829,19 +7631,19 @@ export interface components {
              */
             readonly created_at: string;
             /**
-             * @description Name that it is told; empty: none.
+             * @description Host name to send to the device; empty to send none.
              * @example printer
              */
             hostname: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
-             * @description The address that it gets, inside or outside of the range.
+             * @description Reserved address, inside or outside the range.
              * @example 192.0.2.1
              */
             ip: string;
             /**
-             * @description Hardware address of the machine, six bytes in any spelling.
+             * @description MAC address of the device, in any common format.
              * @example 52:54:00:12:34:56
              */
             mac: string;
@@ -5855,17 +7657,17 @@ export interface components {
         };
         DhcpReservationCreate: {
             /**
-             * @description Name that it is told; empty: none.
+             * @description Host name to send to the device; empty to send none.
              * @example printer
              */
             hostname?: string;
             /**
-             * @description The address that it gets, inside or outside of the range.
+             * @description Reserved address, inside or outside the range.
              * @example 192.0.2.1
              */
             ip: string;
             /**
-             * @description Hardware address of the machine, six bytes in any spelling.
+             * @description MAC address of the device, in any common format.
              * @example 52:54:00:12:34:56
              */
             mac: string;
@@ -5874,17 +7676,17 @@ export interface components {
         };
         DhcpReservationUpdate: {
             /**
-             * @description Name that it is told; empty: none.
+             * @description Host name to send to the device; empty to send none.
              * @example printer
              */
             hostname?: string;
             /**
-             * @description The address that it gets, inside or outside of the range.
+             * @description Reserved address, inside or outside the range.
              * @example 192.0.2.1
              */
             ip?: string;
             /**
-             * @description Hardware address of the machine, six bytes in any spelling.
+             * @description MAC address of the device, in any common format.
              * @example 52:54:00:12:34:56
              */
             mac?: string;
@@ -5899,16 +7701,16 @@ export interface components {
             readonly created_at: string;
             /**
              * Format: int64
-             * @description How long a lease lasts when the client names no time.
+             * @description Lease time in seconds if the client does not ask for one.
              */
             default_lease_seconds: number;
-            /** @description Off, the daemon is stopped. */
+            /** @description When off, the daemon is stopped. */
             enabled: boolean;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * Format: int64
-             * @description The longest time that a client gets.
+             * @description Upper limit of the lease time, in seconds.
              */
             max_lease_seconds: number;
             /**
@@ -5920,19 +7722,19 @@ export interface components {
         DhcpSettingsUpdate: {
             /**
              * Format: int64
-             * @description How long a lease lasts when the client names no time.
+             * @description Lease time in seconds if the client does not ask for one.
              */
             default_lease_seconds?: number;
-            /** @description Off, the daemon is stopped. */
+            /** @description When off, the daemon is stopped. */
             enabled?: boolean;
             /**
              * Format: int64
-             * @description The longest time that a client gets.
+             * @description Upper limit of the lease time, in seconds.
              */
             max_lease_seconds?: number;
         };
         DhcpSubnet: {
-            /** @description Off, the subnet is kept and nobody gets an address in it. */
+            /** @description When off, the subnet is kept but no addresses are handed out. */
             active: boolean;
             /**
              * @description The IPv4 network, from /8 to /30. Subnets do not overlap.
@@ -5944,7 +7746,7 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Resolvers of the clients. */
+            /** @description DNS servers for clients. */
             dns_servers: string[];
             /**
              * @description Domain of the clients.
@@ -5952,31 +7754,31 @@ export interface components {
              */
             domain_name: string;
             /**
-             * @description Default gateway of the clients, outside of the range; empty: they get none.
+             * @description Default gateway for clients, outside the range; empty to send none.
              * @example 192.0.2.1
              */
             gateway: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
-             * @description Interface of the gateway on that network. It serves one active subnet, and must not belong to the zone wan.
+             * @description Interface of the gateway on this network. It can serve one subnet that is on, and must not belong to the zone wan.
              * @example lan0
              */
             interface: string;
             /**
              * Format: int64
-             * @description How long a lease lasts here; null: as in the settings.
+             * @description Lease time in seconds; null for the default.
              */
             lease_seconds: number | null;
-            /** @description Time servers of the clients. */
+            /** @description NTP servers for clients. */
             ntp_servers: string[];
             /**
-             * @description Last address that is handed out.
+             * @description Last address to hand out.
              * @example 192.0.2.1
              */
             range_end: string;
             /**
-             * @description First address that is handed out.
+             * @description First address to hand out.
              * @example 192.0.2.1
              */
             range_start: string;
@@ -5987,14 +7789,14 @@ export interface components {
             readonly updated_at: string;
         };
         DhcpSubnetCreate: {
-            /** @description Off, the subnet is kept and nobody gets an address in it. */
+            /** @description When off, the subnet is kept but no addresses are handed out. */
             active?: boolean;
             /**
              * @description The IPv4 network, from /8 to /30. Subnets do not overlap.
              * @example 192.0.2.0/24
              */
             cidr: string;
-            /** @description Resolvers of the clients. */
+            /** @description DNS servers for clients. */
             dns_servers?: string[];
             /**
              * @description Domain of the clients.
@@ -6002,42 +7804,42 @@ export interface components {
              */
             domain_name?: string;
             /**
-             * @description Default gateway of the clients, outside of the range; empty: they get none.
+             * @description Default gateway for clients, outside the range; empty to send none.
              * @example 192.0.2.1
              */
             gateway?: string;
             /**
-             * @description Interface of the gateway on that network. It serves one active subnet, and must not belong to the zone wan.
+             * @description Interface of the gateway on this network. It can serve one subnet that is on, and must not belong to the zone wan.
              * @example lan0
              */
             interface: string;
             /**
              * Format: int64
-             * @description How long a lease lasts here; null: as in the settings.
+             * @description Lease time in seconds; null for the default.
              */
             lease_seconds?: number | null;
-            /** @description Time servers of the clients. */
+            /** @description NTP servers for clients. */
             ntp_servers?: string[];
             /**
-             * @description Last address that is handed out.
+             * @description Last address to hand out.
              * @example 192.0.2.1
              */
             range_end: string;
             /**
-             * @description First address that is handed out.
+             * @description First address to hand out.
              * @example 192.0.2.1
              */
             range_start: string;
         };
         DhcpSubnetUpdate: {
-            /** @description Off, the subnet is kept and nobody gets an address in it. */
+            /** @description When off, the subnet is kept but no addresses are handed out. */
             active?: boolean;
             /**
              * @description The IPv4 network, from /8 to /30. Subnets do not overlap.
              * @example 192.0.2.0/24
              */
             cidr?: string;
-            /** @description Resolvers of the clients. */
+            /** @description DNS servers for clients. */
             dns_servers?: string[];
             /**
              * @description Domain of the clients.
@@ -6045,29 +7847,29 @@ export interface components {
              */
             domain_name?: string;
             /**
-             * @description Default gateway of the clients, outside of the range; empty: they get none.
+             * @description Default gateway for clients, outside the range; empty to send none.
              * @example 192.0.2.1
              */
             gateway?: string;
             /**
-             * @description Interface of the gateway on that network. It serves one active subnet, and must not belong to the zone wan.
+             * @description Interface of the gateway on this network. It can serve one subnet that is on, and must not belong to the zone wan.
              * @example lan0
              */
             interface?: string;
             /**
              * Format: int64
-             * @description How long a lease lasts here; null: as in the settings.
+             * @description Lease time in seconds; null for the default.
              */
             lease_seconds?: number | null;
-            /** @description Time servers of the clients. */
+            /** @description NTP servers for clients. */
             ntp_servers?: string[];
             /**
-             * @description Last address that is handed out.
+             * @description Last address to hand out.
              * @example 192.0.2.1
              */
             range_end?: string;
             /**
-             * @description First address that is handed out.
+             * @description First address to hand out.
              * @example 192.0.2.1
              */
             range_start?: string;
@@ -6075,7 +7877,7 @@ export interface components {
         DhcpUsage: {
             /**
              * Format: int64
-             * @description Addresses that somebody uses without a lease.
+             * @description Addresses that a device uses without a lease.
              */
             declined: number;
             /**
@@ -6094,11 +7896,11 @@ export interface components {
         DiagCaptureInput: {
             /**
              * Format: int64
-             * @description It ends before the file is longer than this; 10 MiB when there is none.
+             * @description Maximum size of the file; 10 MiB by default.
              */
             bytes?: number | null;
             /**
-             * @description Only packets from or to this address or network; all when it is empty.
+             * @description Only packets from or to this address or network; all by default.
              * @example 192.0.2.0/24
              */
             host?: string;
@@ -6109,33 +7911,33 @@ export interface components {
             interface: string;
             /**
              * Format: int64
-             * @description It ends after so many packets; 10000 when there is none.
+             * @description Maximum number of packets; 10000 by default.
              */
             packets?: number | null;
             /**
              * Format: int64
-             * @description Only packets from or to this port; all when there is none.
+             * @description Only packets from or to this port; all by default.
              */
             port?: number | null;
             /**
-             * @description Only this protocol; all when there is none.
+             * @description Only this protocol; all by default.
              * @enum {string|null}
              */
             protocol?: "tcp" | "udp" | "icmp" | "icmp6" | "arp" | null;
             /**
              * Format: int64
-             * @description It ends after so many seconds; 30 when there is none.
+             * @description Maximum duration in seconds; 30 by default.
              */
             seconds?: number | null;
         };
         DiagConnection: {
-            /** @description Whether it is kept when the table is full. */
+            /** @description Whether it is kept if the table is full. */
             assured: boolean;
-            /** @description Address that it was begun to, before NAT. */
+            /** @description Destination address before NAT. */
             destination: string;
             /**
              * Format: int64
-             * @description Port that it was begun to; null where there are no ports.
+             * @description Destination port; null for protocols without ports.
              */
             destination_port: number | null;
             /** @description Id, to end it by. */
@@ -6162,11 +7964,11 @@ export interface components {
              * @description When the gateway forgets it, unless there are packets.
              */
             seconds: number;
-            /** @description Address that it goes to after NAT. */
+            /** @description Destination address after NAT. */
             seen_destination: string;
             /**
              * Format: int64
-             * @description Port that it goes to after NAT.
+             * @description Destination port after NAT.
              */
             seen_destination_port: number | null;
             /** @description Address that the destination sees it come from: after NAT. */
@@ -6186,14 +7988,14 @@ export interface components {
              * @description Packets from the source to the destination.
              */
             sent_packets: number;
-            /** @description Address of who began it. */
+            /** @description Address that started it. */
             source: string;
             /**
              * Format: int64
-             * @description Port of who began it; null where there are no ports.
+             * @description Source port; null for protocols without ports.
              */
             source_port: number | null;
-            /** @description State of a TCP connection, such as established; of others replied or unreplied. */
+            /** @description State of a TCP connection, for example established; for other protocols replied or unreplied. */
             state: string;
         };
         DiagConnections: {
@@ -6206,11 +8008,11 @@ export interface components {
              * @description How many the filters match, on all pages.
              */
             matching: number;
-            /** @description What to ask for as after, for the next page; empty on the last. */
+            /** @description Value of after for the next page; empty on the last. */
             next: string;
             /**
              * Format: int64
-             * @description How many the gateway keeps track of.
+             * @description Number of tracked connections.
              */
             total: number;
         };
@@ -6223,31 +8025,31 @@ export interface components {
             step?: components["schemas"]["DiagStep"];
         };
         DiagHostInput: {
-            /** @description An id of the caller's choice, to follow the run at /diagnostics/live while it lasts. */
+            /** @description An id that you choose, to follow the run at /diagnostics/live. */
             run?: string;
-            /** @description Host name or IP address. Only letters, digits and . : / _ - are taken, and no dash at the beginning. */
+            /** @description Host name or IP address. Only letters, digits and . : / _ - are accepted, and no leading hyphen. */
             target: string;
         };
         DiagNameInput: {
-            /** @description An id of the caller's choice, to follow the run at /diagnostics/live while it lasts. */
+            /** @description An id that you choose, to follow the run at /diagnostics/live. */
             run?: string;
             /**
-             * @description Address of the DNS server to ask; empty for the machine's own resolver.
+             * @description Address of the DNS server to query; empty for the system's resolver.
              * @example 192.0.2.1
              */
             server?: string;
-            /** @description DNS name, or an address with the type PTR. Only letters, digits and . : / _ - are taken, and no dash at the beginning. */
+            /** @description DNS name, or an address with the type PTR. Only letters, digits and . : / _ - are accepted, and no leading hyphen. */
             target: string;
             /**
-             * @description Type of the records; A when there is none.
+             * @description Record type; A by default.
              * @enum {string|null}
              */
             type?: "A" | "AAAA" | "CNAME" | "MX" | "TXT" | "NS" | "SOA" | "PTR" | "SRV" | "CAA" | null;
         };
         DiagPageInput: {
-            /** @description An id of the caller's choice, to follow the run at /diagnostics/live while it lasts. */
+            /** @description An id that you choose, to follow the run at /diagnostics/live. */
             run?: string;
-            /** @description URL of http or https; without a scheme it is one of http. Only letters, digits and . : / _ - are taken, and no dash at the beginning. */
+            /** @description An http or https URL; http by default. Only letters, digits and . : / _ - are accepted, and no leading hyphen. */
             target: string;
         };
         DiagPath: {
@@ -6276,9 +8078,9 @@ export interface components {
              * @description The port. An IPv6 address needs it given here.
              */
             port?: number | null;
-            /** @description An id of the caller's choice, to follow the run at /diagnostics/live while it lasts. */
+            /** @description An id that you choose, to follow the run at /diagnostics/live. */
             run?: string;
-            /** @description Host name or IP address, with a colon and the port behind it unless the port is given apart. Only letters, digits and . : / _ - are taken, and no dash at the beginning. */
+            /** @description Host name or IP address, with :port unless the port is given separately. Only letters, digits and . : / _ - are accepted, and no leading hyphen. */
             target: string;
         };
         DiagQuestionInput: {
@@ -6293,11 +8095,11 @@ export interface components {
              */
             port?: number | null;
             /**
-             * @description The protocol; tcp when there is none.
+             * @description The protocol; tcp by default.
              * @enum {string|null}
              */
             protocol?: "tcp" | "udp" | "icmp" | null;
-            /** @description An id of the caller's choice, to follow the steps at /diagnostics/live while they are taken. */
+            /** @description An id that you choose, to follow the steps at /diagnostics/live. */
             run?: string;
             /**
              * @description Address of the source. Without it and without a zone, the source is the gateway itself.
@@ -6305,11 +8107,11 @@ export interface components {
              */
             source?: string;
             /**
-             * @description Zone that the source is in. Without a source address, one of its networks stands for it.
+             * @description Zone of the source. Without a source address, one of its networks is used.
              * @example lan
              */
             source_zone?: string;
-            /** @description Whether to look at the certificate; when it is not said, that depends on the port. */
+            /** @description Whether to check the certificate; by default this depends on the port. */
             tls?: boolean | null;
         };
         DiagResult: {
@@ -6320,7 +8122,7 @@ export interface components {
             duration_ms: number;
             /**
              * Format: int64
-             * @description The tool's exit status: 0 when all went well. A tool that was ended has 128 and the number of the signal.
+             * @description Exit status of the tool: 0 on success. If it was stopped, 128 plus the number of the signal.
              */
             exit_status: number;
             /** @description What the tool printed, at most 256 KiB. */
@@ -6343,7 +8145,7 @@ export interface components {
              * @enum {string}
              */
             kind: "name" | "source" | "route" | "filter" | "nat" | "connect" | "certificate";
-            /** @description The rule or NAT rule that decided it; absent when it was none of the operator's. */
+            /** @description The rule or NAT rule that decided; absent if it was none of yours. */
             rule_id?: string;
             /**
              * @description What was found.
@@ -6374,27 +8176,27 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
-            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot is a whole one, also outside of the zone; one that ends with the zone is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone. */
+            /** @description Name. Empty or @ is the zone itself. A name that ends with a dot is a full name; it may be outside the zone. A name that ends with the zone is used as it is; to any other name the zone is appended. A name that starts with *. covers the name and all names below it that have no records of their own. It is stored without the zone. */
             name: string;
             /**
              * Format: int64
-             * @description For SRV: the port of the service. It may stand in the value instead.
+             * @description For SRV: port of the service. You can put it into the value instead.
              */
             port: number | null;
             /**
              * Format: int64
-             * @description For MX and SRV: lower is tried first. It may stand in the value instead.
+             * @description For MX and SRV: lower is tried first. You can put it into the value instead.
              */
             priority: number | null;
             /**
              * Format: int64
-             * @description Seconds that others may keep it.
+             * @description TTL in seconds.
              */
             ttl: number;
             /**
-             * @description What kind of answer. A name with a CNAME is an alias: it has no other records, and names below it without records are the same alias.
+             * @description Record type. A name with a CNAME is an alias: it has no other records, and names below it without records are the same alias.
              * @enum {string}
              */
             type: "A" | "AAAA" | "CNAME" | "TXT" | "MX" | "SRV" | "NS" | "PTR" | "CAA";
@@ -6403,93 +8205,93 @@ export interface components {
              * @description When it was last changed.
              */
             readonly updated_at: string;
-            /** @description The answer, in the form of its type: an address (A, AAAA), a name (CNAME, NS, PTR), "10 mail.example.net" (MX), "10 5 5060 sip.example.net" (SRV), '0 issue "ca.example.net"' (CAA), or any text, taken as it is (TXT). A name with dots is a full one, to a single label the zone is appended, and @ is the zone itself. */
+            /** @description The answer: an address (A, AAAA), a name (CNAME, NS, PTR), "10 mail.example.net" (MX), "10 5 5060 sip.example.net" (SRV), '0 issue "ca.example.net"' (CAA), or any text (TXT). A name with dots is a full name, a single label gets the zone appended, and @ is the zone itself. */
             value: string;
             /**
              * Format: int64
-             * @description For SRV: its share among those of one priority. It may stand in the value instead.
+             * @description For SRV: share among records with the same priority. You can put it into the value instead.
              */
             weight: number | null;
             /** @description Zone that it belongs to. */
             zone_id: string;
         };
         DnsRecordCreate: {
-            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot is a whole one, also outside of the zone; one that ends with the zone is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone. */
+            /** @description Name. Empty or @ is the zone itself. A name that ends with a dot is a full name; it may be outside the zone. A name that ends with the zone is used as it is; to any other name the zone is appended. A name that starts with *. covers the name and all names below it that have no records of their own. It is stored without the zone. */
             name?: string;
             /**
              * Format: int64
-             * @description For SRV: the port of the service. It may stand in the value instead.
+             * @description For SRV: port of the service. You can put it into the value instead.
              */
             port?: number | null;
             /**
              * Format: int64
-             * @description For MX and SRV: lower is tried first. It may stand in the value instead.
+             * @description For MX and SRV: lower is tried first. You can put it into the value instead.
              */
             priority?: number | null;
             /**
              * Format: int64
-             * @description Seconds that others may keep it.
+             * @description TTL in seconds.
              */
             ttl?: number;
             /**
-             * @description What kind of answer. A name with a CNAME is an alias: it has no other records, and names below it without records are the same alias.
+             * @description Record type. A name with a CNAME is an alias: it has no other records, and names below it without records are the same alias.
              * @enum {string}
              */
             type: "A" | "AAAA" | "CNAME" | "TXT" | "MX" | "SRV" | "NS" | "PTR" | "CAA";
-            /** @description The answer, in the form of its type: an address (A, AAAA), a name (CNAME, NS, PTR), "10 mail.example.net" (MX), "10 5 5060 sip.example.net" (SRV), '0 issue "ca.example.net"' (CAA), or any text, taken as it is (TXT). A name with dots is a full one, to a single label the zone is appended, and @ is the zone itself. */
+            /** @description The answer: an address (A, AAAA), a name (CNAME, NS, PTR), "10 mail.example.net" (MX), "10 5 5060 sip.example.net" (SRV), '0 issue "ca.example.net"' (CAA), or any text (TXT). A name with dots is a full name, a single label gets the zone appended, and @ is the zone itself. */
             value: string;
             /**
              * Format: int64
-             * @description For SRV: its share among those of one priority. It may stand in the value instead.
+             * @description For SRV: share among records with the same priority. You can put it into the value instead.
              */
             weight?: number | null;
             /** @description Zone that it belongs to. */
             zone_id: string;
         };
         DnsRecordUpdate: {
-            /** @description Name: @ or nothing is the zone itself; a name that ends with a dot is a whole one, also outside of the zone; one that ends with the zone is taken as it is; to any other the zone is appended. With *. in front it stands for the name and all names below it that have no records of their own. It is stored without the zone. */
+            /** @description Name. Empty or @ is the zone itself. A name that ends with a dot is a full name; it may be outside the zone. A name that ends with the zone is used as it is; to any other name the zone is appended. A name that starts with *. covers the name and all names below it that have no records of their own. It is stored without the zone. */
             name?: string;
             /**
              * Format: int64
-             * @description For SRV: the port of the service. It may stand in the value instead.
+             * @description For SRV: port of the service. You can put it into the value instead.
              */
             port?: number | null;
             /**
              * Format: int64
-             * @description For MX and SRV: lower is tried first. It may stand in the value instead.
+             * @description For MX and SRV: lower is tried first. You can put it into the value instead.
              */
             priority?: number | null;
             /**
              * Format: int64
-             * @description Seconds that others may keep it.
+             * @description TTL in seconds.
              */
             ttl?: number;
             /**
-             * @description What kind of answer. A name with a CNAME is an alias: it has no other records, and names below it without records are the same alias.
+             * @description Record type. A name with a CNAME is an alias: it has no other records, and names below it without records are the same alias.
              * @enum {string}
              */
             type?: "A" | "AAAA" | "CNAME" | "TXT" | "MX" | "SRV" | "NS" | "PTR" | "CAA";
-            /** @description The answer, in the form of its type: an address (A, AAAA), a name (CNAME, NS, PTR), "10 mail.example.net" (MX), "10 5 5060 sip.example.net" (SRV), '0 issue "ca.example.net"' (CAA), or any text, taken as it is (TXT). A name with dots is a full one, to a single label the zone is appended, and @ is the zone itself. */
+            /** @description The answer: an address (A, AAAA), a name (CNAME, NS, PTR), "10 mail.example.net" (MX), "10 5 5060 sip.example.net" (SRV), '0 issue "ca.example.net"' (CAA), or any text (TXT). A name with dots is a full name, a single label gets the zone appended, and @ is the zone itself. */
             value?: string;
             /**
              * Format: int64
-             * @description For SRV: its share among those of one priority. It may stand in the value instead.
+             * @description For SRV: share among records with the same priority. You can put it into the value instead.
              */
             weight?: number | null;
             /** @description Zone that it belongs to. */
             zone_id?: string;
         };
         DnsSettings: {
-            /** @description Networks that may ask; none means nobody but the gateway itself. */
+            /** @description Networks that may ask; if empty, only the gateway itself. */
             access_acl: string[];
             /**
              * Format: int64
-             * @description Seconds that an answer is kept at most.
+             * @description Maximum TTL of cached answers, in seconds.
              */
             cache_max_ttl: number;
             /**
              * Format: int64
-             * @description Seconds that an answer is kept at least, whatever its own time says.
+             * @description Minimum TTL of cached answers, in seconds.
              */
             cache_min_ttl: number;
             /**
@@ -6497,48 +8299,48 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Refuse answers whose signatures are wrong. */
+            /** @description Refuse answers with wrong signatures. */
             dnssec_validation: boolean;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
-            /** @description Addresses to answer on, besides 127.0.0.1; none means loopback alone. 0.0.0.0 or :: means every address, of both families. */
+            /** @description Addresses to answer on besides 127.0.0.1; if empty, loopback only. 0.0.0.0 or :: means all addresses of both families. */
             listen_addresses: string[];
-            /** @description Tell each name server no more of a name than it needs. */
+            /** @description Send each name server only the part of a name that it needs. */
             qname_minimisation: boolean;
             /**
              * Format: date-time
              * @description When it was last changed.
              */
             readonly updated_at: string;
-            /** @description Resolvers that are asked for all names without a zone of their own: addresses, with @port where it is not 53. None: the gateway asks the root servers and goes from there. */
+            /** @description Resolvers for all names without a zone: addresses, with @port if it is not 53. If empty, names are resolved directly from the root servers. */
             upstream_forwards: string[];
         };
         DnsSettingsUpdate: {
-            /** @description Networks that may ask; none means nobody but the gateway itself. */
+            /** @description Networks that may ask; if empty, only the gateway itself. */
             access_acl?: string[];
             /**
              * Format: int64
-             * @description Seconds that an answer is kept at most.
+             * @description Maximum TTL of cached answers, in seconds.
              */
             cache_max_ttl?: number;
             /**
              * Format: int64
-             * @description Seconds that an answer is kept at least, whatever its own time says.
+             * @description Minimum TTL of cached answers, in seconds.
              */
             cache_min_ttl?: number;
-            /** @description Refuse answers whose signatures are wrong. */
+            /** @description Refuse answers with wrong signatures. */
             dnssec_validation?: boolean;
-            /** @description Addresses to answer on, besides 127.0.0.1; none means loopback alone. 0.0.0.0 or :: means every address, of both families. */
+            /** @description Addresses to answer on besides 127.0.0.1; if empty, loopback only. 0.0.0.0 or :: means all addresses of both families. */
             listen_addresses?: string[];
-            /** @description Tell each name server no more of a name than it needs. */
+            /** @description Send each name server only the part of a name that it needs. */
             qname_minimisation?: boolean;
-            /** @description Resolvers that are asked for all names without a zone of their own: addresses, with @port where it is not 53. None: the gateway asks the root servers and goes from there. */
+            /** @description Resolvers for all names without a zone: addresses, with @port if it is not 53. If empty, names are resolved directly from the root servers. */
             upstream_forwards?: string[];
         };
         DnsStats: {
             /**
              * Format: int64
-             * @description Questions that were answered without asking anybody: from the cache, or from records of the gateway.
+             * @description Queries answered from the cache or from records of the gateway.
              */
             cache_hits: number;
             /**
@@ -6548,44 +8350,44 @@ export interface components {
             cache_memory_bytes: number;
             /**
              * Format: int64
-             * @description Questions that somebody had to be asked for.
+             * @description Queries that were not in the cache.
              */
             cache_misses: number;
             /** @description Why the resolver could not be asked; empty when it could. */
             error: string;
             /**
              * Format: double
-             * @description Share of the questions that were answered without asking anybody, from 0 to 1.
+             * @description Cache hit rate, from 0 to 1.
              */
             hit_rate: number;
             /**
              * Format: int64
-             * @description Answers that were asked for again before they ran out.
+             * @description Cached answers that were refreshed before they expired.
              */
             prefetch: number;
             /**
              * Format: int64
-             * @description Questions from clients.
+             * @description Queries from clients.
              */
             queries: number;
             /**
              * Format: int64
-             * @description Questions that were refused because of too many.
+             * @description Queries refused by the rate limit.
              */
             rate_limited: number;
             /**
              * Format: int64
-             * @description Answers that were found by asking others.
+             * @description Replies found by recursion.
              */
             recursive_replies: number;
             /**
              * Format: int64
-             * @description How often the resolver had to read its configuration since the service was started; a change of a record needs none.
+             * @description Reloads of the resolver since the service started. Changing a record needs none.
              */
             reloads: number;
             /**
              * Format: int64
-             * @description Answers that nobody had asked for.
+             * @description Replies that were not asked for.
              */
             unwanted: number;
             /**
@@ -6602,17 +8404,17 @@ export interface components {
             at: string;
             /**
              * Format: double
-             * @description Share of them that were answered without asking anybody, from 0 to 1.
+             * @description Cache hit rate, from 0 to 1.
              */
             hit_rate: number;
             /**
              * Format: double
-             * @description Questions a second.
+             * @description Queries per second.
              */
             queries: number;
         };
         DnsZone: {
-            /** @description Off, the zone and its records are kept and have no effect. */
+            /** @description When off, the zone and its records are kept but not applied. */
             active: boolean;
             /**
              * Format: date-time
@@ -6620,16 +8422,16 @@ export interface components {
              */
             readonly created_at: string;
             /**
-             * @description A remark.
+             * @description Description.
              * @example a note
              */
             description: string;
-            /** @description Resolvers that know the rest of the zone: addresses, with @port where it is not 53. None: what is not a record here is asked for as any other name. */
+            /** @description Resolvers for other names in the zone: addresses, with @port if it is not 53. If empty, these names are resolved normally. */
             forward_to: string[];
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
-             * @description Name of the zone, such as corp.example.net, lan or 10.in-addr.arpa.
+             * @description Name of the zone, for example corp.example.net, lan or 10.in-addr.arpa.
              * @example corp.example.net
              */
             name: string;
@@ -6640,58 +8442,63 @@ export interface components {
             readonly updated_at: string;
         };
         DnsZoneCreate: {
-            /** @description Off, the zone and its records are kept and have no effect. */
+            /** @description When off, the zone and its records are kept but not applied. */
             active?: boolean;
             /**
-             * @description A remark.
+             * @description Description.
              * @example a note
              */
             description?: string;
-            /** @description Resolvers that know the rest of the zone: addresses, with @port where it is not 53. None: what is not a record here is asked for as any other name. */
+            /** @description Resolvers for other names in the zone: addresses, with @port if it is not 53. If empty, these names are resolved normally. */
             forward_to?: string[];
             /**
-             * @description Name of the zone, such as corp.example.net, lan or 10.in-addr.arpa.
+             * @description Name of the zone, for example corp.example.net, lan or 10.in-addr.arpa.
              * @example corp.example.net
              */
             name: string;
         };
         DnsZoneNotes: {
             /**
-             * @description A remark.
+             * @description Description.
              * @example a note
              */
             description?: string;
         };
         DnsZoneUpdate: {
-            /** @description Off, the zone and its records are kept and have no effect. */
+            /** @description When off, the zone and its records are kept but not applied. */
             active?: boolean;
             /**
-             * @description A remark.
+             * @description Description.
              * @example a note
              */
             description?: string;
-            /** @description Resolvers that know the rest of the zone: addresses, with @port where it is not 53. None: what is not a record here is asked for as any other name. */
+            /** @description Resolvers for other names in the zone: addresses, with @port if it is not 53. If empty, these names are resolved normally. */
             forward_to?: string[];
             /**
-             * @description Name of the zone, such as corp.example.net, lan or 10.in-addr.arpa.
+             * @description Name of the zone, for example corp.example.net, lan or 10.in-addr.arpa.
              * @example corp.example.net
              */
             name?: string;
         };
         Error: {
             /**
-             * @description Stable word for what went wrong.
+             * @description Stable code of the error.
              * @enum {string}
              */
             code: "internal" | "validation_failed" | "unauthenticated" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "stale" | "too_large" | "unsupported_media_type" | "too_many_requests" | "not_supported" | "setup_required" | "unavailable";
-            /** @description Further data, such as what depends on a row. */
+            /** @description Further data, for example what depends on a row. */
             details?: unknown;
-            /** @description What is wrong with which field of the request. */
+            /** @description What is wrong with each field of the request. */
             fields?: {
                 [key: string]: string;
             };
-            /** @description A sentence for people. */
+            /** @description The message as a sentence. */
             message: string;
+        };
+        Failure: {
+            /** @description Always null: there is no answer. */
+            data: null;
+            error: components["schemas"]["Error"];
         };
         FirewallAddress: {
             /**
@@ -6701,7 +8508,7 @@ export interface components {
             readonly created_at: string;
             /** @description What it is. */
             description: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * @description What the value is: one address, a network, a range of addresses, or a name that is resolved in the background.
@@ -6713,14 +8520,14 @@ export interface components {
              * @example a note
              */
             name: string;
-            /** @description What a name last resolved to; the last answer stays while the resolver fails. */
+            /** @description Addresses that the name last resolved to. They are kept while the resolver fails. */
             readonly resolved: string[];
             /**
              * Format: date-time
              * @description When it was last changed.
              */
             readonly updated_at: string;
-            /** @description An address, a network such as 192.0.2.0/24, a range such as 192.0.2.10-192.0.2.20, or a host name. */
+            /** @description An address, a network like 192.0.2.0/24, a range like 192.0.2.10-192.0.2.20, or a host name. */
             value: string;
         };
         FirewallAddressCreate: {
@@ -6736,7 +8543,7 @@ export interface components {
              * @example a note
              */
             name: string;
-            /** @description An address, a network such as 192.0.2.0/24, a range such as 192.0.2.10-192.0.2.20, or a host name. */
+            /** @description An address, a network like 192.0.2.0/24, a range like 192.0.2.10-192.0.2.20, or a host name. */
             value: string;
         };
         FirewallAddressGroup: {
@@ -6747,7 +8554,7 @@ export interface components {
             readonly created_at: string;
             /** @description What it is. */
             description: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /** @description Ids of the address objects in it. A group without members matches nothing. */
             members: string[];
@@ -6797,7 +8604,7 @@ export interface components {
              * @example a note
              */
             name?: string;
-            /** @description An address, a network such as 192.0.2.0/24, a range such as 192.0.2.10-192.0.2.20, or a host name. */
+            /** @description An address, a network like 192.0.2.0/24, a range like 192.0.2.10-192.0.2.20, or a host name. */
             value?: string;
         };
         FirewallCount: {
@@ -6806,11 +8613,11 @@ export interface components {
              * @description Their bytes.
              */
             bytes: number;
-            /** @description Why the kernel's counters are missing; empty when they are there. */
+            /** @description Why the kernel's counters are missing; empty otherwise. */
             error: string;
             /**
              * Format: int64
-             * @description Packets that matched since the rules were last applied.
+             * @description Packets that matched since the rule itself was last applied. Changes of other rules do not matter, unless all rules are loaded again.
              */
             packets: number;
             /** @description Which rule or NAT rule. */
@@ -6822,7 +8629,7 @@ export interface components {
             total_bytes: number;
             /**
              * Format: int64
-             * @description Packets that matched since the rule was made or its totals were reset.
+             * @description Packets that matched since the rule was created or its totals were reset.
              */
             total_packets: number;
         };
@@ -6836,7 +8643,7 @@ export interface components {
         };
         FirewallDecidedBy: {
             /**
-             * @description A rule of the operator, a rule that the gateway makes by itself, or no rule at all.
+             * @description A rule of yours, a rule that the gateway adds automatically, or no rule.
              * @enum {string}
              */
             kind: "rule" | "automatic" | "default";
@@ -6854,24 +8661,24 @@ export interface components {
         FirewallExplanation: {
             /** @description What decided it. */
             decided_by: components["schemas"]["FirewallDecidedBy"];
-            /** @description Interface that it comes in by; empty when the zone has none. */
+            /** @description Incoming interface; empty if the zone has none. */
             in_interface: string;
             /** @description Zone of that interface; empty when it has none. */
             in_zone: string;
             /** @description What was rewritten, and by which rule. */
             nat: components["schemas"]["FirewallRewritten"][];
-            /** @description Interface that it leaves by; empty unless it is forwarded. */
+            /** @description Outgoing interface; empty unless it is forwarded. */
             out_interface: string;
             /** @description Zone of that interface; empty when it has none. */
             out_zone: string;
             /** @description The packet after NAT, as its receiver sees it. */
             packet: components["schemas"]["FirewallPacketView"];
             /**
-             * @description Whether the packet is for the gateway, goes through it, or has no way to go.
+             * @description Whether the packet is for the gateway, is forwarded, or has no route.
              * @enum {string}
              */
             path: "input" | "forward" | "unroutable";
-            /** @description What was asked, in order. Of the rules that did not match, those of other zones are not listed. */
+            /** @description What was checked, in order. Rules of other zones that did not match are not listed. */
             steps: components["schemas"]["FirewallStep"][];
             /**
              * @description What happens to the packet.
@@ -6886,15 +8693,15 @@ export interface components {
             empty: components["schemas"]["FirewallSkipped"][];
             /** @description Rules that never decide, because one earlier rule matches all that they match. */
             shadowed: components["schemas"]["FirewallShadowed"][];
-            /** @description NAT rules that cannot be brought about. */
+            /** @description NAT rules that cannot be applied. */
             skipped: components["schemas"]["FirewallSkipped"][];
-            /** @description Enabled rules that no packet matched for unused_days, by when they were last hit. */
+            /** @description Rules that are on but have matched no packet for unused_days, by their last hit. */
             unused: components["schemas"]["FirewallUnused"][];
-            /** @description Enabled rules that open the inside to the outside: they accept from any or wan, whatever the source, to any or lan. */
+            /** @description Rules that are on and open the inside to the internet: they accept from any or wan, from any source, to any or lan. */
             wide_open: components["schemas"]["FirewallWideOpen"][];
         };
         FirewallLogEvent: {
-            /** @description What was done with the packet: accept, drop or reject; empty when the rule was not known. */
+            /** @description What was done with the packet: accept, drop or reject; empty if the rule is not known. */
             action: string;
             /**
              * @description Where a default drop happened; absent for rules.
@@ -6908,9 +8715,9 @@ export interface components {
              * @description Destination port; absent where there is none.
              */
             destination_port?: number;
-            /** @description Interface that it came by; empty when the gateway itself sent it. */
+            /** @description Incoming interface; empty if the gateway itself sent it. */
             interface: string;
-            /** @description Interface that it would leave by; absent for packets to the gateway. */
+            /** @description Outgoing interface; absent for packets to the gateway. */
             out_interface?: string;
             /** @description icmp, tcp, udp, icmpv6, or the number of another protocol. */
             proto: string;
@@ -6958,7 +8765,7 @@ export interface components {
              */
             readonly created_at: string;
             /**
-             * @description Destination network. Empty means every destination; for dnat it means the addresses of the gateway.
+             * @description Destination network. Empty means any destination; for dnat, the addresses of the gateway.
              * @example 192.0.2.0/24
              */
             dst_cidr: string;
@@ -6972,9 +8779,9 @@ export interface components {
              * @description The last port of the range.
              */
             dst_port_end: number | null;
-            /** @description Off, the rule is kept and has no effect. */
+            /** @description When off, the rule is kept but not applied. */
             enabled: boolean;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * @description Zone that the traffic comes from, or any.
@@ -6986,23 +8793,23 @@ export interface components {
              * @enum {string}
              */
             kind: "dnat" | "snat" | "masquerade";
-            /** @description Words to find it by. */
+            /** @description Labels to find it by. */
             labels: string[];
             /**
              * @description Name of the rule.
              * @example a note
              */
             name: string;
-            /** @description Free text for the people who look after it. */
+            /** @description Note for other administrators. */
             note: string;
             /**
-             * @description Zone that the traffic leaves by, or any. A destination is rewritten before the way out is known: leave it any for dnat.
+             * @description Zone that the traffic leaves by, or any. Must be any for dnat, because the outgoing interface is not known yet.
              * @example lan
              */
             out_zone: string;
             /**
              * Format: int64
-             * @description Lower comes first. Without one a new rule goes last.
+             * @description Lower comes first. By default a new rule goes last.
              */
             priority: number;
             /**
@@ -7011,20 +8818,20 @@ export interface components {
              */
             protocol: "tcp" | "udp" | "tcp+udp" | "any";
             /**
-             * @description Source network; empty means every source.
+             * @description Source network; empty means any source.
              * @example 192.0.2.0/24
              */
             src_cidr: string;
-            /** @description Whether a dnat rule may redirect ports that the gateway is managed by: tcp 22, tcp 443 and udp 443 of its own addresses. The management port 3443 is never redirected. */
+            /** @description Whether a dnat rule may redirect management ports of the gateway: tcp 22, tcp 443 and udp 443 of its own addresses. Port 3443 is never redirected. */
             takes_management_ports: boolean;
             /**
-             * @description The new address, for dnat and snat.
+             * @description Target address, for dnat and snat.
              * @example 192.0.2.1
              */
             target_address: string;
             /**
              * Format: int64
-             * @description The new port, or the first of a range; none keeps the port.
+             * @description Target port, or the first of a range; null keeps the port.
              */
             target_port: number | null;
             /**
@@ -7042,7 +8849,7 @@ export interface components {
             /** @description What the rule is for. */
             comment?: string;
             /**
-             * @description Destination network. Empty means every destination; for dnat it means the addresses of the gateway.
+             * @description Destination network. Empty means any destination; for dnat, the addresses of the gateway.
              * @example 192.0.2.0/24
              */
             dst_cidr?: string;
@@ -7056,7 +8863,7 @@ export interface components {
              * @description The last port of the range.
              */
             dst_port_end?: number | null;
-            /** @description Off, the rule is kept and has no effect. */
+            /** @description When off, the rule is kept but not applied. */
             enabled?: boolean;
             /**
              * @description Zone that the traffic comes from, or any.
@@ -7068,23 +8875,23 @@ export interface components {
              * @enum {string}
              */
             kind: "dnat" | "snat" | "masquerade";
-            /** @description Words to find it by. */
+            /** @description Labels to find it by. */
             labels?: string[];
             /**
              * @description Name of the rule.
              * @example a note
              */
             name: string;
-            /** @description Free text for the people who look after it. */
+            /** @description Note for other administrators. */
             note?: string;
             /**
-             * @description Zone that the traffic leaves by, or any. A destination is rewritten before the way out is known: leave it any for dnat.
+             * @description Zone that the traffic leaves by, or any. Must be any for dnat, because the outgoing interface is not known yet.
              * @example lan
              */
             out_zone: string;
             /**
              * Format: int64
-             * @description Lower comes first. Without one a new rule goes last.
+             * @description Lower comes first. By default a new rule goes last.
              */
             priority?: number;
             /**
@@ -7093,20 +8900,20 @@ export interface components {
              */
             protocol: "tcp" | "udp" | "tcp+udp" | "any";
             /**
-             * @description Source network; empty means every source.
+             * @description Source network; empty means any source.
              * @example 192.0.2.0/24
              */
             src_cidr?: string;
-            /** @description Whether a dnat rule may redirect ports that the gateway is managed by: tcp 22, tcp 443 and udp 443 of its own addresses. The management port 3443 is never redirected. */
+            /** @description Whether a dnat rule may redirect management ports of the gateway: tcp 22, tcp 443 and udp 443 of its own addresses. Port 3443 is never redirected. */
             takes_management_ports?: boolean;
             /**
-             * @description The new address, for dnat and snat.
+             * @description Target address, for dnat and snat.
              * @example 192.0.2.1
              */
             target_address?: string;
             /**
              * Format: int64
-             * @description The new port, or the first of a range; none keeps the port.
+             * @description Target port, or the first of a range; null keeps the port.
              */
             target_port?: number | null;
             /**
@@ -7116,16 +8923,16 @@ export interface components {
             target_port_end?: number | null;
         };
         FirewallNATRuleNotes: {
-            /** @description Words to find it by. */
+            /** @description Labels to find it by. */
             labels?: string[];
-            /** @description Free text for the people who look after it. */
+            /** @description Note for other administrators. */
             note?: string;
         };
         FirewallNATRuleUpdate: {
             /** @description What the rule is for. */
             comment?: string;
             /**
-             * @description Destination network. Empty means every destination; for dnat it means the addresses of the gateway.
+             * @description Destination network. Empty means any destination; for dnat, the addresses of the gateway.
              * @example 192.0.2.0/24
              */
             dst_cidr?: string;
@@ -7139,7 +8946,7 @@ export interface components {
              * @description The last port of the range.
              */
             dst_port_end?: number | null;
-            /** @description Off, the rule is kept and has no effect. */
+            /** @description When off, the rule is kept but not applied. */
             enabled?: boolean;
             /**
              * @description Zone that the traffic comes from, or any.
@@ -7151,23 +8958,23 @@ export interface components {
              * @enum {string}
              */
             kind?: "dnat" | "snat" | "masquerade";
-            /** @description Words to find it by. */
+            /** @description Labels to find it by. */
             labels?: string[];
             /**
              * @description Name of the rule.
              * @example a note
              */
             name?: string;
-            /** @description Free text for the people who look after it. */
+            /** @description Note for other administrators. */
             note?: string;
             /**
-             * @description Zone that the traffic leaves by, or any. A destination is rewritten before the way out is known: leave it any for dnat.
+             * @description Zone that the traffic leaves by, or any. Must be any for dnat, because the outgoing interface is not known yet.
              * @example lan
              */
             out_zone?: string;
             /**
              * Format: int64
-             * @description Lower comes first. Without one a new rule goes last.
+             * @description Lower comes first. By default a new rule goes last.
              */
             priority?: number;
             /**
@@ -7176,20 +8983,20 @@ export interface components {
              */
             protocol?: "tcp" | "udp" | "tcp+udp" | "any";
             /**
-             * @description Source network; empty means every source.
+             * @description Source network; empty means any source.
              * @example 192.0.2.0/24
              */
             src_cidr?: string;
-            /** @description Whether a dnat rule may redirect ports that the gateway is managed by: tcp 22, tcp 443 and udp 443 of its own addresses. The management port 3443 is never redirected. */
+            /** @description Whether a dnat rule may redirect management ports of the gateway: tcp 22, tcp 443 and udp 443 of its own addresses. Port 3443 is never redirected. */
             takes_management_ports?: boolean;
             /**
-             * @description The new address, for dnat and snat.
+             * @description Target address, for dnat and snat.
              * @example 192.0.2.1
              */
             target_address?: string;
             /**
              * Format: int64
-             * @description The new port, or the first of a range; none keeps the port.
+             * @description Target port, or the first of a range; null keeps the port.
              */
             target_port?: number | null;
             /**
@@ -7216,7 +9023,7 @@ export interface components {
              * @enum {string}
              */
             protocol: "tcp" | "udp" | "icmp" | "icmpv6";
-            /** @description Source address; empty when it becomes an address of the gateway that is not known. */
+            /** @description Source address; empty if it becomes an unknown address of the gateway. */
             source: string;
             /**
              * Format: int64
@@ -7241,18 +9048,18 @@ export interface components {
              */
             icmp_type?: number | null;
             /**
-             * @description Interface that the packet comes in by. Give this or in_zone; neither is needed with mine.
+             * @description Incoming interface. Give this or in_zone; neither is needed with mine.
              * @example lan0
              */
             in_interface?: string;
             /**
-             * @description Zone that the packet comes from; its first interface stands for it.
+             * @description Zone that the packet comes from; its first interface is used.
              * @example lan
              */
             in_zone?: string;
-            /** @description Ask about the connection of this very request: its addresses, port and protocol are taken, and must not be given. */
+            /** @description Explain the connection of this request: its addresses, port and protocol are used and must not be given. */
             mine?: boolean;
-            /** @description Operations of a change set. The answer is what would happen if they were stored; nothing is stored. */
+            /** @description Operations of a change set. The answer is what would happen if they were saved; nothing is saved. */
             operations?: components["schemas"]["ResourceOperation"][];
             /**
              * @description Interface that the packet leaves by, instead of asking the kernel's routes. Addresses of the gateway stay the gateway's.
@@ -7271,7 +9078,7 @@ export interface components {
             source?: string;
             /**
              * Format: int64
-             * @description Source port, for tcp and udp. No rule asks for it; NAT may keep it.
+             * @description Source port, for tcp and udp. Rules do not match on it; NAT may keep it.
              */
             source_port?: number | null;
         };
@@ -7285,14 +9092,14 @@ export interface components {
             kind: "dnat" | "snat" | "masquerade";
             /** @description Name of the rule. */
             name: string;
-            /** @description Which NAT rule; absent for a rule that the gateway makes by itself. */
+            /** @description NAT rule; absent for a rule that the gateway adds automatically. */
             rule_id?: string;
             /** @description Address and port after. */
             to: string;
         };
         FirewallRule: {
             /**
-             * @description What happens: let it pass, lose it, or refuse it with an answer.
+             * @description Accept the packet, drop it without an answer, or reject it with an error.
              * @enum {string}
              */
             action: "accept" | "drop" | "reject";
@@ -7318,15 +9125,15 @@ export interface components {
             /** @description The address object, for dst_kind object. */
             dst_object_id: string;
             /**
-             * @description Zone that forwarded traffic leaves by; self for traffic to the gateway; any for both.
+             * @description Destination zone; self for traffic to the gateway; any for both.
              * @example lan
              */
             dst_zone: string;
-            /** @description Off, the rule is kept and has no effect. */
+            /** @description When off, the rule is kept but not applied. */
             enabled: boolean;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
-            /** @description Words to find it by. */
+            /** @description Labels to find it by. */
             labels: string[];
             /** @description Log each packet that the rule decides about. */
             log: boolean;
@@ -7335,16 +9142,16 @@ export interface components {
              * @example a note
              */
             name: string;
-            /** @description Free text for the people who look after it. */
+            /** @description Note for other administrators. */
             note: string;
             /**
              * Format: int64
-             * @description Lower comes first. Without one a new rule goes last.
+             * @description Lower comes first. By default a new rule goes last.
              */
             priority: number;
             /** @description The service group. */
             service_group_id: string;
-            /** @description The service; with neither a service nor a group, every protocol. */
+            /** @description The service. With neither a service nor a group, any protocol matches. */
             service_object_id: string;
             /**
              * @description The network, for src_kind cidr.
@@ -7373,7 +9180,7 @@ export interface components {
         };
         FirewallRuleCreate: {
             /**
-             * @description What happens: let it pass, lose it, or refuse it with an answer.
+             * @description Accept the packet, drop it without an answer, or reject it with an error.
              * @enum {string}
              */
             action: "accept" | "drop" | "reject";
@@ -7394,13 +9201,13 @@ export interface components {
             /** @description The address object, for dst_kind object. */
             dst_object_id?: string;
             /**
-             * @description Zone that forwarded traffic leaves by; self for traffic to the gateway; any for both.
+             * @description Destination zone; self for traffic to the gateway; any for both.
              * @example lan
              */
             dst_zone: string;
-            /** @description Off, the rule is kept and has no effect. */
+            /** @description When off, the rule is kept but not applied. */
             enabled?: boolean;
-            /** @description Words to find it by. */
+            /** @description Labels to find it by. */
             labels?: string[];
             /** @description Log each packet that the rule decides about. */
             log?: boolean;
@@ -7409,16 +9216,16 @@ export interface components {
              * @example a note
              */
             name: string;
-            /** @description Free text for the people who look after it. */
+            /** @description Note for other administrators. */
             note?: string;
             /**
              * Format: int64
-             * @description Lower comes first. Without one a new rule goes last.
+             * @description Lower comes first. By default a new rule goes last.
              */
             priority?: number;
             /** @description The service group. */
             service_group_id?: string;
-            /** @description The service; with neither a service nor a group, every protocol. */
+            /** @description The service. With neither a service nor a group, any protocol matches. */
             service_object_id?: string;
             /**
              * @description The network, for src_kind cidr.
@@ -7441,9 +9248,9 @@ export interface components {
             src_zone: string;
         };
         FirewallRuleNotes: {
-            /** @description Words to find it by. */
+            /** @description Labels to find it by. */
             labels?: string[];
-            /** @description Free text for the people who look after it. */
+            /** @description Note for other administrators. */
             note?: string;
         };
         FirewallRuleRef: {
@@ -7454,7 +9261,7 @@ export interface components {
         };
         FirewallRuleUpdate: {
             /**
-             * @description What happens: let it pass, lose it, or refuse it with an answer.
+             * @description Accept the packet, drop it without an answer, or reject it with an error.
              * @enum {string}
              */
             action?: "accept" | "drop" | "reject";
@@ -7475,13 +9282,13 @@ export interface components {
             /** @description The address object, for dst_kind object. */
             dst_object_id?: string;
             /**
-             * @description Zone that forwarded traffic leaves by; self for traffic to the gateway; any for both.
+             * @description Destination zone; self for traffic to the gateway; any for both.
              * @example lan
              */
             dst_zone?: string;
-            /** @description Off, the rule is kept and has no effect. */
+            /** @description When off, the rule is kept but not applied. */
             enabled?: boolean;
-            /** @description Words to find it by. */
+            /** @description Labels to find it by. */
             labels?: string[];
             /** @description Log each packet that the rule decides about. */
             log?: boolean;
@@ -7490,16 +9297,16 @@ export interface components {
              * @example a note
              */
             name?: string;
-            /** @description Free text for the people who look after it. */
+            /** @description Note for other administrators. */
             note?: string;
             /**
              * Format: int64
-             * @description Lower comes first. Without one a new rule goes last.
+             * @description Lower comes first. By default a new rule goes last.
              */
             priority?: number;
             /** @description The service group. */
             service_group_id?: string;
-            /** @description The service; with neither a service nor a group, every protocol. */
+            /** @description The service. With neither a service nor a group, any protocol matches. */
             service_object_id?: string;
             /**
              * @description The network, for src_kind cidr.
@@ -7522,7 +9329,7 @@ export interface components {
             src_zone?: string;
         };
         FirewallService: {
-            /** @description Comes with the gateway and stays as it is. */
+            /** @description Comes with the gateway and cannot be changed. */
             readonly builtin: boolean;
             /**
              * Format: date-time
@@ -7531,7 +9338,7 @@ export interface components {
             readonly created_at: string;
             /** @description What it is. */
             description: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * @description Name of the service.
@@ -7545,7 +9352,7 @@ export interface components {
             port_end: number | null;
             /**
              * Format: int64
-             * @description The destination port, or the first of a range; none means every port.
+             * @description The destination port, or the first of a range; null means any port.
              */
             port_start: number | null;
             /**
@@ -7574,7 +9381,7 @@ export interface components {
             port_end?: number | null;
             /**
              * Format: int64
-             * @description The destination port, or the first of a range; none means every port.
+             * @description The destination port, or the first of a range; null means any port.
              */
             port_start?: number | null;
             /**
@@ -7584,7 +9391,7 @@ export interface components {
             protocol: "tcp" | "udp" | "tcp+udp" | "icmp" | "icmpv6" | "any";
         };
         FirewallServiceGroup: {
-            /** @description Comes with the gateway and stays as it is. */
+            /** @description Comes with the gateway and cannot be changed. */
             readonly builtin: boolean;
             /**
              * Format: date-time
@@ -7593,7 +9400,7 @@ export interface components {
             readonly created_at: string;
             /** @description What it is. */
             description: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /** @description Ids of the services in it. A group without members matches nothing. */
             members: string[];
@@ -7645,7 +9452,7 @@ export interface components {
             port_end?: number | null;
             /**
              * Format: int64
-             * @description The destination port, or the first of a range; none means every port.
+             * @description The destination port, or the first of a range; null means any port.
              */
             port_start?: number | null;
             /**
@@ -7661,7 +9468,7 @@ export interface components {
             id: string;
             /** @description Name of the rule. */
             name: string;
-            /** @description Whether that rule does the same, so that nothing is lost but the counters. */
+            /** @description Whether that rule has the same action, so removing this one changes nothing but counters. */
             same_action: boolean;
         };
         FirewallSkipped: {
@@ -7674,16 +9481,16 @@ export interface components {
         };
         FirewallStep: {
             /**
-             * @description Whether it matched; skipped_disabled is a rule that would have matched, were it enabled.
+             * @description Whether it matched; skipped_disabled is a rule that would match if it were on.
              * @enum {string}
              */
             outcome: "matched" | "not_matched" | "skipped_disabled" | "info";
             /** @description A sentence that says why. */
             reason: string;
-            /** @description Which rule or NAT rule; absent when it is none of the operator's. */
+            /** @description Rule or NAT rule; absent if it is none of yours. */
             rule_id?: string;
             /**
-             * @description Where on the way of the packet.
+             * @description Position on the packet's path.
              * @enum {string}
              */
             stage: "prerouting" | "routing" | "input" | "forward" | "postrouting";
@@ -7734,7 +9541,7 @@ export interface components {
             src_zone: string;
         };
         FirewallZone: {
-            /** @description Comes with the gateway: it can be neither renamed nor deleted. */
+            /** @description Comes with the gateway and cannot be renamed or deleted. */
             readonly builtin: boolean;
             /**
              * Format: date-time
@@ -7743,7 +9550,7 @@ export interface components {
             readonly created_at: string;
             /** @description What the zone is for. */
             description: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * @description Name of the zone; rules, NAT rules and interfaces refer to it.
@@ -7776,18 +9583,18 @@ export interface components {
         };
         FwdproxyACL: {
             /**
-             * @description What becomes of a request that matches.
+             * @description Action for matching requests.
              * @enum {string}
              */
             action: "allow" | "deny";
-            /** @description Off, the entry is kept and has no effect. */
+            /** @description When off, the entry is kept but not applied. */
             active: boolean;
             /**
              * Format: date-time
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * @description Name of the entry.
@@ -7796,11 +9603,11 @@ export interface components {
             name: string;
             /**
              * Format: int64
-             * @description Lower comes first. Without one a new entry goes last.
+             * @description Lower comes first. By default a new entry goes last.
              */
             priority: number;
             /**
-             * @description What of a request is looked at: the client's address, the server's address, the server's name (exactly, or by a regular expression), the URL, the port, the method, or the time of day.
+             * @description What to match on: the client's address, the server's address, the server's name (exactly, or by a regular expression), the URL, the port, the method, or the time of day.
              * @enum {string}
              */
             type: "src" | "dst" | "dstdomain" | "dstdom_regex" | "url_regex" | "port" | "method" | "time";
@@ -7810,18 +9617,18 @@ export interface components {
              */
             readonly updated_at: string;
             /**
-             * @description What it is compared with; several are separated by blanks, and one that matches is enough. src, dst: addresses, networks, ranges such as 10.0.0.5-10.0.0.9. dstdomain: www.example.net, or .example.net for it and all names below it. dstdom_regex, url_regex: regular expressions in the syntax of RE2, found anywhere in the name (whatever its case) or in the percent-decoded URL, which is host:port for a CONNECT. port: 8443 or 8000-8999; a port that an entry allows is open to CONNECT, too. method: GET, POST, CONNECT. time: days and hours of the gateway's own time, such as MTWHF 08:00-17:59 (Sunday S, Thursday H, Saturday A, working days D).
+             * @description Values to match, separated by spaces; one match is enough. src, dst: addresses, networks, ranges like 10.0.0.5-10.0.0.9. dstdomain: www.example.net, or .example.net to include all subdomains. dstdom_regex, url_regex: RE2 regular expressions, searched in the name (ignoring case) or in the percent-decoded URL, which is host:port for CONNECT. port: 8443 or 8000-8999; an allowed port is also open to CONNECT. method: GET, POST, CONNECT. time: days and hours in the gateway's time zone, for example MTWHF 08:00-17:59 (Sunday S, Thursday H, Saturday A, working days D).
              * @example a note
              */
             value: string;
         };
         FwdproxyACLCreate: {
             /**
-             * @description What becomes of a request that matches.
+             * @description Action for matching requests.
              * @enum {string}
              */
             action: "allow" | "deny";
-            /** @description Off, the entry is kept and has no effect. */
+            /** @description When off, the entry is kept but not applied. */
             active?: boolean;
             /**
              * @description Name of the entry.
@@ -7830,27 +9637,27 @@ export interface components {
             name: string;
             /**
              * Format: int64
-             * @description Lower comes first. Without one a new entry goes last.
+             * @description Lower comes first. By default a new entry goes last.
              */
             priority?: number;
             /**
-             * @description What of a request is looked at: the client's address, the server's address, the server's name (exactly, or by a regular expression), the URL, the port, the method, or the time of day.
+             * @description What to match on: the client's address, the server's address, the server's name (exactly, or by a regular expression), the URL, the port, the method, or the time of day.
              * @enum {string}
              */
             type: "src" | "dst" | "dstdomain" | "dstdom_regex" | "url_regex" | "port" | "method" | "time";
             /**
-             * @description What it is compared with; several are separated by blanks, and one that matches is enough. src, dst: addresses, networks, ranges such as 10.0.0.5-10.0.0.9. dstdomain: www.example.net, or .example.net for it and all names below it. dstdom_regex, url_regex: regular expressions in the syntax of RE2, found anywhere in the name (whatever its case) or in the percent-decoded URL, which is host:port for a CONNECT. port: 8443 or 8000-8999; a port that an entry allows is open to CONNECT, too. method: GET, POST, CONNECT. time: days and hours of the gateway's own time, such as MTWHF 08:00-17:59 (Sunday S, Thursday H, Saturday A, working days D).
+             * @description Values to match, separated by spaces; one match is enough. src, dst: addresses, networks, ranges like 10.0.0.5-10.0.0.9. dstdomain: www.example.net, or .example.net to include all subdomains. dstdom_regex, url_regex: RE2 regular expressions, searched in the name (ignoring case) or in the percent-decoded URL, which is host:port for CONNECT. port: 8443 or 8000-8999; an allowed port is also open to CONNECT. method: GET, POST, CONNECT. time: days and hours in the gateway's time zone, for example MTWHF 08:00-17:59 (Sunday S, Thursday H, Saturday A, working days D).
              * @example a note
              */
             value: string;
         };
         FwdproxyACLUpdate: {
             /**
-             * @description What becomes of a request that matches.
+             * @description Action for matching requests.
              * @enum {string}
              */
             action?: "allow" | "deny";
-            /** @description Off, the entry is kept and has no effect. */
+            /** @description When off, the entry is kept but not applied. */
             active?: boolean;
             /**
              * @description Name of the entry.
@@ -7859,16 +9666,16 @@ export interface components {
             name?: string;
             /**
              * Format: int64
-             * @description Lower comes first. Without one a new entry goes last.
+             * @description Lower comes first. By default a new entry goes last.
              */
             priority?: number;
             /**
-             * @description What of a request is looked at: the client's address, the server's address, the server's name (exactly, or by a regular expression), the URL, the port, the method, or the time of day.
+             * @description What to match on: the client's address, the server's address, the server's name (exactly, or by a regular expression), the URL, the port, the method, or the time of day.
              * @enum {string}
              */
             type?: "src" | "dst" | "dstdomain" | "dstdom_regex" | "url_regex" | "port" | "method" | "time";
             /**
-             * @description What it is compared with; several are separated by blanks, and one that matches is enough. src, dst: addresses, networks, ranges such as 10.0.0.5-10.0.0.9. dstdomain: www.example.net, or .example.net for it and all names below it. dstdom_regex, url_regex: regular expressions in the syntax of RE2, found anywhere in the name (whatever its case) or in the percent-decoded URL, which is host:port for a CONNECT. port: 8443 or 8000-8999; a port that an entry allows is open to CONNECT, too. method: GET, POST, CONNECT. time: days and hours of the gateway's own time, such as MTWHF 08:00-17:59 (Sunday S, Thursday H, Saturday A, working days D).
+             * @description Values to match, separated by spaces; one match is enough. src, dst: addresses, networks, ranges like 10.0.0.5-10.0.0.9. dstdomain: www.example.net, or .example.net to include all subdomains. dstdom_regex, url_regex: RE2 regular expressions, searched in the name (ignoring case) or in the percent-decoded URL, which is host:port for CONNECT. port: 8443 or 8000-8999; an allowed port is also open to CONNECT. method: GET, POST, CONNECT. time: days and hours in the gateway's time zone, for example MTWHF 08:00-17:59 (Sunday S, Thursday H, Saturday A, working days D).
              * @example a note
              */
             value?: string;
@@ -7883,11 +9690,11 @@ export interface components {
             step_seconds: number;
         };
         FwdproxySettings: {
-            /** @description Networks that may use the proxy at all; none means nobody. The access list decides about the rest. */
+            /** @description Networks that may use the proxy; if empty, none. The access list decides what they may reach. */
             allowed_networks: string[];
             /**
              * Format: int64
-             * @description Memory for what was fetched, in MiB; 0 keeps nothing.
+             * @description Memory for the cache in MiB; with 0 nothing is cached.
              */
             cache_mb: number;
             /**
@@ -7895,11 +9702,11 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Off, the daemon is stopped and its port is closed. */
+            /** @description When off, the daemon is stopped and its port is closed. */
             enabled: boolean;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
-            /** @description Addresses to listen on; none means every address of the gateway. */
+            /** @description Addresses to listen on; if empty, all addresses of the gateway. */
             listen_addresses: string[];
             /**
              * Format: int64
@@ -7913,16 +9720,16 @@ export interface components {
             readonly updated_at: string;
         };
         FwdproxySettingsUpdate: {
-            /** @description Networks that may use the proxy at all; none means nobody. The access list decides about the rest. */
+            /** @description Networks that may use the proxy; if empty, none. The access list decides what they may reach. */
             allowed_networks?: string[];
             /**
              * Format: int64
-             * @description Memory for what was fetched, in MiB; 0 keeps nothing.
+             * @description Memory for the cache in MiB; with 0 nothing is cached.
              */
             cache_mb?: number;
-            /** @description Off, the daemon is stopped and its port is closed. */
+            /** @description When off, the daemon is stopped and its port is closed. */
             enabled?: boolean;
-            /** @description Addresses to listen on; none means every address of the gateway. */
+            /** @description Addresses to listen on; if empty, all addresses of the gateway. */
             listen_addresses?: string[];
             /**
              * Format: int64
@@ -7938,7 +9745,7 @@ export interface components {
             bytes_from_servers: number;
             /**
              * Format: int64
-             * @description Bytes sent to clients, a few KiB for each time that the gateway looks at these figures included.
+             * @description Bytes sent to clients, including a few KiB each time the gateway reads these figures.
              */
             bytes_to_clients: number;
             /**
@@ -7948,7 +9755,7 @@ export interface components {
             cache_memory_bytes: number;
             /**
              * Format: int64
-             * @description Things in the cache.
+             * @description Cached objects.
              */
             cache_objects: number;
             /**
@@ -7992,7 +9799,7 @@ export interface components {
             at: string;
             /**
              * Format: double
-             * @description Bytes sent to clients, a second.
+             * @description Bytes sent to clients per second.
              */
             bytes: number;
             /**
@@ -8002,7 +9809,7 @@ export interface components {
             hit_rate: number;
             /**
              * Format: double
-             * @description Requests a second.
+             * @description Requests per second.
              */
             requests: number;
         };
@@ -8019,7 +9826,7 @@ export interface components {
             decisions_count: number;
             /**
              * Format: int64
-             * @description How many lines of logs led to it.
+             * @description Number of log lines that caused it.
              */
             events_count: number;
             /**
@@ -8033,7 +9840,7 @@ export interface components {
             message: string;
             /** @description What was found: the name of the scenario. */
             scenario: string;
-            /** @description What the value is, such as Ip. */
+            /** @description Kind of the value, for example Ip. */
             scope: string;
             /**
              * Format: date-time
@@ -8061,11 +9868,11 @@ export interface components {
              * @description How many decisions about it are in force.
              */
             decisions_count: number;
-            /** @description The lines that led to it, as far as CrowdSec keeps them. */
+            /** @description The log lines that caused it, as far as CrowdSec keeps them. */
             events: components["schemas"]["IdsAlertEvent"][];
             /**
              * Format: int64
-             * @description How many lines of logs led to it.
+             * @description Number of log lines that caused it.
              */
             events_count: number;
             /**
@@ -8079,7 +9886,7 @@ export interface components {
             message: string;
             /** @description What was found: the name of the scenario. */
             scenario: string;
-            /** @description What the value is, such as Ip. */
+            /** @description Kind of the value, for example Ip. */
             scope: string;
             /**
              * Format: date-time
@@ -8118,16 +9925,16 @@ export interface components {
              */
             cidr: string;
             /**
-             * @description What it is, for people; up to 200 characters.
+             * @description Description, up to 200 characters.
              * @example a note
              */
             note: string;
         };
         IdsBanInput: {
-            /** @description Ban it although an administrator is logged in from there. */
+            /** @description Ban it even if an administrator is logged in from there. */
             confirm?: boolean;
             /**
-             * @description How long it lasts; that of the settings when there is none.
+             * @description Duration; by default the one in the settings.
              * @example 4h
              */
             duration?: string;
@@ -8137,7 +9944,7 @@ export interface components {
              */
             reason?: string;
             /**
-             * @description Address to ban. For a network, write a rule of the packet filter: the firewall bouncer drops single addresses alone.
+             * @description Address to ban. For a network, add a firewall rule: the firewall bouncer drops single addresses only.
              * @example 192.0.2.1
              */
             value: string;
@@ -8147,7 +9954,7 @@ export interface components {
             address: string;
             /**
              * Format: date-time
-             * @description Since when it may.
+             * @description When it was added.
              */
             created_at: string;
             /**
@@ -8159,7 +9966,7 @@ export interface components {
             name: string;
             /** @description Whether it is the gateway's own. */
             own: boolean;
-            /** @description What it says that it is. */
+            /** @description What it reports to be. */
             type: string;
             /** @description Which version of that. */
             version: string;
@@ -8167,7 +9974,7 @@ export interface components {
         IdsBouncers: {
             /** @description By name. */
             bouncers: components["schemas"]["IdsBouncer"][];
-            /** @description Why they cannot be told; empty when they can. */
+            /** @description Why they are not known; empty if they are. */
             error: string;
         };
         IdsCollection: {
@@ -8183,7 +9990,7 @@ export interface components {
         IdsCollections: {
             /** @description By name. */
             collections: components["schemas"]["IdsCollection"][];
-            /** @description Why they cannot be told; empty when they can. */
+            /** @description Why they are not known; empty if they are. */
             error: string;
         };
         IdsDaemon: {
@@ -8201,7 +10008,7 @@ export interface components {
             state: "running" | "starting" | "stopped" | "failed" | "not_installed";
         };
         IdsDecision: {
-            /** @description Whether the firewall bouncer can drop the packets that it is about. It drops those of single addresses alone. */
+            /** @description Whether the firewall bouncer can drop its packets. It drops packets from single addresses only. */
             enforced: boolean;
             /**
              * Format: date-time
@@ -8219,9 +10026,9 @@ export interface components {
             reason: string;
             /** @description What the value is: Ip, Range, or a scope of a scenario. */
             scope: string;
-            /** @description What is decided, such as ban. */
+            /** @description Kind of decision, for example ban. */
             type: string;
-            /** @description Whom it is about: an address, a network, or what else its scope says. */
+            /** @description Its subject: an address, a network, or another value as given by scope. */
             value: string;
         };
         IdsDecisions: {
@@ -8253,13 +10060,13 @@ export interface components {
             version: string;
         };
         IdsMachines: {
-            /** @description Why they cannot be told; empty when they can. */
+            /** @description Why they are not known; empty if they are. */
             error: string;
-            /** @description Those who report. */
+            /** @description Machines that report. */
             machines: components["schemas"]["IdsMachine"][];
         };
         IdsMadeBouncer: {
-            /** @description What it asks with. It is shown this once. */
+            /** @description API key of the bouncer. It is not shown again. */
             key: string;
             /** @description Its name. */
             name: string;
@@ -8272,23 +10079,23 @@ export interface components {
             name: string;
         };
         IdsSettings: {
-            /** @description Who is never banned. The gateway's own addresses and those of its cluster need not be in it. */
+            /** @description Addresses that are never banned. The gateway's own addresses, its cluster and the trusted proxies of the WAF are always included. */
             allow_list: components["schemas"]["IdsAllowed"][];
             /**
-             * @description How long a ban lasts, such as 90m or 4h.
+             * @description Duration of a ban, for example 90m or 4h.
              * @example 4h
              */
             ban_duration: string;
-            /** @description Whether the packets of who is banned are dropped. Off, bans are decided and listed, and do nothing. */
+            /** @description Whether packets from banned addresses are dropped. When off, bans are only listed. */
             blocking: boolean;
             /**
              * Format: date-time
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Whether CrowdSec looks for attacks. Off, it is stopped, and so is its firewall bouncer. */
+            /** @description Whether CrowdSec looks for attacks. When off, CrowdSec and its firewall bouncer are stopped. */
             enabled: boolean;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /** @description Which logs are read. */
             sources: components["schemas"]["IdsSources"];
@@ -8299,16 +10106,16 @@ export interface components {
             readonly updated_at: string;
         };
         IdsSettingsUpdate: {
-            /** @description Who is never banned. The gateway's own addresses and those of its cluster need not be in it. */
+            /** @description Addresses that are never banned. The gateway's own addresses, its cluster and the trusted proxies of the WAF are always included. */
             allow_list?: components["schemas"]["IdsAllowed"][];
             /**
-             * @description How long a ban lasts, such as 90m or 4h.
+             * @description Duration of a ban, for example 90m or 4h.
              * @example 4h
              */
             ban_duration?: string;
-            /** @description Whether the packets of who is banned are dropped. Off, bans are decided and listed, and do nothing. */
+            /** @description Whether packets from banned addresses are dropped. When off, bans are only listed. */
             blocking?: boolean;
-            /** @description Whether CrowdSec looks for attacks. Off, it is stopped, and so is its firewall bouncer. */
+            /** @description Whether CrowdSec looks for attacks. When off, CrowdSec and its firewall bouncer are stopped. */
             enabled?: boolean;
             /** @description Which logs are read. */
             sources?: components["schemas"]["IdsSources"];
@@ -8316,7 +10123,7 @@ export interface components {
         IdsSources: {
             /** @description What the reverse proxy logs: requests that failed. */
             haproxy: boolean;
-            /** @description Packets that the packet filter dropped and logged. */
+            /** @description Packets that the firewall dropped and logged. */
             packet_filter: boolean;
             /** @description Failed logins of sshd. */
             ssh: boolean;
@@ -8337,7 +10144,7 @@ export interface components {
             enabled: boolean;
             /** @description Why CrowdSec could not be asked; empty when it could. */
             error: string;
-            /** @description What drops the packets of who is banned. */
+            /** @description Daemon that drops packets from banned addresses. */
             firewall_bouncer: components["schemas"]["IdsDaemon"];
             /** @description How many of them come from where: crowdsec for a scenario, gateway for an operator, cscli for the tool of that name, CAPI for the central API. */
             origins: {
@@ -8358,14 +10165,14 @@ export interface components {
             over: boolean;
             /**
              * Format: int64
-             * @description How many there are; null while the database is away.
+             * @description Current number; null while the database is unavailable.
              */
             used: number | null;
         };
         LicenseLimits: {
             /** @description Domains of the reverse proxy. */
             domains: components["schemas"]["LicenseLimit"];
-            /** @description Nodes of the cluster; a gateway of its own is one. */
+            /** @description Nodes of the cluster; a single gateway counts as one. */
             nodes: components["schemas"]["LicenseLimit"];
             /** @description Peers of the tunnels. */
             tunnel_peers: components["schemas"]["LicenseLimit"];
@@ -8383,13 +10190,13 @@ export interface components {
              * @description Whole days until the license expires; 0 on its last day and after it.
              */
             days_left: number | null;
-            /** @description Features that the license names; one that names none is for all of them. */
+            /** @description Features in the license; none means all. */
             features: string[];
             /** @description Id of the license; empty without one, as are the subject and the plan. */
             id: string;
             /** @description Whether a license is stored. */
             installed: boolean;
-            /** @description How much the license is for, and how much there is. */
+            /** @description Limits of the license and current usage. */
             limits: components["schemas"]["LicenseLimits"];
             /**
              * Format: date-time
@@ -8403,12 +10210,12 @@ export interface components {
             not_before: string | null;
             /** @description Whether there is more of something than the license is for. Nothing is refused because of it. */
             over: boolean;
-            /** @description What was bought. */
+            /** @description Plan of the license. */
             plan: string;
             /** @description A sentence that says why the status is what it is. */
             reason: string;
             /**
-             * @description Status of the license. No status takes a function away.
+             * @description Status of the license. No status disables a function.
              * @enum {string}
              */
             status: "active" | "trial" | "expired" | "invalid";
@@ -8425,17 +10232,17 @@ export interface components {
             /** @description Names the entry. */
             id: string;
             /**
-             * @description How much it matters.
+             * @description Severity.
              * @enum {string}
              */
             level: "error" | "warn" | "info" | "debug";
-            /** @description Who said it: the name of a source. */
+            /** @description Name of the source. */
             source: string;
-            /** @description What was said. Characters that are no text are replaced. */
+            /** @description The message. Characters that are not text are replaced. */
             text: string;
             /**
              * Format: date-time
-             * @description When it was said.
+             * @description Time of the message.
              */
             time: string;
         };
@@ -8446,13 +10253,13 @@ export interface components {
             source: string;
         };
         LogsPage: {
-            /** @description Give it back with the same filters to read on; empty when there is nothing older. */
+            /** @description Send it with the same filters to read the next page; empty on the last page. */
             cursor: string;
             /** @description What was found, newest first. */
             entries: components["schemas"]["LogsEntry"][];
-            /** @description Sources that could not be read now; the rest was. */
+            /** @description Sources that could not be read. */
             errors: components["schemas"]["LogsFailure"][];
-            /** @description Whether the search took too long and ended before the page was full: there may be more, also of what is asked for. */
+            /** @description Whether the search timed out before the page was full. There may be more matches. */
             partial: boolean;
             /**
              * Format: date-time
@@ -8465,8 +10272,66 @@ export interface components {
             description: string;
             /** @description Name of the source in queries and entries. */
             name: string;
-            /** @description What people call it. */
+            /** @description Its name. */
             title: string;
+        };
+        Network: {
+            /** @description Addresses of the gateway there, with the length of the network. Empty keeps what the system has, for example by DHCP or PPPoE: the gateway runs no client for them. */
+            addresses: string[];
+            /** @description How a bond uses its members. */
+            bond_mode: string | null;
+            /** @description Hand out addresses in the network of the first IPv4 address, with the gateway as router, and as DNS and NTP server if it is one. */
+            dhcp: boolean;
+            /** @description Answer DNS queries from the network. */
+            dns: boolean;
+            /**
+             * @description Next hop of the default route; empty keeps the routes as they are.
+             * @example 192.0.2.1
+             */
+            gateway: string;
+            /** @description Let its zone reach the internet, by a rule to the zone wan and, unless masquerade is off, behind the gateway's address. */
+            internet: boolean;
+            /** @description Let its zone and the zone lan reach each other. When off, no rule is created, so the zones are isolated from each other unless you have such rules. */
+            lan: boolean;
+            /** @description The interfaces of a bond or a bridge. */
+            members: string[];
+            /**
+             * @description Name of the interface. If it is already managed, only what is missing is added.
+             * @example lan0
+             */
+            name: string;
+            /** @description Serve time to the network. */
+            ntp: boolean;
+            /**
+             * @description The interface that carries a VLAN.
+             * @example lan0
+             */
+            parent: string;
+            /**
+             * @description Last address to hand out.
+             * @example 192.0.2.1
+             */
+            range_end: string;
+            /**
+             * @description First address to hand out. By default, the half of the network without the gateway is handed out.
+             * @example 192.0.2.1
+             */
+            range_start: string;
+            /**
+             * @description The zone it belongs to, which is created if it does not exist.
+             * @example lan
+             */
+            role: string;
+            /**
+             * @description Type of the interface; ethernet by default, or vlan if there is a vlan_id.
+             * @enum {string}
+             */
+            type: "ethernet" | "vlan" | "bond" | "bridge" | "wireguard";
+            /**
+             * Format: int64
+             * @description VLAN ID on the parent interface.
+             */
+            vlan_id: number | null;
         };
         NetworkAddress: {
             /**
@@ -8481,7 +10346,7 @@ export interface components {
             readonly created_at: string;
             /** @description What it is for. */
             description: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /** @description The interface that has it; left out below an interface's own path. */
             interface_id: string;
@@ -8489,7 +10354,7 @@ export interface components {
             is_vip: boolean;
             /**
              * Format: int64
-             * @description Length of its network's prefix: at most 32 for IPv4, 128 for IPv6.
+             * @description Prefix length: at most 32 for IPv4, 128 for IPv6.
              */
             prefix: number;
             /**
@@ -8499,7 +10364,7 @@ export interface components {
             readonly updated_at: string;
             /**
              * Format: int64
-             * @description Which node of a cluster takes a virtual address: the one with the highest number.
+             * @description Priority of this node for the virtual addresses. The healthy node with the highest number holds them; with equal numbers they stay where they are. They move together, so the highest number on a node counts for all of them.
              */
             vip_priority: number;
         };
@@ -8517,12 +10382,12 @@ export interface components {
             is_vip?: boolean;
             /**
              * Format: int64
-             * @description Length of its network's prefix: at most 32 for IPv4, 128 for IPv6.
+             * @description Prefix length: at most 32 for IPv4, 128 for IPv6.
              */
             prefix: number;
             /**
              * Format: int64
-             * @description Which node of a cluster takes a virtual address: the one with the highest number.
+             * @description Priority of this node for the virtual addresses. The healthy node with the highest number holds them; with equal numbers they stay where they are. They move together, so the highest number on a node counts for all of them.
              */
             vip_priority?: number;
         };
@@ -8540,12 +10405,12 @@ export interface components {
             is_vip?: boolean;
             /**
              * Format: int64
-             * @description Length of its network's prefix: at most 32 for IPv4, 128 for IPv6.
+             * @description Prefix length: at most 32 for IPv4, 128 for IPv6.
              */
             prefix?: number;
             /**
              * Format: int64
-             * @description Which node of a cluster takes a virtual address: the one with the highest number.
+             * @description Priority of this node for the virtual addresses. The healthy node with the highest number holds them; with equal numbers they stay where they are. They move together, so the highest number on a node counts for all of them.
              */
             vip_priority?: number;
         };
@@ -8556,24 +10421,24 @@ export interface components {
             bond_mode: string | null;
             /** @description Whether it is connected to something. */
             carrier: boolean;
-            /** @description Why the links are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts. */
+            /** @description Why the interfaces cannot be read from the kernel. This is then the only entry, and its other fields are meaningless. */
             error?: string;
-            /** @description The kernel's word for it, such as device, veth or bridge. */
+            /** @description Kind in the kernel, for example device, veth or bridge. */
             kind: string;
-            /** @description Hardware address. */
+            /** @description MAC address. */
             mac: string;
-            /** @description The links that make up a bond or a bridge. */
+            /** @description The interfaces of a bond or a bridge. */
             members: string[];
             /**
              * Format: int64
              * @description Largest packet in bytes.
              */
             mtu: number;
-            /** @description Name of the link. */
+            /** @description Name of the interface. */
             name: string;
-            /** @description The link that carries a vlan. */
+            /** @description The interface that carries a VLAN. */
             parent: string;
-            /** @description A zone that fits: wan for the link of the default route or, where no link has one, for a link with a public IPv4 address; otherwise lan. */
+            /** @description Suggested zone: wan for the interface with the default route or, if there is none, for an interface with a public IPv4 address; otherwise lan. */
             suggested_role: string;
             /**
              * @description The type of interface that it would be.
@@ -8584,23 +10449,23 @@ export interface components {
             up: boolean;
             /**
              * Format: int64
-             * @description Number of a vlan.
+             * @description VLAN ID.
              */
             vlan_id: number | null;
         };
         NetworkAdoptableAddress: {
             /** @description IPv4 or IPv6 address. */
             address: string;
-            /** @description Whether it was leased or learned. Such an address belongs to whoever renews it, and is better left alone. */
+            /** @description Whether it was assigned by DHCP or router advertisement. Leave it unmanaged. */
             dynamic: boolean;
             /**
              * Format: int64
-             * @description Length of its network's prefix.
+             * @description Prefix length.
              */
             prefix: number;
         };
         NetworkInterface: {
-            /** @description Whether it takes part. Without it, its addresses and routes are taken away, and what the gateway made is removed. */
+            /** @description Whether it is on. When off, its addresses and routes are removed, and a VLAN, bond or bridge is taken down. */
             active: boolean;
             /**
              * @description How a bond uses its members; active-backup unless said otherwise.
@@ -8614,22 +10479,22 @@ export interface components {
             readonly created_at: string;
             /** @description What it is for. */
             description: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
-            /** @description The links that make up a bond or a bridge. */
+            /** @description The interfaces of a bond or a bridge. */
             members: string[];
             /**
              * Format: int64
-             * @description Largest packet in bytes; null leaves it as it is.
+             * @description Largest packet in bytes (MTU); null keeps the current value.
              */
             mtu: number | null;
             /**
-             * @description Name of the link in the kernel.
+             * @description Name of the interface in the system.
              * @example lan0
              */
             name: string;
             /**
-             * @description The link that carries a vlan.
+             * @description The interface that carries a VLAN.
              * @example lan0
              */
             parent: string;
@@ -8639,7 +10504,7 @@ export interface components {
              */
             role: string;
             /**
-             * @description What it is. A vlan, bond or bridge is made and removed by the gateway; an ethernet link or a tunnel is there by itself.
+             * @description Type. The gateway creates and removes a VLAN, bond or bridge; an Ethernet port or a tunnel exists independently of it.
              * @enum {string}
              */
             type: "ethernet" | "vlan" | "bond" | "bridge" | "wireguard";
@@ -8650,12 +10515,12 @@ export interface components {
             readonly updated_at: string;
             /**
              * Format: int64
-             * @description Number of a vlan on its parent.
+             * @description VLAN ID on the parent interface.
              */
             vlan_id: number | null;
         };
         NetworkInterfaceCreate: {
-            /** @description Whether it takes part. Without it, its addresses and routes are taken away, and what the gateway made is removed. */
+            /** @description Whether it is on. When off, its addresses and routes are removed, and a VLAN, bond or bridge is taken down. */
             active?: boolean;
             /**
              * @description How a bond uses its members; active-backup unless said otherwise.
@@ -8664,20 +10529,20 @@ export interface components {
             bond_mode?: "balance-rr" | "active-backup" | "balance-xor" | "broadcast" | "802.3ad" | "balance-tlb" | "balance-alb" | null;
             /** @description What it is for. */
             description?: string;
-            /** @description The links that make up a bond or a bridge. */
+            /** @description The interfaces of a bond or a bridge. */
             members?: string[];
             /**
              * Format: int64
-             * @description Largest packet in bytes; null leaves it as it is.
+             * @description Largest packet in bytes (MTU); null keeps the current value.
              */
             mtu?: number | null;
             /**
-             * @description Name of the link in the kernel.
+             * @description Name of the interface in the system.
              * @example lan0
              */
             name: string;
             /**
-             * @description The link that carries a vlan.
+             * @description The interface that carries a VLAN.
              * @example lan0
              */
             parent?: string;
@@ -8687,18 +10552,18 @@ export interface components {
              */
             role: string;
             /**
-             * @description What it is. A vlan, bond or bridge is made and removed by the gateway; an ethernet link or a tunnel is there by itself.
+             * @description Type. The gateway creates and removes a VLAN, bond or bridge; an Ethernet port or a tunnel exists independently of it.
              * @enum {string}
              */
             type: "ethernet" | "vlan" | "bond" | "bridge" | "wireguard";
             /**
              * Format: int64
-             * @description Number of a vlan on its parent.
+             * @description VLAN ID on the parent interface.
              */
             vlan_id?: number | null;
         };
         NetworkInterfaceUpdate: {
-            /** @description Whether it takes part. Without it, its addresses and routes are taken away, and what the gateway made is removed. */
+            /** @description Whether it is on. When off, its addresses and routes are removed, and a VLAN, bond or bridge is taken down. */
             active?: boolean;
             /**
              * @description How a bond uses its members; active-backup unless said otherwise.
@@ -8707,20 +10572,20 @@ export interface components {
             bond_mode?: "balance-rr" | "active-backup" | "balance-xor" | "broadcast" | "802.3ad" | "balance-tlb" | "balance-alb" | null;
             /** @description What it is for. */
             description?: string;
-            /** @description The links that make up a bond or a bridge. */
+            /** @description The interfaces of a bond or a bridge. */
             members?: string[];
             /**
              * Format: int64
-             * @description Largest packet in bytes; null leaves it as it is.
+             * @description Largest packet in bytes (MTU); null keeps the current value.
              */
             mtu?: number | null;
             /**
-             * @description Name of the link in the kernel.
+             * @description Name of the interface in the system.
              * @example lan0
              */
             name?: string;
             /**
-             * @description The link that carries a vlan.
+             * @description The interface that carries a VLAN.
              * @example lan0
              */
             parent?: string;
@@ -8730,45 +10595,45 @@ export interface components {
              */
             role?: string;
             /**
-             * @description What it is. A vlan, bond or bridge is made and removed by the gateway; an ethernet link or a tunnel is there by itself.
+             * @description Type. The gateway creates and removes a VLAN, bond or bridge; an Ethernet port or a tunnel exists independently of it.
              * @enum {string}
              */
             type?: "ethernet" | "vlan" | "bond" | "bridge" | "wireguard";
             /**
              * Format: int64
-             * @description Number of a vlan on its parent.
+             * @description VLAN ID on the parent interface.
              */
             vlan_id?: number | null;
         };
         NetworkLiveRoute: {
-            /** @description The network it leads to. */
+            /** @description Destination network. */
             destination: string;
-            /** @description The link it leaves by. */
+            /** @description Outgoing interface. */
             dev: string;
-            /** @description Why the routes are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts. */
+            /** @description Why the routes cannot be read from the kernel. This is then the only entry, and its other fields are meaningless. */
             error?: string;
             /**
              * @description Address family.
              * @enum {string}
              */
             family: "inet" | "inet6";
-            /** @description The next router; empty where the destination is on the link. */
+            /** @description Address of the next hop; empty if the destination is directly connected. */
             gateway: string;
             /**
              * Format: int32
              * @description Among routes to the same network, the lowest wins.
              */
             metric: number;
-            /** @description The address that the gateway's own packets get; empty when none is preferred. */
+            /** @description Preferred source address of the gateway's own packets; empty if none. */
             prefsrc: string;
             /**
              * Format: int32
-             * @description Number that says who made it; 250 is the gateway.
+             * @description Protocol number of the program that added it; 250 is the gateway.
              */
             protocol: number;
             /** @description Name of the protocol; empty when it has none. */
             protocol_name: string;
-            /** @description How far the destination is: global, link or host. */
+            /** @description Scope: global, link or host. */
             scope: string;
             /**
              * Format: int32
@@ -8779,6 +10644,14 @@ export interface components {
             table_name: string;
             /** @description What happens to packets: unicast, local, broadcast, blackhole and others. */
             type: string;
+        };
+        NetworkProposal: {
+            /** @description One for each interface that is not managed yet. */
+            networks: components["schemas"]["Network"][];
+            /** @description The gateway's time sources. */
+            time_servers: string[];
+            /** @description The resolvers that the gateway asks; empty if it asks the root servers. */
+            upstream_forwards: string[];
         };
         NetworkRoute: {
             /** @description Whether it is in the kernel. */
@@ -8791,29 +10664,29 @@ export interface components {
              */
             readonly created_at: string;
             /**
-             * @description The network it leads to, or the word default, which is kept as 0.0.0.0/0 or ::/0.
+             * @description Destination network, or default, which is stored as 0.0.0.0/0 or ::/0.
              * @example 192.0.2.0/24
              */
             destination: string;
             /**
-             * @description The link it leaves by. Empty leaves that to the gateway's address.
+             * @description Outgoing interface; by default the one that reaches the next hop.
              * @example lan0
              */
             dev: string;
             /**
-             * @description The next router. Empty where the destination is on the link itself.
+             * @description Address of the next hop; empty if the destination is directly connected.
              * @example 192.0.2.1
              */
             gateway: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * Format: int64
-             * @description Among routes to the same network, the lowest wins. IPv6 knows no 0 and takes it for 1024.
+             * @description Among routes to the same network, the lowest wins. For IPv6, 0 means 1024.
              */
             metric: number;
             /**
-             * @description Number or name of the routing table; main unless said otherwise.
+             * @description Number or name of the routing table; main by default.
              * @example main
              */
             table_name: string;
@@ -8829,27 +10702,27 @@ export interface components {
             /** @description What it is for. */
             comment?: string;
             /**
-             * @description The network it leads to, or the word default, which is kept as 0.0.0.0/0 or ::/0.
+             * @description Destination network, or default, which is stored as 0.0.0.0/0 or ::/0.
              * @example 192.0.2.0/24
              */
             destination: string;
             /**
-             * @description The link it leaves by. Empty leaves that to the gateway's address.
+             * @description Outgoing interface; by default the one that reaches the next hop.
              * @example lan0
              */
             dev?: string;
             /**
-             * @description The next router. Empty where the destination is on the link itself.
+             * @description Address of the next hop; empty if the destination is directly connected.
              * @example 192.0.2.1
              */
             gateway?: string;
             /**
              * Format: int64
-             * @description Among routes to the same network, the lowest wins. IPv6 knows no 0 and takes it for 1024.
+             * @description Among routes to the same network, the lowest wins. For IPv6, 0 means 1024.
              */
             metric?: number;
             /**
-             * @description Number or name of the routing table; main unless said otherwise.
+             * @description Number or name of the routing table; main by default.
              * @example main
              */
             table_name?: string;
@@ -8860,35 +10733,64 @@ export interface components {
             /** @description What it is for. */
             comment?: string;
             /**
-             * @description The network it leads to, or the word default, which is kept as 0.0.0.0/0 or ::/0.
+             * @description Destination network, or default, which is stored as 0.0.0.0/0 or ::/0.
              * @example 192.0.2.0/24
              */
             destination?: string;
             /**
-             * @description The link it leaves by. Empty leaves that to the gateway's address.
+             * @description Outgoing interface; by default the one that reaches the next hop.
              * @example lan0
              */
             dev?: string;
             /**
-             * @description The next router. Empty where the destination is on the link itself.
+             * @description Address of the next hop; empty if the destination is directly connected.
              * @example 192.0.2.1
              */
             gateway?: string;
             /**
              * Format: int64
-             * @description Among routes to the same network, the lowest wins. IPv6 knows no 0 and takes it for 1024.
+             * @description Among routes to the same network, the lowest wins. For IPv6, 0 means 1024.
              */
             metric?: number;
             /**
-             * @description Number or name of the routing table; main unless said otherwise.
+             * @description Number or name of the routing table; main by default.
              * @example main
              */
             table_name?: string;
         };
+        NetworkSetUp: {
+            /** @description What each operation did to its row. */
+            changes: components["schemas"]["ResourceChange"][];
+            /** @description What happens to the daemons' files; only in a preview. */
+            files: components["schemas"]["ApplyFileDiff"][];
+            /** @description Who is affected: one item for each area that the change can reach; only in a preview. */
+            impact: components["schemas"]["ResourceImpact"][];
+            /** @description The operations of the change set, as POST /change-sets takes them. */
+            operations: components["schemas"]["ResourceOperation"][];
+        };
+        NetworkSetupInput: {
+            /**
+             * Format: int64
+             * @description Seconds (10 to 600) to confirm the change set before it is reverted; 0 if it does not have to be confirmed.
+             */
+            confirm_within?: number;
+            /** @description Give traffic to the internet the gateway's own address. On by default; not needed if your networks have public addresses. */
+            masquerade?: boolean | null;
+            /** @description The networks. By default those that GET /network/setup proposes. */
+            networks?: components["schemas"]["Network"][];
+            /** @description Save nothing; return what would change. */
+            preview?: boolean;
+            /** @description Why, for the history and the audit log. */
+            reason?: string;
+            /** @description The gateway's time sources: addresses of servers, or names of pools. By default they stay as they are. */
+            time_servers?: string[];
+            /** @description Resolvers that the gateway asks: addresses, with @port if it is not 53. By default they stay as they are. */
+            upstream_forwards?: string[];
+        };
         NtpForcedSync: {
             /** @description Whether every source is measured now. */
             burst: boolean;
-            /** @description What the daemon refused; empty when nothing. */
+            /** @description What the daemon refused; empty if nothing. */
             error: string;
             /** @description Whether the clock was stepped to the measured time. */
             stepped: boolean;
@@ -8906,10 +10808,10 @@ export interface components {
             readonly created_at: string;
             /** @description Send a burst at start for a faster first sync. */
             iburst: boolean;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
-             * @description Whether the name stands for one server or for many.
+             * @description Whether the name is a single server or a pool.
              * @enum {string}
              */
             kind: "pool" | "server";
@@ -8940,7 +10842,7 @@ export interface components {
             /** @description Send a burst at start for a faster first sync. */
             iburst?: boolean;
             /**
-             * @description Whether the name stands for one server or for many.
+             * @description Whether the name is a single server or a pool.
              * @enum {string}
              */
             kind?: "pool" | "server";
@@ -8966,7 +10868,7 @@ export interface components {
             /** @description Send a burst at start for a faster first sync. */
             iburst?: boolean;
             /**
-             * @description Whether the name stands for one server or for many.
+             * @description Whether the name is a single server or a pool.
              * @enum {string}
              */
             kind?: "pool" | "server";
@@ -8984,25 +10886,25 @@ export interface components {
             prefer?: boolean;
         };
         NtpSettings: {
-            /** @description Networks that may ask for the time; none means nobody. */
+            /** @description Networks that may ask for the time; if empty, none. */
             allow_acl: string[];
             /**
              * Format: date-time
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
-            /** @description Addresses to serve on; none means loopback alone. chrony binds one address per family: with several of one family it listens on all of them, and the packet filter opens only these. */
+            /** @description Addresses to serve on; if empty, loopback only. chrony binds one address per family: with several of one family it listens on all addresses, and the firewall opens only these. */
             listen_addresses: string[];
             /**
-             * @description When to step the clock instead of slewing it: threshold in seconds and number of first updates. Empty: never.
+             * @description When to step the clock instead of slewing it: threshold in seconds and number of first updates; empty for never.
              * @example 1.0 3
              */
             makestep: string;
-            /** @description Keep the hardware clock in step. */
+            /** @description Keep the hardware clock in sync. */
             rtcsync: boolean;
-            /** @description Serve time to clients. Off, the daemon is a client only. */
+            /** @description Serve time to clients. When off, the daemon only sets the gateway's clock. */
             serve_clients: boolean;
             /**
              * Format: date-time
@@ -9011,18 +10913,18 @@ export interface components {
             readonly updated_at: string;
         };
         NtpSettingsUpdate: {
-            /** @description Networks that may ask for the time; none means nobody. */
+            /** @description Networks that may ask for the time; if empty, none. */
             allow_acl?: string[];
-            /** @description Addresses to serve on; none means loopback alone. chrony binds one address per family: with several of one family it listens on all of them, and the packet filter opens only these. */
+            /** @description Addresses to serve on; if empty, loopback only. chrony binds one address per family: with several of one family it listens on all addresses, and the firewall opens only these. */
             listen_addresses?: string[];
             /**
-             * @description When to step the clock instead of slewing it: threshold in seconds and number of first updates. Empty: never.
+             * @description When to step the clock instead of slewing it: threshold in seconds and number of first updates; empty for never.
              * @example 1.0 3
              */
             makestep?: string;
-            /** @description Keep the hardware clock in step. */
+            /** @description Keep the hardware clock in sync. */
             rtcsync?: boolean;
-            /** @description Serve time to clients. Off, the daemon is a client only. */
+            /** @description Serve time to clients. When off, the daemon only sets the gateway's clock. */
             serve_clients?: boolean;
         };
         NtpSource: {
@@ -9059,7 +10961,7 @@ export interface components {
              */
             reach: number;
             /**
-             * @description What the daemon thinks of it.
+             * @description State of the source.
              * @enum {string}
              */
             state: "selected" | "combined" | "not combined" | "unreachable" | "falseticker" | "jittery" | "unusable";
@@ -9113,34 +11015,34 @@ export interface components {
             synchronised: boolean;
         };
         ProxyBackend: {
-            /** @description Off, its sites answer 503. */
+            /** @description When off, its sites answer 503. */
             active: boolean;
             /**
              * Format: date-time
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Speak HTTP/1.1 to the servers, even if they offer HTTP/2. */
+            /** @description Use HTTP/1.1 to the servers, even if they offer HTTP/2. */
             force_http1: boolean;
-            /** @description Ask each server again and again whether it is well. */
+            /** @description Check each server regularly. */
             health_check_enabled: boolean;
             /**
-             * @description Statuses that mean that it is well.
+             * @description Healthy status codes.
              * @example 200-399
              */
             health_check_expect: string;
             /**
-             * @description Host name to ask for. Empty takes the address of the first server, if that is a name, and localhost if not.
+             * @description Host header of the check. If empty, the address of the first server if it is a name, otherwise localhost.
              * @example ntp.example.net
              */
             health_check_host: string;
             /**
              * Format: int64
-             * @description Seconds between two questions.
+             * @description Seconds between two checks.
              */
             health_check_interval_seconds: number;
             /**
-             * @description How to ask.
+             * @description Method.
              * @enum {string}
              */
             health_check_method: "GET" | "HEAD" | "OPTIONS";
@@ -9149,10 +11051,10 @@ export interface components {
              * @example /api
              */
             health_check_path: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
-             * @description Who gets the next request: each in turn, the least busy, or always the same one for a client.
+             * @description Load balancing: round robin, least connections, or by client address.
              * @enum {string}
              */
             lb_algorithm: "roundrobin" | "leastconn" | "source";
@@ -9162,7 +11064,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description How the proxy speaks to the servers.
+             * @description Protocol to the servers.
              * @enum {string}
              */
             scheme: "http" | "https";
@@ -9175,33 +11077,33 @@ export interface components {
             readonly updated_at: string;
             /** @description Refuse servers whose certificate the system does not trust. */
             verify_tls: boolean;
-            /** @description Let connections that were upgraded rest for an hour. */
+            /** @description Keep idle WebSocket connections for one hour. */
             websocket: boolean;
         };
         ProxyBackendCreate: {
-            /** @description Off, its sites answer 503. */
+            /** @description When off, its sites answer 503. */
             active?: boolean;
-            /** @description Speak HTTP/1.1 to the servers, even if they offer HTTP/2. */
+            /** @description Use HTTP/1.1 to the servers, even if they offer HTTP/2. */
             force_http1?: boolean;
-            /** @description Ask each server again and again whether it is well. */
+            /** @description Check each server regularly. */
             health_check_enabled?: boolean;
             /**
-             * @description Statuses that mean that it is well.
+             * @description Healthy status codes.
              * @example 200-399
              */
             health_check_expect: string;
             /**
-             * @description Host name to ask for. Empty takes the address of the first server, if that is a name, and localhost if not.
+             * @description Host header of the check. If empty, the address of the first server if it is a name, otherwise localhost.
              * @example ntp.example.net
              */
             health_check_host?: string;
             /**
              * Format: int64
-             * @description Seconds between two questions.
+             * @description Seconds between two checks.
              */
             health_check_interval_seconds?: number;
             /**
-             * @description How to ask.
+             * @description Method.
              * @enum {string}
              */
             health_check_method?: "GET" | "HEAD" | "OPTIONS";
@@ -9211,7 +11113,7 @@ export interface components {
              */
             health_check_path: string;
             /**
-             * @description Who gets the next request: each in turn, the least busy, or always the same one for a client.
+             * @description Load balancing: round robin, least connections, or by client address.
              * @enum {string}
              */
             lb_algorithm?: "roundrobin" | "leastconn" | "source";
@@ -9221,13 +11123,13 @@ export interface components {
              */
             name: string;
             /**
-             * @description How the proxy speaks to the servers.
+             * @description Protocol to the servers.
              * @enum {string}
              */
             scheme?: "http" | "https";
             /** @description Refuse servers whose certificate the system does not trust. */
             verify_tls?: boolean;
-            /** @description Let connections that were upgraded rest for an hour. */
+            /** @description Keep idle WebSocket connections for one hour. */
             websocket?: boolean;
         };
         ProxyBackendStats: {
@@ -9245,7 +11147,7 @@ export interface components {
             bytes_out: number;
             /** @description The same in words. */
             check_detail: string;
-            /** @description What the last health check found, such as L4CON; empty where nothing is checked. */
+            /** @description Result of the last health check, for example L4CON; empty if there are no checks. */
             check_status: string;
             /**
              * Format: int64
@@ -9256,7 +11158,7 @@ export interface components {
             name: string;
             /**
              * Format: int64
-             * @description Requests a second.
+             * @description Requests per second.
              */
             req_rate: number;
             /**
@@ -9266,17 +11168,17 @@ export interface components {
             req_tot: number;
             /**
              * Format: int64
-             * @description Answers that went well.
+             * @description Responses with status 2xx.
              */
             responses_2xx: number;
             /**
              * Format: int64
-             * @description Answers that blame the request.
+             * @description Responses with status 4xx.
              */
             responses_4xx: number;
             /**
              * Format: int64
-             * @description Answers that blame the server.
+             * @description Responses with status 5xx.
              */
             responses_5xx: number;
             /** @description Name of the server as the proxy has it; BACKEND for the backend as a whole. */
@@ -9292,7 +11194,7 @@ export interface components {
              */
             sessions_total: number;
             /**
-             * @description How it is. A backend is DEGRADED when some of its servers are down, and DOWN when none of them can be used.
+             * @description Health. A backend is DEGRADED if some of its servers are down, and DOWN if none can be used.
              * @enum {string}
              */
             status: "UP" | "DOWN" | "DEGRADED" | "MAINT" | "DRAIN" | "NO CHECK";
@@ -9303,29 +11205,29 @@ export interface components {
             weight: number;
         };
         ProxyBackendUpdate: {
-            /** @description Off, its sites answer 503. */
+            /** @description When off, its sites answer 503. */
             active?: boolean;
-            /** @description Speak HTTP/1.1 to the servers, even if they offer HTTP/2. */
+            /** @description Use HTTP/1.1 to the servers, even if they offer HTTP/2. */
             force_http1?: boolean;
-            /** @description Ask each server again and again whether it is well. */
+            /** @description Check each server regularly. */
             health_check_enabled?: boolean;
             /**
-             * @description Statuses that mean that it is well.
+             * @description Healthy status codes.
              * @example 200-399
              */
             health_check_expect?: string;
             /**
-             * @description Host name to ask for. Empty takes the address of the first server, if that is a name, and localhost if not.
+             * @description Host header of the check. If empty, the address of the first server if it is a name, otherwise localhost.
              * @example ntp.example.net
              */
             health_check_host?: string;
             /**
              * Format: int64
-             * @description Seconds between two questions.
+             * @description Seconds between two checks.
              */
             health_check_interval_seconds?: number;
             /**
-             * @description How to ask.
+             * @description Method.
              * @enum {string}
              */
             health_check_method?: "GET" | "HEAD" | "OPTIONS";
@@ -9335,7 +11237,7 @@ export interface components {
              */
             health_check_path?: string;
             /**
-             * @description Who gets the next request: each in turn, the least busy, or always the same one for a client.
+             * @description Load balancing: round robin, least connections, or by client address.
              * @enum {string}
              */
             lb_algorithm?: "roundrobin" | "leastconn" | "source";
@@ -9345,61 +11247,61 @@ export interface components {
              */
             name?: string;
             /**
-             * @description How the proxy speaks to the servers.
+             * @description Protocol to the servers.
              * @enum {string}
              */
             scheme?: "http" | "https";
             /** @description Refuse servers whose certificate the system does not trust. */
             verify_tls?: boolean;
-            /** @description Let connections that were upgraded rest for an hour. */
+            /** @description Keep idle WebSocket connections for one hour. */
             websocket?: boolean;
         };
         ProxyDomain: {
-            /** @description Write a line into the log for each request, not only for those that fail: GET /logs?sources=reverse-proxy-access shows them. */
+            /** @description Log every request, not only failed ones. See GET /logs?sources=reverse-proxy-access. */
             access_log: boolean;
-            /** @description Off, the proxy does not know the domain. */
+            /** @description When off, the proxy does not serve the domain. */
             active: boolean;
-            /** @description Backend that answers whatever no routing rule takes. */
+            /** @description Backend for all paths without a routing rule. */
             backend_id: string;
-            /** @description Certificate to show. None chooses the best that fits the name. */
+            /** @description Certificate to use. If null, the one that fits the name best. */
             certificate_id: string;
             /**
              * Format: date-time
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Do not offer HTTP/3 for this domain. */
+            /** @description Disable HTTP/3 for this domain. */
             disable_h3: boolean;
             /** @description Tell browsers to use HTTPS only (Strict-Transport-Security). */
             hsts_enabled: boolean;
-            /** @description The same for every name below. */
+            /** @description Include subdomains. */
             hsts_include_subdomains: boolean;
             /**
              * Format: int64
-             * @description For how many seconds browsers keep to it.
+             * @description Seconds for which browsers remember it.
              */
             hsts_max_age: number;
-            /** @description Agree to be in the browsers' built-in lists. */
+            /** @description Allow browsers to include the site in their HSTS preload lists. */
             hsts_preload: boolean;
-            /** @description Send plain HTTP to HTTPS. Off, both are served. */
+            /** @description Redirect HTTP to HTTPS. When off, both are served. */
             http_to_https: boolean;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /** @description Show the maintenance page instead of the site. */
             maintenance: boolean;
             /**
              * Format: int64
-             * @description Largest request body; 0 sets no limit. What is over it gets 413, and what does not say its length gets 411.
+             * @description Largest request body; 0 means no limit. Larger requests get 413, and requests without a length get 411.
              */
             max_body_size_bytes: number;
             /**
-             * @description Host name that people use, or *. before a name for every name one label below it.
+             * @description Host name that visitors use, for example www.example.net, or *.example.net for all direct subdomains.
              * @example www.example.net
              */
             name: string;
-            /** @description Free text for the people who look after it. */
+            /** @description Note for other administrators. */
             notes: string;
-            /** @description Limit the requests of each client address; what is over it gets 429. */
+            /** @description Limit the requests of each client address. Requests over the limit get 429. */
             rate_limit_enabled: boolean;
             /**
              * Format: int64
@@ -9417,50 +11319,50 @@ export interface components {
              */
             readonly updated_at: string;
             /**
-             * @description Whether the name without www. leads to the one with it, or the other way round. The domain then answers to both.
+             * @description Redirect the bare domain to www, or www to the bare domain. The domain then answers to both names.
              * @enum {string}
              */
             www_redirect: "none" | "to_www" | "to_apex";
         };
         ProxyDomainCreate: {
-            /** @description Write a line into the log for each request, not only for those that fail: GET /logs?sources=reverse-proxy-access shows them. */
+            /** @description Log every request, not only failed ones. See GET /logs?sources=reverse-proxy-access. */
             access_log?: boolean;
-            /** @description Off, the proxy does not know the domain. */
+            /** @description When off, the proxy does not serve the domain. */
             active?: boolean;
-            /** @description Backend that answers whatever no routing rule takes. */
+            /** @description Backend for all paths without a routing rule. */
             backend_id: string;
-            /** @description Certificate to show. None chooses the best that fits the name. */
+            /** @description Certificate to use. If null, the one that fits the name best. */
             certificate_id?: string;
-            /** @description Do not offer HTTP/3 for this domain. */
+            /** @description Disable HTTP/3 for this domain. */
             disable_h3?: boolean;
             /** @description Tell browsers to use HTTPS only (Strict-Transport-Security). */
             hsts_enabled?: boolean;
-            /** @description The same for every name below. */
+            /** @description Include subdomains. */
             hsts_include_subdomains?: boolean;
             /**
              * Format: int64
-             * @description For how many seconds browsers keep to it.
+             * @description Seconds for which browsers remember it.
              */
             hsts_max_age?: number;
-            /** @description Agree to be in the browsers' built-in lists. */
+            /** @description Allow browsers to include the site in their HSTS preload lists. */
             hsts_preload?: boolean;
-            /** @description Send plain HTTP to HTTPS. Off, both are served. */
+            /** @description Redirect HTTP to HTTPS. When off, both are served. */
             http_to_https?: boolean;
             /** @description Show the maintenance page instead of the site. */
             maintenance?: boolean;
             /**
              * Format: int64
-             * @description Largest request body; 0 sets no limit. What is over it gets 413, and what does not say its length gets 411.
+             * @description Largest request body; 0 means no limit. Larger requests get 413, and requests without a length get 411.
              */
             max_body_size_bytes?: number;
             /**
-             * @description Host name that people use, or *. before a name for every name one label below it.
+             * @description Host name that visitors use, for example www.example.net, or *.example.net for all direct subdomains.
              * @example www.example.net
              */
             name: string;
-            /** @description Free text for the people who look after it. */
+            /** @description Note for other administrators. */
             notes?: string;
-            /** @description Limit the requests of each client address; what is over it gets 429. */
+            /** @description Limit the requests of each client address. Requests over the limit get 429. */
             rate_limit_enabled?: boolean;
             /**
              * Format: int64
@@ -9473,54 +11375,54 @@ export interface components {
              */
             rate_limit_requests?: number;
             /**
-             * @description Whether the name without www. leads to the one with it, or the other way round. The domain then answers to both.
+             * @description Redirect the bare domain to www, or www to the bare domain. The domain then answers to both names.
              * @enum {string}
              */
             www_redirect?: "none" | "to_www" | "to_apex";
         };
         ProxyDomainNotes: {
-            /** @description Free text for the people who look after it. */
+            /** @description Note for other administrators. */
             notes?: string;
         };
         ProxyDomainUpdate: {
-            /** @description Write a line into the log for each request, not only for those that fail: GET /logs?sources=reverse-proxy-access shows them. */
+            /** @description Log every request, not only failed ones. See GET /logs?sources=reverse-proxy-access. */
             access_log?: boolean;
-            /** @description Off, the proxy does not know the domain. */
+            /** @description When off, the proxy does not serve the domain. */
             active?: boolean;
-            /** @description Backend that answers whatever no routing rule takes. */
+            /** @description Backend for all paths without a routing rule. */
             backend_id?: string;
-            /** @description Certificate to show. None chooses the best that fits the name. */
+            /** @description Certificate to use. If null, the one that fits the name best. */
             certificate_id?: string;
-            /** @description Do not offer HTTP/3 for this domain. */
+            /** @description Disable HTTP/3 for this domain. */
             disable_h3?: boolean;
             /** @description Tell browsers to use HTTPS only (Strict-Transport-Security). */
             hsts_enabled?: boolean;
-            /** @description The same for every name below. */
+            /** @description Include subdomains. */
             hsts_include_subdomains?: boolean;
             /**
              * Format: int64
-             * @description For how many seconds browsers keep to it.
+             * @description Seconds for which browsers remember it.
              */
             hsts_max_age?: number;
-            /** @description Agree to be in the browsers' built-in lists. */
+            /** @description Allow browsers to include the site in their HSTS preload lists. */
             hsts_preload?: boolean;
-            /** @description Send plain HTTP to HTTPS. Off, both are served. */
+            /** @description Redirect HTTP to HTTPS. When off, both are served. */
             http_to_https?: boolean;
             /** @description Show the maintenance page instead of the site. */
             maintenance?: boolean;
             /**
              * Format: int64
-             * @description Largest request body; 0 sets no limit. What is over it gets 413, and what does not say its length gets 411.
+             * @description Largest request body; 0 means no limit. Larger requests get 413, and requests without a length get 411.
              */
             max_body_size_bytes?: number;
             /**
-             * @description Host name that people use, or *. before a name for every name one label below it.
+             * @description Host name that visitors use, for example www.example.net, or *.example.net for all direct subdomains.
              * @example www.example.net
              */
             name?: string;
-            /** @description Free text for the people who look after it. */
+            /** @description Note for other administrators. */
             notes?: string;
-            /** @description Limit the requests of each client address; what is over it gets 429. */
+            /** @description Limit the requests of each client address. Requests over the limit get 429. */
             rate_limit_enabled?: boolean;
             /**
              * Format: int64
@@ -9533,7 +11435,7 @@ export interface components {
              */
             rate_limit_requests?: number;
             /**
-             * @description Whether the name without www. leads to the one with it, or the other way round. The domain then answers to both.
+             * @description Redirect the bare domain to www, or www to the bare domain. The domain then answers to both names.
              * @enum {string}
              */
             www_redirect?: "none" | "to_www" | "to_apex";
@@ -9558,7 +11460,7 @@ export interface components {
             name: string;
             /**
              * Format: int64
-             * @description Requests a second.
+             * @description Requests per second.
              */
             req_rate: number;
             /**
@@ -9568,17 +11470,17 @@ export interface components {
             req_tot: number;
             /**
              * Format: int64
-             * @description Answers that went well.
+             * @description Responses with status 2xx.
              */
             responses_2xx: number;
             /**
              * Format: int64
-             * @description Answers that blame the request.
+             * @description Responses with status 4xx.
              */
             responses_4xx: number;
             /**
              * Format: int64
-             * @description Answers that blame a server or the proxy.
+             * @description Responses with status 5xx.
              */
             responses_5xx: number;
             /**
@@ -9595,7 +11497,7 @@ export interface components {
             readonly created_at: string;
             /** @description Domain that the header is for. */
             domain_id: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * @description Name of the response header.
@@ -9603,7 +11505,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description Whether to replace the header, add one more, or take it away.
+             * @description Whether to set the header, add another one, or remove it.
              * @enum {string}
              */
             operation: "set" | "add" | "remove";
@@ -9613,7 +11515,7 @@ export interface components {
              */
             readonly updated_at: string;
             /**
-             * @description Its value, taken literally; empty for remove.
+             * @description Its value, sent exactly as given; empty for remove.
              * @example DENY
              */
             value: string;
@@ -9627,12 +11529,12 @@ export interface components {
              */
             name: string;
             /**
-             * @description Whether to replace the header, add one more, or take it away.
+             * @description Whether to set the header, add another one, or remove it.
              * @enum {string}
              */
             operation?: "set" | "add" | "remove";
             /**
-             * @description Its value, taken literally; empty for remove.
+             * @description Its value, sent exactly as given; empty for remove.
              * @example DENY
              */
             value?: string;
@@ -9646,12 +11548,12 @@ export interface components {
              */
             name?: string;
             /**
-             * @description Whether to replace the header, add one more, or take it away.
+             * @description Whether to set the header, add another one, or remove it.
              * @enum {string}
              */
             operation?: "set" | "add" | "remove";
             /**
-             * @description Its value, taken literally; empty for remove.
+             * @description Its value, sent exactly as given; empty for remove.
              * @example DENY
              */
             value?: string;
@@ -9666,7 +11568,7 @@ export interface components {
             step_seconds: number;
         };
         ProxyRule: {
-            /** @description Off, the rule is kept and has no effect. */
+            /** @description When off, the rule is kept but not applied. */
             active: boolean;
             /** @description Backend that answers. */
             backend_id: string;
@@ -9677,19 +11579,19 @@ export interface components {
             readonly created_at: string;
             /** @description Domain that it is for. */
             domain_id: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
-             * @description How the path begins; it must begin with /.
+             * @description Path prefix; it must start with /.
              * @example /api
              */
             path_prefix: string;
             /**
              * Format: int64
-             * @description Lower comes first. Without one a new rule goes last.
+             * @description Lower comes first. By default a new rule goes last.
              */
             priority: number;
-            /** @description Take the prefix off the path before the backend sees it. */
+            /** @description Strip the prefix from the path before the backend sees it. */
             strip_prefix: boolean;
             /**
              * Format: date-time
@@ -9698,47 +11600,47 @@ export interface components {
             readonly updated_at: string;
         };
         ProxyRuleCreate: {
-            /** @description Off, the rule is kept and has no effect. */
+            /** @description When off, the rule is kept but not applied. */
             active?: boolean;
             /** @description Backend that answers. */
             backend_id: string;
             /** @description Domain that it is for. */
             domain_id: string;
             /**
-             * @description How the path begins; it must begin with /.
+             * @description Path prefix; it must start with /.
              * @example /api
              */
             path_prefix: string;
             /**
              * Format: int64
-             * @description Lower comes first. Without one a new rule goes last.
+             * @description Lower comes first. By default a new rule goes last.
              */
             priority?: number;
-            /** @description Take the prefix off the path before the backend sees it. */
+            /** @description Strip the prefix from the path before the backend sees it. */
             strip_prefix?: boolean;
         };
         ProxyRuleUpdate: {
-            /** @description Off, the rule is kept and has no effect. */
+            /** @description When off, the rule is kept but not applied. */
             active?: boolean;
             /** @description Backend that answers. */
             backend_id?: string;
             /** @description Domain that it is for. */
             domain_id?: string;
             /**
-             * @description How the path begins; it must begin with /.
+             * @description Path prefix; it must start with /.
              * @example /api
              */
             path_prefix?: string;
             /**
              * Format: int64
-             * @description Lower comes first. Without one a new rule goes last.
+             * @description Lower comes first. By default a new rule goes last.
              */
             priority?: number;
-            /** @description Take the prefix off the path before the backend sees it. */
+            /** @description Strip the prefix from the path before the backend sees it. */
             strip_prefix?: boolean;
         };
         ProxyServer: {
-            /** @description Off, it gets no requests. */
+            /** @description When off, it gets no requests. */
             active: boolean;
             /**
              * @description Host name or IP address.
@@ -9754,7 +11656,7 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * @description Name of the server. In the proxy, its whitespace and dots are underscores.
@@ -9773,12 +11675,12 @@ export interface components {
             readonly updated_at: string;
             /**
              * Format: int64
-             * @description Its share of the requests; 0 takes no new ones.
+             * @description Share of the requests; with 0 it gets no new ones.
              */
             weight: number;
         };
         ProxyServerCreate: {
-            /** @description Off, it gets no requests. */
+            /** @description When off, it gets no requests. */
             active?: boolean;
             /**
              * @description Host name or IP address.
@@ -9801,12 +11703,12 @@ export interface components {
             port: number;
             /**
              * Format: int64
-             * @description Its share of the requests; 0 takes no new ones.
+             * @description Share of the requests; with 0 it gets no new ones.
              */
             weight?: number;
         };
         ProxyServerUpdate: {
-            /** @description Off, it gets no requests. */
+            /** @description When off, it gets no requests. */
             active?: boolean;
             /**
              * @description Host name or IP address.
@@ -9829,7 +11731,7 @@ export interface components {
             port?: number;
             /**
              * Format: int64
-             * @description Its share of the requests; 0 takes no new ones.
+             * @description Share of the requests; with 0 it gets no new ones.
              */
             weight?: number;
         };
@@ -9838,7 +11740,7 @@ export interface components {
             backends: components["schemas"]["ProxyBackendStats"][];
             /** @description Why the proxy could not be asked; empty when it could. */
             error: string;
-            /** @description Each door to the outside. */
+            /** @description Each frontend. */
             frontends: components["schemas"]["ProxyFrontendStats"][];
         };
         ProxyStatus: {
@@ -9849,13 +11751,13 @@ export interface components {
             /** @description Why it does not; empty when it does. */
             http3_why: string;
             /**
-             * @description Who answers on the management port: HAProxy, or the service itself while HAProxy does not.
+             * @description What answers on the management port: HAProxy, or the gateway itself while HAProxy does not.
              * @enum {string}
              */
             management: "proxy" | "service" | "nobody";
             /**
              * Format: int64
-             * @description Processes that were replaced and still serve connections that they had.
+             * @description Replaced processes that still serve open connections.
              */
             old_workers: number;
             /**
@@ -9879,22 +11781,22 @@ export interface components {
             at: string;
             /**
              * Format: double
-             * @description Bytes of requests, a second.
+             * @description Bytes of requests per second.
              */
             bytes_in: number;
             /**
              * Format: double
-             * @description Bytes of answers, a second.
+             * @description Bytes of responses per second.
              */
             bytes_out: number;
             /**
              * Format: double
-             * @description Answers of 500 and more, a second.
+             * @description Responses with status 500 or higher, per second.
              */
             errors: number;
             /**
              * Format: double
-             * @description Requests a second.
+             * @description Requests per second.
              */
             requests: number;
             /**
@@ -9904,18 +11806,18 @@ export interface components {
             sessions: number;
         };
         RadiusAuthentication: {
-            /** @description Whether it was let in. */
+            /** @description Whether the login succeeded. */
             accepted: boolean;
             /**
              * Format: date-time
              * @description When.
              */
             at: string;
-            /** @description Client that asked; the address of one that is not known; this gateway for a test. */
+            /** @description Client that asked: its name, its address if it is unknown, or this gateway for a test. */
             client: string;
             /** @description Why not; empty when it was. */
             reason: string;
-            /** @description Where the user is, as the client says: usually a hardware address. */
+            /** @description Location of the user as reported by the client, usually a MAC address. */
             station: string;
             /** @description Name that was given; empty when the request was not looked at. */
             user: string;
@@ -9923,12 +11825,12 @@ export interface components {
         RadiusAuthentications: {
             /** @description The last 200, the newest first. */
             authentications: components["schemas"]["RadiusAuthentication"][];
-            /** @description Why they cannot be told; empty when they can. */
+            /** @description Why they are not known; empty if they are. */
             error: string;
         };
         RadiusClient: {
             /**
-             * @description Its address, or the network that it is in. Of several networks that it is in, the smallest counts.
+             * @description Its address or network. If several networks match, the smallest is used.
              * @example 192.0.2.0/24
              */
             address: string;
@@ -9937,7 +11839,7 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * @description Name of the client.
@@ -9956,7 +11858,7 @@ export interface components {
         };
         RadiusClientCreate: {
             /**
-             * @description Its address, or the network that it is in. Of several networks that it is in, the smallest counts.
+             * @description Its address or network. If several networks match, the smallest is used.
              * @example 192.0.2.0/24
              */
             address: string;
@@ -9967,12 +11869,12 @@ export interface components {
             name: string;
             /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
             require_message_authenticator?: boolean;
-            /** @description What it shares with the server: 1 to 128 bytes without control characters and backslashes. */
+            /** @description Shared secret: 1 to 128 bytes without control characters and backslashes. */
             secret: string;
         };
         RadiusClientUpdate: {
             /**
-             * @description Its address, or the network that it is in. Of several networks that it is in, the smallest counts.
+             * @description Its address or network. If several networks match, the smallest is used.
              * @example 192.0.2.0/24
              */
             address?: string;
@@ -9983,7 +11885,7 @@ export interface components {
             name?: string;
             /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
             require_message_authenticator?: boolean;
-            /** @description What it shares with the server: 1 to 128 bytes without control characters and backslashes. */
+            /** @description Shared secret: 1 to 128 bytes without control characters and backslashes. */
             secret?: string;
         };
         RadiusReplyAttributes: {
@@ -9994,18 +11896,18 @@ export interface components {
             "Framed-IP-Address"?: string;
             /**
              * Format: int64
-             * @description Seconds after which the user has to log in again.
+             * @description Seconds after which the user must log in again.
              */
             "Session-Timeout"?: number;
             /**
-             * @description Follows by itself from Tunnel-Private-Group-Id.
+             * @description Set automatically from Tunnel-Private-Group-Id.
              * @enum {string}
              */
             "Tunnel-Medium-Type"?: "IEEE-802";
             /** @description VLAN of the user, 1 to 4094. */
             "Tunnel-Private-Group-Id"?: string;
             /**
-             * @description Follows by itself from Tunnel-Private-Group-Id.
+             * @description Set automatically from Tunnel-Private-Group-Id.
              * @enum {string}
              */
             "Tunnel-Type"?: "VLAN";
@@ -10013,12 +11915,12 @@ export interface components {
         RadiusSettings: {
             /**
              * Format: int64
-             * @description Port for accounting, which is answered and not kept.
+             * @description Port for accounting. Reports are answered but not stored.
              */
             acct_port: number;
             /**
              * Format: int64
-             * @description Port for authentication. The server has no privilege, which it would need for one below 1024.
+             * @description Port for authentication, 1024 or higher: the server runs without privileges.
              */
             auth_port: number;
             /**
@@ -10026,11 +11928,11 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Off, the daemon is stopped and its ports are closed. */
+            /** @description When off, the daemon is stopped and its ports are closed. */
             enabled: boolean;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
-            /** @description Addresses to listen on; none means every address of the gateway. */
+            /** @description Addresses to listen on; if empty, all addresses of the gateway. */
             listen_addresses: string[];
             /**
              * Format: date-time
@@ -10041,22 +11943,22 @@ export interface components {
         RadiusSettingsUpdate: {
             /**
              * Format: int64
-             * @description Port for accounting, which is answered and not kept.
+             * @description Port for accounting. Reports are answered but not stored.
              */
             acct_port?: number;
             /**
              * Format: int64
-             * @description Port for authentication. The server has no privilege, which it would need for one below 1024.
+             * @description Port for authentication, 1024 or higher: the server runs without privileges.
              */
             auth_port?: number;
-            /** @description Off, the daemon is stopped and its ports are closed. */
+            /** @description When off, the daemon is stopped and its ports are closed. */
             enabled?: boolean;
-            /** @description Addresses to listen on; none means every address of the gateway. */
+            /** @description Addresses to listen on; if empty, all addresses of the gateway. */
             listen_addresses?: string[];
         };
         RadiusTestInput: {
             /**
-             * @description How the password is shown to the server; pap when there is none.
+             * @description How the password is sent to the server; pap by default.
              * @enum {string|null}
              */
             method?: "pap" | "chap" | null;
@@ -10066,27 +11968,27 @@ export interface components {
             password: string;
         };
         RadiusTested: {
-            /** @description Whether the server let it in. */
+            /** @description Whether the server accepted the login. */
             accepted: boolean;
-            /** @description What the server replied, such as Session-Timeout = 3600. */
+            /** @description Attributes of the reply, for example Session-Timeout = 3600. */
             attributes: string[];
             /**
              * Format: double
-             * @description How long the server took. It lets those wait a second whom it does not let in.
+             * @description How long the server took. A rejected login waits for a second.
              */
             duration_ms: number;
             /** @description Why there was no answer; empty when there was one. */
             error: string;
         };
         RadiusUser: {
-            /** @description Off, the user is kept and cannot log in. */
+            /** @description When off, the user is kept but cannot log in. */
             active: boolean;
             /**
              * Format: date-time
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * @description Name to log in with; upper and lower case differ.
@@ -10095,7 +11997,7 @@ export interface components {
             name: string;
             /** @description Whether there is a password. */
             readonly password_configured: boolean;
-            /** @description What the client is told when the user logs in; null: nothing. */
+            /** @description Attributes sent to the client when the user logs in; null for none. */
             reply_attributes: components["schemas"]["RadiusReplyAttributes"];
             /**
              * Format: date-time
@@ -10104,7 +12006,7 @@ export interface components {
             readonly updated_at: string;
         };
         RadiusUserCreate: {
-            /** @description Off, the user is kept and cannot log in. */
+            /** @description When off, the user is kept but cannot log in. */
             active?: boolean;
             /**
              * @description Name to log in with; upper and lower case differ.
@@ -10113,11 +12015,11 @@ export interface components {
             name: string;
             /** @description Password to log in with: 1 to 128 bytes without control characters. */
             password: string;
-            /** @description What the client is told when the user logs in; null: nothing. */
+            /** @description Attributes sent to the client when the user logs in; null for none. */
             reply_attributes?: components["schemas"]["RadiusReplyAttributes"];
         };
         RadiusUserUpdate: {
-            /** @description Off, the user is kept and cannot log in. */
+            /** @description When off, the user is kept but cannot log in. */
             active?: boolean;
             /**
              * @description Name to log in with; upper and lower case differ.
@@ -10126,7 +12028,7 @@ export interface components {
             name?: string;
             /** @description Password to log in with: 1 to 128 bytes without control characters. */
             password?: string;
-            /** @description What the client is told when the user logs in; null: nothing. */
+            /** @description Attributes sent to the client when the user logs in; null for none. */
             reply_attributes?: components["schemas"]["RadiusReplyAttributes"];
         };
         Remote: {
@@ -10139,7 +12041,7 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * Format: int64
@@ -10159,7 +12061,7 @@ export interface components {
              */
             readonly last_upload_at: string | null;
             /**
-             * @description What people call it; empty for its address.
+             * @description Its name; its address by default.
              * @example a note
              */
             name: string;
@@ -10209,7 +12111,7 @@ export interface components {
              */
             kind: "s3" | "sftp";
             /**
-             * @description What people call it; empty for its address.
+             * @description Its name; its address by default.
              * @example a note
              */
             name?: string;
@@ -10227,7 +12129,7 @@ export interface components {
             archives: components["schemas"]["RemoteArchive"][];
             /** @description Why the target cannot be asked; empty when it can. */
             error: string;
-            /** @description Fingerprint of the key that a server of SFTP shows that was not named by one. Nothing was sent to it. Compare it with what the server's administrator says, and send it as host_key_fingerprint. */
+            /** @description Fingerprint of the key that the SFTP server presented, if the request had none. Nothing was sent to the server. Verify the fingerprint, then send it as host_key_fingerprint. */
             host_key: string;
         };
         RemoteSettings: {
@@ -10235,7 +12137,7 @@ export interface components {
             access_key?: string;
             /** @description Name of the bucket. It must exist. */
             bucket?: string;
-            /** @description Certificate of the authority that vouches for the service, in PEM, where it is one of your own; empty for the public ones. */
+            /** @description Certificate of the service's own certificate authority in PEM; empty for a public one. */
             ca_certificate?: string;
             /** @description Host name or address of the service, with a port if it is not the usual one: s3.eu-central-1.amazonaws.com or 192.0.2.7:9000. */
             endpoint?: string;
@@ -10257,7 +12159,7 @@ export interface components {
              * @description Its port.
              */
             port?: number;
-            /** @description Private key without a passphrase: the file that OpenSSH writes, in base64 or as it is. It is shown as ***SET***; sending that keeps it. */
+            /** @description Private key without a passphrase: the file that OpenSSH writes, plain or in base64. It is shown as ***SET***; sending that keeps it. */
             private_key?: string;
             /** @description Region of the bucket. Most services other than Amazon's take us-east-1. */
             region?: string;
@@ -10271,21 +12173,21 @@ export interface components {
         RemoteSourceUpdate: {
             /** @description Allow a source on this machine or at a link-local address. Refused otherwise. */
             allow_internal?: boolean;
-            /** @description The archive that is wanted, as the list calls it; of no use for the list itself. */
+            /** @description Name of the archive, as in the list; not used for the list itself. */
             file?: string;
             /**
              * @description What it is: a bucket of an object store, or a folder of an SSH server.
              * @enum {string}
              */
             kind?: "s3" | "sftp";
-            /** @description How it is reached, as for an off-site target. A server of SFTP has to be named by its fingerprint. */
+            /** @description Connection settings, as for an off-site target. An SFTP server must be named by its fingerprint. */
             settings?: components["schemas"]["RemoteSettings"];
         };
         RemoteStep: {
             /** @description What went wrong; empty when nothing did. */
             error: string;
             /**
-             * @description Reaching the target and looking at what is there, sending a file of 1 KB, and deleting it.
+             * @description Connecting to the target and listing it, sending a file of 1 KB, and deleting it.
              * @enum {string}
              */
             name: "connect" | "upload" | "delete";
@@ -10319,7 +12221,7 @@ export interface components {
              */
             kind?: "s3" | "sftp";
             /**
-             * @description What people call it; empty for its address.
+             * @description Its name; its address by default.
              * @example a note
              */
             name?: string;
@@ -10330,15 +12232,47 @@ export interface components {
             /** @description What it is called there, as the list of archives says. */
             file: string;
         };
+        ReplicaDifference: {
+            /**
+             * Format: int64
+             * @description Rows that only the primary had.
+             */
+            added: number;
+            /**
+             * Format: int64
+             * @description Rows that were other ones.
+             */
+            changed: number;
+            /**
+             * Format: int64
+             * @description Rows that only this node had.
+             */
+            removed: number;
+        };
+        ResourceAffected: {
+            /**
+             * @description cut: it stops working. rerouted: it goes another way. The other two keep working until they end: a new one would be refused, or would go another way.
+             * @enum {string}
+             */
+            effect: "cut" | "rerouted" | "blocked_when_reopened" | "rerouted_when_reopened";
+            /** @description What would happen to it. */
+            verdict_after: string;
+            /** @description What happens to it now. */
+            verdict_before: string;
+            /** @description Who it is. */
+            what: string;
+        };
         ResourceChange: {
-            /** @description The row after; null when it is gone. */
+            /** @description The row after the change; null if it was deleted. */
             after: unknown;
-            /** @description The row before; null when it is new. */
+            /** @description The row before the change; null if it is new. */
             before: unknown;
             /** @description Which row. */
             id: string;
             /** @description Name of the kind. */
             kind: string;
+            /** @description What the row is called. */
+            name: string;
             /**
              * @description What was done.
              * @enum {string}
@@ -10346,23 +12280,280 @@ export interface components {
             verb: "create" | "update" | "delete";
         };
         ResourceChangeSetInput: {
+            /**
+             * Format: int64
+             * @description Seconds (10 to 600) to confirm the change set before it is reverted; 0 if it does not have to be confirmed.
+             */
+            confirm_within?: number;
             /** @description What to do, in order. */
             operations: components["schemas"]["ResourceOperation"][];
-            /** @description Store nothing; answer what would change. */
+            /** @description Save nothing; return what would change. */
             preview?: boolean;
-            /** @description Why, for the audit log. */
+            /** @description Why, for the history and the audit log. */
             reason?: string;
         };
-        ResourceDeleted: {
-            /** @description Id of what is gone. */
+        ResourceChoice: {
+            /** @description Which field; empty for the row as a whole. */
+            field: string;
+            /** @description Which row. */
             id: string;
+            /** @description Name of the kind. */
+            kind: string;
+            /**
+             * @description then: what the revert or the draft makes of it. now: leave it as it is.
+             * @enum {string}
+             */
+            take: "then" | "now";
+        };
+        ResourceConfirmationInput: {
+            /** @description What the probe answered, if the request itself does not come over a new connection. */
+            proof?: string;
+        };
+        ResourceConflict: {
+            /** @description Who changed it last. */
+            actor: string;
+            /**
+             * Format: date-time
+             * @description When.
+             */
+            at: string | null;
+            /** @description Which field; empty if it is about the row as a whole. */
+            field: string;
+            /** @description Which row. */
+            id: string;
+            /** @description Name of the kind. */
+            kind: string;
+            /** @description What the row is called. */
+            name: string;
+            /** @description What it is now. */
+            now: unknown;
+            /**
+             * @description What is chosen.
+             * @enum {string}
+             */
+            taken: "" | "then" | "now";
+            /** @description What the revert or the draft would make of it; null if it would delete the row. */
+            then: unknown;
+        };
+        ResourceDeleted: {
+            /** @description Id of what was deleted. */
+            id: string;
+        };
+        ResourceDiscarded: {
+            /** @description Who made it: an e-mail address or the name of a program. */
+            actor: string;
+            /** @description Components that it was applied to. */
+            components: string[];
+            /**
+             * Format: date-time
+             * @description Until when it had to be confirmed; null for all others.
+             */
+            confirm_by: string | null;
+            /** @description Later edits that the take-back met. */
+            conflicts: components["schemas"]["ResourceConflict"][];
+            /**
+             * Format: date-time
+             * @description When it was saved.
+             */
+            created_at: string;
+            /** @description Id of the change set. */
+            id: string;
+            /** @description How many rows of each kind it created, updated and deleted. */
+            kinds: components["schemas"]["ResourceKindSum"][];
+            /** @description Whether it is about this node alone. */
+            local: boolean;
+            /** @description Machine id of the node that made it. */
+            node_id: string;
+            /** @description Why, if a reason was given. */
+            reason: string;
+            /** @description Id of the request, as in the audit log; empty for what the gateway does on its own. */
+            request_id: string;
+            /** @description The newest change set that reverts it; null if none does. */
+            reverted_by: string;
+            /** @description The change set that it reverts; null if it reverts none. */
+            reverts: string;
+            /**
+             * @description What became of a change that had to be confirmed; none for all others.
+             * @enum {string}
+             */
+            state: "none" | "waiting" | "confirmed" | "taken_back";
+            /** @description Rows that are not taken back, and why. */
+            unrestored: components["schemas"]["ResourceUnrestored"][];
+        };
+        ResourceDocumentChange: {
+            /** @description Fields that differ, before and after, as documents have them; without secrets. position is the place of a row among those that have an order. */
+            fields: {
+                [key: string]: unknown[];
+            };
+            /** @description Name of the kind. */
+            kind: string;
+            /**
+             * Format: int64
+             * @description Line of the row in the document; 0 if there is none.
+             */
+            line: number;
+            /** @description What the row is called. */
+            name: string;
+            /** @description Names of the secret fields that are set. */
+            secrets: string[];
+            /**
+             * @description What is done.
+             * @enum {string}
+             */
+            verb: "create" | "update" | "delete";
+            /** @description What a delete takes along. */
+            with: components["schemas"]["ResourceUser"][];
+        };
+        ResourceDraft: {
+            /** @description What it does, in order: one item for each row. */
+            operations: components["schemas"]["ResourceDraftOperation"][];
+            /**
+             * Format: date-time
+             * @description When it was last changed; null if there is no draft.
+             */
+            updated_at: string | null;
+            /** @description Changes with every change to the draft; null if there is no draft. */
+            version: string;
+        };
+        ResourceDraftAddInput: {
+            /** @description What to add, in order. A second operation on a row becomes one with the first. */
+            operations: components["schemas"]["ResourceOperation"][];
+        };
+        ResourceDraftApplyInput: {
+            /** @description The basis of a preview: the draft is not applied if another change has been made since. */
+            basis?: string;
+            /** @description What to take for each conflict with a change that someone else has made since. */
+            choices?: components["schemas"]["ResourceChoice"][];
+            /**
+             * Format: int64
+             * @description Seconds (10 to 600) to confirm the changes before they are reverted; 0 if they do not have to be confirmed.
+             */
+            confirm_within?: number;
+            /** @description Why, for the history and the audit log. */
+            reason?: string;
+            /**
+             * @description What to take for the conflicts that have no choice of their own.
+             * @enum {string}
+             */
+            take?: "" | "then" | "now";
+            /** @description The version of a preview: the draft is not applied if it has another one by now. */
+            version?: string;
+        };
+        ResourceDraftOperation: {
+            /**
+             * Format: date-time
+             * @description When the row became part of the draft.
+             */
+            added_at: string;
+            /** @description The row with the draft's changes; null if it is to be deleted. */
+            after: unknown;
+            /** @description The row at that time; null if it is new. */
+            before: unknown;
+            /** @description Fields that differ, before and after; without secrets. */
+            fields: {
+                [key: string]: unknown[];
+            };
+            /** @description Which row. A new one has its id already, so that others can refer to it. */
+            id: string;
+            /** @description Name of the kind. */
+            kind: string;
+            /** @description What the row is called. */
+            name: string;
+            /** @description Names of the secret fields that are set. */
+            secrets: string[];
+            /**
+             * @description What is to be done.
+             * @enum {string}
+             */
+            verb: "create" | "update" | "delete";
+        };
+        ResourceDraftOptionsInput: {
+            /** @description What to take for each conflict with a change that someone else has made since. */
+            choices?: components["schemas"]["ResourceChoice"][];
+            /**
+             * @description What to take for the conflicts that have no choice of their own.
+             * @enum {string}
+             */
+            take?: "" | "then" | "now";
+        };
+        ResourceDraftResult: {
+            /** @description The newest change set; send it when you apply the draft, so that it is refused if another change comes in between. */
+            basis: string;
+            /** @description What each operation did to its row. */
+            changes: components["schemas"]["ResourceChange"][];
+            /** @description Changes by others that the draft meets. */
+            conflicts: components["schemas"]["ResourceConflict"][];
+            /** @description What happens to the daemons' files; only in a preview. */
+            files: components["schemas"]["ApplyFileDiff"][];
+            /** @description Who is affected: one item for each area that the change can reach; only in a preview. */
+            impact: components["schemas"]["ResourceImpact"][];
+            /** @description Rows that cannot be changed as the draft says, and why. The draft cannot be applied while there are some. */
+            refused: components["schemas"]["ResourceUnrestored"][];
+            /** @description Version of the draft. */
+            version: string;
+        };
+        ResourceEffectCount: {
+            /**
+             * Format: int64
+             * @description How many.
+             */
+            count: number;
+            /**
+             * @description What the change does to them.
+             * @enum {string}
+             */
+            effect: "cut" | "rerouted" | "blocked_when_reopened" | "rerouted_when_reopened";
+        };
+        ResourceImpact: {
+            /**
+             * @description Who was looked at.
+             * @enum {string}
+             */
+            area: "connections" | "tunnel-peers" | "sites" | "dhcp-clients";
+            /**
+             * Format: int64
+             * @description How many there are now.
+             */
+            checked: number;
+            /** @description Whether this could be worked out. If not, nothing is known, and the numbers mean nothing. */
+            computed: boolean;
+            /**
+             * Format: int64
+             * @description How many of them the change affects.
+             */
+            count: number;
+            /** @description How it affects them, the worst first. */
+            effects: components["schemas"]["ResourceEffectCount"][];
+            /** @description The first twenty of them, the worst first. */
+            first: components["schemas"]["ResourceAffected"][];
+            /** @description Why it could not be worked out; empty if it was. */
+            why: string;
+        };
+        ResourceKindSum: {
+            /**
+             * Format: int64
+             * @description Rows created.
+             */
+            created: number;
+            /**
+             * Format: int64
+             * @description Rows deleted.
+             */
+            deleted: number;
+            /** @description Name of the kind. */
+            kind: string;
+            /**
+             * Format: int64
+             * @description Rows updated.
+             */
+            updated: number;
         };
         ResourceOperation: {
             /** @description The fields, as the kind's own route takes them. */
             body?: unknown;
             /** @description Which row; for a create, the id to give it. */
             id?: string;
-            /** @description Name of the kind, such as ntp.pool. */
+            /** @description Name of the kind, for example ntp.pool. */
             kind: string;
             /**
              * @description What to do.
@@ -10378,22 +12569,261 @@ export interface components {
             /** @description Id of the row that it comes after; null puts it first. */
             after: string;
         };
+        ResourcePlanned: {
+            /** @description The newest change set; send it when you apply the document, and that is refused if another change comes in between. */
+            basis: string;
+            /** @description What is created, changed and deleted, in that order. Empty if there is nothing to do. */
+            changes: components["schemas"]["ResourceDocumentChange"][];
+            /** @description What happens to the daemons' files; only in a plan. */
+            files: components["schemas"]["ApplyFileDiff"][];
+            /** @description Who is affected, as in the preview of a change set; only in a plan that was rehearsed. */
+            impact: components["schemas"]["ResourceImpact"][];
+            /** @description Whether the changes were tried. A plan of more than 2,000 changes is not; applying it still checks everything. */
+            rehearsed: boolean;
+            /**
+             * Format: int64
+             * @description Rows of the document that are stored already.
+             */
+            unchanged: number;
+        };
+        ResourceProof: {
+            /** @description Shows that the gateway can be reached over a new connection. Send it with the confirmation within a minute. */
+            proof: string;
+        };
         ResourceResult: {
             /** @description What each operation did to its row. */
             changes: components["schemas"]["ResourceChange"][];
             /** @description What happens to the daemons' files; only in a preview. */
             files: components["schemas"]["ApplyFileDiff"][];
+            /** @description Who is affected: one item for each area that the change can reach; only in a preview. */
+            impact: components["schemas"]["ResourceImpact"][];
+        };
+        ResourceRevertOptionsInput: {
+            /** @description The basis of a preview: the revert is refused if another change has been made since. */
+            basis?: string;
+            /** @description What to take for each conflict with a later edit. */
+            choices?: components["schemas"]["ResourceChoice"][];
+            /** @description Revert the rest if some rows cannot be restored. */
+            partial?: boolean;
+            /** @description Save nothing; return what would change. */
+            preview?: boolean;
+            /** @description Why. */
+            reason?: string;
+            /**
+             * @description What to take for the conflicts that have no choice of their own. If empty, the revert is refused as long as there are some.
+             * @enum {string}
+             */
+            take?: "" | "then" | "now";
+        };
+        ResourceRevertToInput: {
+            /**
+             * Format: date-time
+             * @description The time to go back to.
+             */
+            at: string;
+            /** @description The basis of a preview: the revert is refused if another change has been made since. */
+            basis?: string;
+            /** @description What to take for each conflict with a later edit. */
+            choices?: components["schemas"]["ResourceChoice"][];
+            /** @description The one row to revert, of the one kind that is named. */
+            id?: string;
+            /** @description Kinds to revert; all of them if empty. */
+            kinds?: string[];
+            /** @description Revert the rest if some rows cannot be restored. */
+            partial?: boolean;
+            /** @description Save nothing; return what would change. */
+            preview?: boolean;
+            /** @description Why. */
+            reason?: string;
+            /**
+             * @description What to take for the conflicts that have no choice of their own. If empty, the revert is refused as long as there are some.
+             * @enum {string}
+             */
+            take?: "" | "then" | "now";
+        };
+        ResourceReverted: {
+            /** @description The newest change set; send it with the revert, so that it is refused if another change comes in between. */
+            basis: string;
+            /** @description What each operation did to its row. */
+            changes: components["schemas"]["ResourceChange"][];
+            /** @description Later edits that the revert meets. */
+            conflicts: components["schemas"]["ResourceConflict"][];
+            /** @description What happens to the daemons' files; only in a preview. */
+            files: components["schemas"]["ApplyFileDiff"][];
+            /** @description Who is affected: one item for each area that the change can reach; only in a preview. */
+            impact: components["schemas"]["ResourceImpact"][];
+            /** @description Rows that cannot be restored, and why. */
+            unrestored: components["schemas"]["ResourceUnrestored"][];
+        };
+        ResourceRowChange: {
+            /** @description Fields that differ, before and after; without secrets. */
+            fields: {
+                [key: string]: unknown[];
+            };
+            /** @description Only administrators may see what was changed. */
+            hidden: boolean;
+            /** @description Which row. */
+            id: string;
+            /** @description Name of the kind. */
+            kind: string;
+            /** @description What the row is called. */
+            name: string;
+            /** @description Names of the secret fields that differ. */
+            secrets: string[];
+            /**
+             * @description What was done.
+             * @enum {string}
+             */
+            verb: "create" | "update" | "delete";
+        };
+        ResourceRowPast: {
+            /** @description Who did it. */
+            actor: string;
+            /** @description The change set that did it. */
+            change_set: string;
+            /**
+             * Format: date-time
+             * @description When it was done.
+             */
+            created_at: string;
+            /** @description Fields that differ, before and after; without secrets. */
+            fields: {
+                [key: string]: unknown[];
+            };
+            /** @description Only administrators may see what was changed. */
+            hidden: boolean;
+            /** @description Which row. */
+            id: string;
+            /** @description Name of the kind. */
+            kind: string;
+            /** @description What the row is called. */
+            name: string;
+            /** @description Why, if a reason was given. */
+            reason: string;
+            /** @description Names of the secret fields that differ. */
+            secrets: string[];
+            /**
+             * @description What was done.
+             * @enum {string}
+             */
+            verb: "create" | "update" | "delete";
+        };
+        ResourceStored: {
+            /** @description Who made it: an e-mail address or the name of a program. */
+            actor: string;
+            /** @description Components that it was applied to. */
+            components: string[];
+            /**
+             * Format: date-time
+             * @description Until when it had to be confirmed; null for all others.
+             */
+            confirm_by: string | null;
+            /**
+             * Format: date-time
+             * @description When it was saved.
+             */
+            created_at: string;
+            /** @description Id of the change set. */
+            id: string;
+            /** @description How many rows of each kind it created, updated and deleted. */
+            kinds: components["schemas"]["ResourceKindSum"][];
+            /** @description Whether it is about this node alone. */
+            local: boolean;
+            /** @description Machine id of the node that made it. */
+            node_id: string;
+            /** @description Why, if a reason was given. */
+            reason: string;
+            /** @description Id of the request, as in the audit log; empty for what the gateway does on its own. */
+            request_id: string;
+            /** @description The newest change set that reverts it; null if none does. */
+            reverted_by: string;
+            /** @description The change set that it reverts; null if it reverts none. */
+            reverts: string;
+            /**
+             * @description What became of a change that had to be confirmed; none for all others.
+             * @enum {string}
+             */
+            state: "none" | "waiting" | "confirmed" | "taken_back";
+        };
+        ResourceStoredWhole: {
+            /** @description Who made it: an e-mail address or the name of a program. */
+            actor: string;
+            /** @description Components that it was applied to. */
+            components: string[];
+            /**
+             * Format: date-time
+             * @description Until when it had to be confirmed; null for all others.
+             */
+            confirm_by: string | null;
+            /**
+             * Format: date-time
+             * @description When it was saved.
+             */
+            created_at: string;
+            /** @description Id of the change set. */
+            id: string;
+            /** @description How many rows of each kind it created, updated and deleted. */
+            kinds: components["schemas"]["ResourceKindSum"][];
+            /** @description Whether it is about this node alone. */
+            local: boolean;
+            /** @description Machine id of the node that made it. */
+            node_id: string;
+            /** @description Why, if a reason was given. */
+            reason: string;
+            /** @description How the components took it, in the order of what happened. Empty on other nodes, and until it is known. */
+            report: components["schemas"]["ChangesApply"][];
+            /** @description Id of the request, as in the audit log; empty for what the gateway does on its own. */
+            request_id: string;
+            /** @description The newest change set that reverts it; null if none does. */
+            reverted_by: string;
+            /** @description The change set that it reverts; null if it reverts none. */
+            reverts: string;
+            /** @description What it did to each row, in order. */
+            rows: components["schemas"]["ResourceRowChange"][];
+            /**
+             * @description What became of a change that had to be confirmed; none for all others.
+             * @enum {string}
+             */
+            state: "none" | "waiting" | "confirmed" | "taken_back";
+        };
+        ResourceUnrestored: {
+            /** @description Which row. */
+            id: string;
+            /** @description Name of the kind. */
+            kind: string;
+            /** @description What the row is called. */
+            name: string;
+            /** @description Why. */
+            reason: string;
         };
         ResourceUser: {
             /** @description Which row. */
             id: string;
-            /** @description Name of the kind, such as firewall.rule. */
+            /** @description Name of the kind, for example firewall.rule. */
             kind: string;
-            /** @description What people call it. */
+            /** @description Its name. */
             name: string;
         };
+        ResourceWaitingSet: {
+            /** @description Who made it. */
+            actor: string;
+            /**
+             * Format: date-time
+             * @description When the components had taken it; null until then. It can be confirmed over connections that are newer.
+             */
+            applied_at: string | null;
+            /** @description Components that accept no other changes until then. */
+            components: string[];
+            /**
+             * Format: date-time
+             * @description When it is reverted.
+             */
+            confirm_by: string;
+            /** @description Id of the change set. */
+            id: string;
+        };
         SchedulerStatus: {
-            /** @description The program's own words about it, for administrators; empty for everybody else. */
+            /** @description The program's own message, for administrators; empty for other users. */
             detail: string;
             /**
              * Format: int64
@@ -10405,16 +12835,16 @@ export interface components {
              * @description When the last run that has ended did so.
              */
             ended_at: string | null;
-            /** @description Why it did not go well; empty when it did. */
+            /** @description Why it failed; empty on success. */
             error: string;
             /**
              * Format: int64
-             * @description How often it is done; a job of the night once a day.
+             * @description Interval; a nightly job runs once a day.
              */
             every_seconds: number;
             /**
              * Format: int64
-             * @description How many of the last runs failed in a row.
+             * @description Failed runs since the last successful one.
              */
             failures: number;
             /** @description Name of the job. */
@@ -10425,7 +12855,7 @@ export interface components {
              */
             next_at: string | null;
             /**
-             * @description What came of the last run; empty before the first. panicked: it crashed. overdue: it did not end in time.
+             * @description Result of the last run; empty before the first. panicked: it crashed. overdue: it did not finish in time.
              * @enum {string}
              */
             result: "" | "running" | "ok" | "failed" | "panicked" | "overdue";
@@ -10443,14 +12873,19 @@ export interface components {
             title: string;
             /**
              * Format: date-time
-             * @description When an operator asked for a run that has not begun yet; null otherwise.
+             * @description When a run was requested that has not started yet; null otherwise.
              */
             wanted_at: string | null;
             /**
-             * @description How its times are found: by the interval, once a night, or counted from the boot of the machine.
+             * @description How it is scheduled: by interval, once a night, or counted from boot.
              * @enum {string}
              */
             when: "interval" | "night" | "boot";
+            /**
+             * @description Which nodes of a cluster run it: every node, or only the primary.
+             * @enum {string}
+             */
+            where: "node" | "primary";
         };
         SetupGatewayInput: {
             /**
@@ -10459,40 +12894,40 @@ export interface components {
              */
             acme_directory_url?: string;
             /**
-             * @description Where the certificate authority writes to; needed with ACME.
+             * @description Contact address for the certificate authority; required with ACME.
              * @example admin@example.net
              */
             acme_email?: string;
-            /** @description Order certificates by itself. */
+            /** @description Order certificates automatically. */
             acme_enabled?: boolean;
             /**
-             * @description The admin logs in with it.
+             * @description The administrator logs in with it.
              * @example admin@example.net
              */
             admin_email: string;
             /** @description At least 12 characters, at most 72 bytes. */
             admin_password: string;
             /**
-             * @description Full name under which people reach the gateway.
+             * @description Full host name of the gateway.
              * @example gateway.example.net
              */
             fqdn: string;
-            /** @description Listen on IPv6 too. */
+            /** @description Listen on IPv6 as well. */
             ipv6_enabled?: boolean;
-            /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+            /** @description The token that the service prints at start; required unless the request comes from the machine itself. */
             setup_token?: string;
         };
         SetupJoinInput: {
             /** @description SHA-256 of the cluster's certificate authority; no other one is accepted when it is given. */
             ca_fingerprint?: string;
-            /** @description Made on the primary node, good for one join. */
+            /** @description Created on the primary node. It works once. */
             join_token: string;
             /**
              * @description Full name of the primary node.
              * @example gateway.example.net
              */
             primary_fqdn: string;
-            /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+            /** @description The token that the service prints at start; required unless the request comes from the machine itself. */
             setup_token?: string;
         };
         SetupNodeInput: {
@@ -10502,20 +12937,20 @@ export interface components {
              */
             acme_directory_url?: string;
             /**
-             * @description Where the certificate authority writes to; needed with ACME.
+             * @description Contact address for the certificate authority; required with ACME.
              * @example admin@example.net
              */
             acme_email?: string;
-            /** @description Order certificates by itself. */
+            /** @description Order certificates automatically. */
             acme_enabled?: boolean;
             /**
-             * @description Full name under which people reach the gateway.
+             * @description Full host name of the gateway.
              * @example gateway.example.net
              */
             fqdn: string;
-            /** @description Listen on IPv6 too. */
+            /** @description Listen on IPv6 as well. */
             ipv6_enabled?: boolean;
-            /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+            /** @description The token that the service prints at start; required unless the request comes from the machine itself. */
             setup_token?: string;
         };
         SetupStatus: {
@@ -10525,6 +12960,11 @@ export interface components {
             fqdn: string;
             /** @description Whether the machine is a node of a cluster. */
             is_cluster_node: boolean;
+            /**
+             * @description What is being done while the machine joins a cluster; empty otherwise.
+             * @enum {string}
+             */
+            join_step: "" | "certificate" | "register" | "master-key" | "sync";
             /** @description Whether this caller needs the setup token to complete the setup. */
             setup_token_required: boolean;
         };
@@ -10538,10 +12978,10 @@ export interface components {
             local: string;
             /**
              * Format: int64
-             * @description Length of its network's prefix.
+             * @description Prefix length.
              */
             prefixlen: number;
-            /** @description How far it is valid: global, link or host. */
+            /** @description Scope: global, link or host. */
             scope: string;
         };
         SystemFlag: {
@@ -10554,7 +12994,7 @@ export interface components {
         };
         SystemHealth: {
             /**
-             * @description Whether the database is attached. One that a newer version of the gateway has migrated is left alone.
+             * @description Whether the database is connected. A database that a newer version of the gateway has migrated is not used.
              * @enum {string}
              */
             database: "up" | "away" | "newer";
@@ -10570,11 +13010,11 @@ export interface components {
         SystemInterface: {
             /** @description IP addresses. */
             addr_info: components["schemas"]["SystemAddress"][];
-            /** @description Hardware address. */
+            /** @description MAC address. */
             address: string;
-            /** @description Why the interfaces are missing, when the kernel does not tell them. Then this is the only entry, and nothing else in it counts. */
+            /** @description Why the interfaces cannot be read from the kernel. This is then the only entry, and its other fields are meaningless. */
             error?: string;
-            /** @description Flags such as UP and BROADCAST. */
+            /** @description Flags, for example UP and BROADCAST. */
             flags: string[];
             /**
              * Format: int64
@@ -10583,7 +13023,7 @@ export interface components {
             ifindex: number;
             /** @description Name of the interface. */
             ifname: string;
-            /** @description Kind of link, such as ether. */
+            /** @description Kind of interface, for example ether. */
             link_type: string;
             /**
              * Format: int64
@@ -10605,7 +13045,7 @@ export interface components {
              * @description Packets received.
              */
             rx_packets: number;
-            /** @description Whether the gateway has made it as a tunnel; its addresses are the tunnel's then. */
+            /** @description Whether it is a tunnel of the gateway; its addresses are then set on the tunnel. */
             tunnel?: boolean;
             /**
              * Format: int64
@@ -10629,7 +13069,7 @@ export interface components {
              * @enum {string}
              */
             active: "active" | "activating" | "inactive" | "failed" | "not_installed";
-            /** @description Why it did not work; empty when it did. */
+            /** @description Why it failed; empty on success. */
             error: string;
             /** @description Which daemon. */
             name: string;
@@ -10670,10 +13110,10 @@ export interface components {
             disk_free_bytes: number;
             /**
              * Format: int64
-             * @description Size of the root file system, without what is reserved.
+             * @description Size of the root file system, without reserved space.
              */
             disk_total_bytes: number;
-            /** @description Why the numbers are missing; empty when they are there. */
+            /** @description Why the numbers are missing; empty otherwise. */
             error: string;
             /**
              * Format: double
@@ -10692,7 +13132,7 @@ export interface components {
             load5: number;
             /**
              * Format: int64
-             * @description Memory that programs can still get.
+             * @description Memory available to programs.
              */
             memory_available_bytes: number;
             /**
@@ -10721,7 +13161,7 @@ export interface components {
         SystemRetention: {
             /**
              * Format: int64
-             * @description Days that audit entries are kept; 0 keeps them for ever.
+             * @description Days to keep audit entries; 0 keeps them forever.
              */
             audit_days: number;
             /**
@@ -10729,11 +13169,21 @@ export interface components {
              * @description How many successful backups are kept.
              */
             backup_keep: number;
+            /**
+             * Format: int64
+             * @description Days to keep the history of changes.
+             */
+            history_days: number;
+            /**
+             * Format: int64
+             * @description How many change sets are kept at most.
+             */
+            history_sets: number;
         };
         SystemRetentionUpdate: {
             /**
              * Format: int64
-             * @description Days that audit entries are kept; 0 keeps them for ever.
+             * @description Days to keep audit entries; 0 keeps them forever.
              */
             audit_days?: number;
             /**
@@ -10741,10 +13191,20 @@ export interface components {
              * @description How many successful backups are kept.
              */
             backup_keep?: number;
+            /**
+             * Format: int64
+             * @description Days to keep the history of changes.
+             */
+            history_days?: number;
+            /**
+             * Format: int64
+             * @description How many change sets are kept at most.
+             */
+            history_sets?: number;
         };
         SystemService: {
             /**
-             * @description What it does. The packet filter is no daemon: its table is in the kernel, or it is not.
+             * @description State. The firewall is not a daemon: its table is either in the kernel or not.
              * @enum {string}
              */
             active: "active" | "activating" | "inactive" | "failed" | "not_installed" | "kernel-loaded" | "no-table";
@@ -10775,7 +13235,7 @@ export interface components {
             /** @description What is wrong with it; empty when nothing is. */
             error: string;
             /**
-             * @description Whether the kernel does the work, or the program wireguard-go; empty when the link is not there.
+             * @description Whether WireGuard runs in the kernel or in the program wireguard-go; empty if the interface is missing.
              * @enum {string}
              */
             kind: "" | "kernel" | "userspace";
@@ -10784,9 +13244,9 @@ export interface components {
              * @description UDP port that it listens on.
              */
             listen_port: number;
-            /** @description Whether it belongs to an interface of the gateway. Others are left alone. */
+            /** @description Whether it belongs to a managed interface. Others are not changed. */
             managed: boolean;
-            /** @description Name of the link. */
+            /** @description Name of the interface. */
             name: string;
             /**
              * Format: int64
@@ -10795,17 +13255,17 @@ export interface components {
             peers: number;
             /** @description Its public key. */
             public_key: string;
-            /** @description Whether the link is up. */
+            /** @description Whether the interface is up. */
             up: boolean;
         };
         TunnelImportRequestInput: {
-            /** @description Names of interfaces; none takes all that are not there yet. */
+            /** @description Names of interfaces; if empty, all that are not imported yet. */
             names?: string[];
         };
         TunnelImportable: {
             /** @description Whether the gateway has an interface of that name. */
             already_in: boolean;
-            /** @description Why it cannot be taken over; empty when it can. */
+            /** @description Why it cannot be imported; empty if it can. */
             error: string;
             /**
              * @description What it would become; empty when it cannot be read.
@@ -10814,7 +13274,7 @@ export interface components {
             mode: "" | "server" | "client";
             /** @description Name of the interface. */
             name: string;
-            /** @description Sentences about what is not taken over, such as PostUp, and what to do. */
+            /** @description Sentences about settings that are not imported, for example PostUp, and what to do. */
             notes: string[];
             /**
              * Format: int64
@@ -10825,11 +13285,11 @@ export interface components {
         TunnelImported: {
             /** @description Why it was not; empty when it was. */
             error: string;
-            /** @description Whether it was taken over. */
+            /** @description Whether it was imported. */
             imported: boolean;
             /** @description Name of the interface. */
             name: string;
-            /** @description Sentences about what was not taken over, and what to do. */
+            /** @description Sentences about settings that were not imported, and what to do. */
             notes: string[];
             /**
              * Format: int64
@@ -10838,15 +13298,15 @@ export interface components {
             peers: number;
         };
         TunnelInterface: {
-            /** @description Off, the link is removed, and the row with its peers is kept. */
+            /** @description When off, the interface is removed, but the tunnel and its peers are kept. */
             active: boolean;
             /**
-             * @description Address of the gateway in the tunnel with the length of its network; several with commas between them.
+             * @description Address of the gateway in the tunnel with its prefix length; several are separated by commas.
              * @example 10.8.0.1/24,fd00:8::1/64
              */
             address_cidr: string;
             /**
-             * @description Of a server: networks that peers reach through the tunnel besides its own, with commas between them. They become part of the configuration that peers are given; 0.0.0.0/0,::/0 is everything.
+             * @description For a server: networks that peers reach through the tunnel besides its own, separated by commas. They are part of the peers' configuration; 0.0.0.0/0,::/0 is everything.
              * @example 10.20.0.0/16,fd00:20::/48
              */
             client_routes: string;
@@ -10856,39 +13316,39 @@ export interface components {
              */
             readonly created_at: string;
             /**
-             * @description Of a server: name servers that peers are given, addresses with commas between them.
+             * @description For a server: addresses of DNS servers for peers, separated by commas.
              * @example 10.8.0.1
              */
             dns: string;
             /**
-             * @description Of a server: name or address that peers dial. Empty: the gateway's own name.
+             * @description For a server: name or address at which peers reach the gateway; empty for its host name.
              * @example ntp.example.net
              */
             endpoint_host: string;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * Format: int64
-             * @description UDP port. 0 is, for a server, the first that no other interface has from 51820 on; for a client, any.
+             * @description UDP port. With 0, a server uses the first free port from 51820, and a client any free port.
              */
             listen_port: number;
             /**
-             * @description Whether it serves peers, or is the client of one upstream. An interface with peers stays a server.
+             * @description Whether it serves peers or is the client of one upstream. An interface with peers must stay a server.
              * @enum {string}
              */
             mode: "server" | "client";
             /**
              * Format: int64
-             * @description Largest packet, for the link and for peers; null is WireGuard's own, 1420.
+             * @description Largest packet (MTU), for the interface and for peers; null for WireGuard's default, 1420.
              */
             mtu: number | null;
             /**
-             * @description Name of the link. A network interface of type wireguard with this name gives it a zone.
+             * @description Name of the interface. A network interface of type wireguard with this name gives it a zone.
              * @example lan0
              */
             name: string;
             /**
-             * @description Public key, which follows from the private one.
+             * @description Public key, derived from the private key.
              * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
              */
             readonly public_key: string;
@@ -10898,167 +13358,167 @@ export interface components {
              */
             readonly updated_at: string;
             /**
-             * @description Of a client: networks that are reached through the upstream, with commas between them. 0.0.0.0/0 is the whole of IPv4: what the gateway has a better route for, such as its own networks, keeps it, and so does what it answers on its other addresses.
+             * @description For a client: networks reached through the upstream, separated by commas. 0.0.0.0/0 is all of IPv4; more specific routes of the gateway, for example to its own networks, still apply, and so do its answers on its other addresses.
              * @example 10.20.0.0/16,fd00:20::/48
              */
             upstream_allowed_ips: string;
             /**
-             * @description Of a client: where the upstream is dialled, host:port.
+             * @description For a client: endpoint of the upstream, host:port.
              * @example vpn.example.net:51820
              */
             upstream_endpoint: string;
             /**
              * Format: int64
-             * @description Of a client: seconds between packets that keep the way to the upstream open; 0: none.
+             * @description For a client: seconds between keepalive packets; 0 sends none.
              */
             upstream_keepalive: number;
             /** @description Whether there is a preshared key. */
             readonly upstream_preshared_key_configured: boolean;
             /**
-             * @description Of a client: public key of the upstream.
+             * @description For a client: public key of the upstream.
              * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
              */
             upstream_public_key: string;
         };
         TunnelInterfaceCreate: {
-            /** @description Off, the link is removed, and the row with its peers is kept. */
+            /** @description When off, the interface is removed, but the tunnel and its peers are kept. */
             active?: boolean;
             /**
-             * @description Address of the gateway in the tunnel with the length of its network; several with commas between them.
+             * @description Address of the gateway in the tunnel with its prefix length; several are separated by commas.
              * @example 10.8.0.1/24,fd00:8::1/64
              */
             address_cidr: string;
             /**
-             * @description Of a server: networks that peers reach through the tunnel besides its own, with commas between them. They become part of the configuration that peers are given; 0.0.0.0/0,::/0 is everything.
+             * @description For a server: networks that peers reach through the tunnel besides its own, separated by commas. They are part of the peers' configuration; 0.0.0.0/0,::/0 is everything.
              * @example 10.20.0.0/16,fd00:20::/48
              */
             client_routes?: string;
             /**
-             * @description Of a server: name servers that peers are given, addresses with commas between them.
+             * @description For a server: addresses of DNS servers for peers, separated by commas.
              * @example 10.8.0.1
              */
             dns?: string;
             /**
-             * @description Of a server: name or address that peers dial. Empty: the gateway's own name.
+             * @description For a server: name or address at which peers reach the gateway; empty for its host name.
              * @example ntp.example.net
              */
             endpoint_host?: string;
             /**
              * Format: int64
-             * @description UDP port. 0 is, for a server, the first that no other interface has from 51820 on; for a client, any.
+             * @description UDP port. With 0, a server uses the first free port from 51820, and a client any free port.
              */
             listen_port?: number;
             /**
-             * @description Whether it serves peers, or is the client of one upstream. An interface with peers stays a server.
+             * @description Whether it serves peers or is the client of one upstream. An interface with peers must stay a server.
              * @enum {string}
              */
             mode?: "server" | "client";
             /**
              * Format: int64
-             * @description Largest packet, for the link and for peers; null is WireGuard's own, 1420.
+             * @description Largest packet (MTU), for the interface and for peers; null for WireGuard's default, 1420.
              */
             mtu?: number | null;
             /**
-             * @description Name of the link. A network interface of type wireguard with this name gives it a zone.
+             * @description Name of the interface. A network interface of type wireguard with this name gives it a zone.
              * @example lan0
              */
             name: string;
-            /** @description Private key. None for a new interface: one is made. */
+            /** @description Private key. Leave it out for a new interface to generate one. */
             private_key?: string;
             /**
-             * @description Of a client: networks that are reached through the upstream, with commas between them. 0.0.0.0/0 is the whole of IPv4: what the gateway has a better route for, such as its own networks, keeps it, and so does what it answers on its other addresses.
+             * @description For a client: networks reached through the upstream, separated by commas. 0.0.0.0/0 is all of IPv4; more specific routes of the gateway, for example to its own networks, still apply, and so do its answers on its other addresses.
              * @example 10.20.0.0/16,fd00:20::/48
              */
             upstream_allowed_ips?: string;
             /**
-             * @description Of a client: where the upstream is dialled, host:port.
+             * @description For a client: endpoint of the upstream, host:port.
              * @example vpn.example.net:51820
              */
             upstream_endpoint?: string;
             /**
              * Format: int64
-             * @description Of a client: seconds between packets that keep the way to the upstream open; 0: none.
+             * @description For a client: seconds between keepalive packets; 0 sends none.
              */
             upstream_keepalive?: number;
-            /** @description Of a client: preshared key, if the upstream has one. */
+            /** @description For a client: preshared key, if the upstream uses one. */
             upstream_preshared_key?: string;
             /**
-             * @description Of a client: public key of the upstream.
+             * @description For a client: public key of the upstream.
              * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
              */
             upstream_public_key?: string;
         };
         TunnelInterfaceUpdate: {
-            /** @description Off, the link is removed, and the row with its peers is kept. */
+            /** @description When off, the interface is removed, but the tunnel and its peers are kept. */
             active?: boolean;
             /**
-             * @description Address of the gateway in the tunnel with the length of its network; several with commas between them.
+             * @description Address of the gateway in the tunnel with its prefix length; several are separated by commas.
              * @example 10.8.0.1/24,fd00:8::1/64
              */
             address_cidr?: string;
             /**
-             * @description Of a server: networks that peers reach through the tunnel besides its own, with commas between them. They become part of the configuration that peers are given; 0.0.0.0/0,::/0 is everything.
+             * @description For a server: networks that peers reach through the tunnel besides its own, separated by commas. They are part of the peers' configuration; 0.0.0.0/0,::/0 is everything.
              * @example 10.20.0.0/16,fd00:20::/48
              */
             client_routes?: string;
             /**
-             * @description Of a server: name servers that peers are given, addresses with commas between them.
+             * @description For a server: addresses of DNS servers for peers, separated by commas.
              * @example 10.8.0.1
              */
             dns?: string;
             /**
-             * @description Of a server: name or address that peers dial. Empty: the gateway's own name.
+             * @description For a server: name or address at which peers reach the gateway; empty for its host name.
              * @example ntp.example.net
              */
             endpoint_host?: string;
             /**
              * Format: int64
-             * @description UDP port. 0 is, for a server, the first that no other interface has from 51820 on; for a client, any.
+             * @description UDP port. With 0, a server uses the first free port from 51820, and a client any free port.
              */
             listen_port?: number;
             /**
-             * @description Whether it serves peers, or is the client of one upstream. An interface with peers stays a server.
+             * @description Whether it serves peers or is the client of one upstream. An interface with peers must stay a server.
              * @enum {string}
              */
             mode?: "server" | "client";
             /**
              * Format: int64
-             * @description Largest packet, for the link and for peers; null is WireGuard's own, 1420.
+             * @description Largest packet (MTU), for the interface and for peers; null for WireGuard's default, 1420.
              */
             mtu?: number | null;
             /**
-             * @description Name of the link. A network interface of type wireguard with this name gives it a zone.
+             * @description Name of the interface. A network interface of type wireguard with this name gives it a zone.
              * @example lan0
              */
             name?: string;
-            /** @description Private key. None for a new interface: one is made. */
+            /** @description Private key. Leave it out for a new interface to generate one. */
             private_key?: string;
             /**
-             * @description Of a client: networks that are reached through the upstream, with commas between them. 0.0.0.0/0 is the whole of IPv4: what the gateway has a better route for, such as its own networks, keeps it, and so does what it answers on its other addresses.
+             * @description For a client: networks reached through the upstream, separated by commas. 0.0.0.0/0 is all of IPv4; more specific routes of the gateway, for example to its own networks, still apply, and so do its answers on its other addresses.
              * @example 10.20.0.0/16,fd00:20::/48
              */
             upstream_allowed_ips?: string;
             /**
-             * @description Of a client: where the upstream is dialled, host:port.
+             * @description For a client: endpoint of the upstream, host:port.
              * @example vpn.example.net:51820
              */
             upstream_endpoint?: string;
             /**
              * Format: int64
-             * @description Of a client: seconds between packets that keep the way to the upstream open; 0: none.
+             * @description For a client: seconds between keepalive packets; 0 sends none.
              */
             upstream_keepalive?: number;
-            /** @description Of a client: preshared key, if the upstream has one. */
+            /** @description For a client: preshared key, if the upstream uses one. */
             upstream_preshared_key?: string;
             /**
-             * @description Of a client: public key of the upstream.
+             * @description For a client: public key of the upstream.
              * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
              */
             upstream_public_key?: string;
         };
         TunnelNewKey: {
             /**
-             * @description The new public key. Whoever had the old one needs it.
+             * @description The new public key. Every device that has the old one needs it.
              * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
              */
             public_key: string;
@@ -11071,10 +13531,10 @@ export interface components {
             address: string;
         };
         TunnelPeer: {
-            /** @description Off, the peer is kept and cannot connect. */
+            /** @description When off, the peer is kept but cannot connect. */
             active: boolean;
             /**
-             * @description What the gateway sends to the peer and takes from it: its address in the tunnel, and the networks behind it, with commas between them. None for a new peer: the next free address of the interface.
+             * @description Allowed IPs: the peer's address in the tunnel and the networks behind it, separated by commas. Leave it out for a new peer to use the next free address.
              * @example 10.20.0.0/16,fd00:20::/48
              */
             allowed_ips: string;
@@ -11084,30 +13544,30 @@ export interface components {
              */
             readonly created_at: string;
             /**
-             * @description Where the gateway dials the peer, host:port. Empty: the peer dials.
+             * @description Endpoint at which the gateway reaches the peer, host:port; empty if the peer connects to the gateway.
              * @example vpn.example.net:51820
              */
             endpoint: string;
             /** @description Whether the gateway knows the private key, so that the configuration can be downloaded. */
             readonly has_private_key: boolean;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /** @description Interface that it is a peer of. It cannot be changed. */
             interface_id: string;
             /**
              * Format: int64
-             * @description Seconds between packets that keep the way open, at both ends; 0: none.
+             * @description Seconds between keepalive packets, at both ends; 0 sends none.
              */
             keepalive: number;
             /**
-             * @description Name of the peer, for people.
+             * @description Name of the peer.
              * @example a note
              */
             name: string;
             /** @description Whether there is a preshared key. */
             readonly preshared_key_configured: boolean;
             /**
-             * @description Public key. None for a new peer: a key pair is made here, so that its configuration can be downloaded. Another one makes the gateway forget the private key.
+             * @description Public key. Leave it out for a new peer to generate a key pair, so that its configuration can be downloaded. If you replace it, the gateway forgets the private key.
              * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
              */
             public_key: string;
@@ -11116,19 +13576,19 @@ export interface components {
              * @description When it was last changed.
              */
             readonly updated_at: string;
-            /** @description Sentences about what may not be meant. */
+            /** @description Warnings, as sentences. */
             readonly warnings: string[];
         };
         TunnelPeerCreate: {
-            /** @description Off, the peer is kept and cannot connect. */
+            /** @description When off, the peer is kept but cannot connect. */
             active?: boolean;
             /**
-             * @description What the gateway sends to the peer and takes from it: its address in the tunnel, and the networks behind it, with commas between them. None for a new peer: the next free address of the interface.
+             * @description Allowed IPs: the peer's address in the tunnel and the networks behind it, separated by commas. Leave it out for a new peer to use the next free address.
              * @example 10.20.0.0/16,fd00:20::/48
              */
             allowed_ips?: string;
             /**
-             * @description Where the gateway dials the peer, host:port. Empty: the peer dials.
+             * @description Endpoint at which the gateway reaches the peer, host:port; empty if the peer connects to the gateway.
              * @example vpn.example.net:51820
              */
             endpoint?: string;
@@ -11136,28 +13596,28 @@ export interface components {
             interface_id: string;
             /**
              * Format: int64
-             * @description Seconds between packets that keep the way open, at both ends; 0: none.
+             * @description Seconds between keepalive packets, at both ends; 0 sends none.
              */
             keepalive?: number;
             /**
-             * @description Name of the peer, for people.
+             * @description Name of the peer.
              * @example a note
              */
             name: string;
-            /** @description Key that both ends have besides, if any. */
+            /** @description Optional preshared key. Must be the same on both ends. */
             preshared_key?: string;
-            /** @description Private key of the peer, if the gateway is to know it; the public key follows from it. */
+            /** @description Private key of the peer, if you want the gateway to know it. The public key is derived from it. */
             private_key?: string;
             /**
-             * @description Public key. None for a new peer: a key pair is made here, so that its configuration can be downloaded. Another one makes the gateway forget the private key.
+             * @description Public key. Leave it out for a new peer to generate a key pair, so that its configuration can be downloaded. If you replace it, the gateway forgets the private key.
              * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
              */
             public_key?: string;
         };
         TunnelPeerStatus: {
-            /** @description Networks that are sent to it and taken from it. */
+            /** @description Networks routed to and accepted from it. */
             allowed_ips: string[];
-            /** @description Where it was last heard from or is dialled, address:port; empty when that is not known. */
+            /** @description Current or configured endpoint, address:port; empty if unknown. */
             endpoint: string;
             /** @description Why WireGuard could not be asked about it; empty when it could. */
             error: string;
@@ -11165,10 +13625,10 @@ export interface components {
             interface: string;
             /**
              * Format: date-time
-             * @description When both ends last agreed on keys; null: never.
+             * @description Last handshake; null if there was none.
              */
             last_handshake: string | null;
-            /** @description Whether the last handshake is at most 180 seconds old. One that has nothing to say, and no keepalive, goes offline without harm. */
+            /** @description Whether the last handshake is at most 180 seconds old. An idle peer without keepalive is shown as offline; that is normal. */
             online: boolean;
             /**
              * Format: int64
@@ -11177,7 +13637,7 @@ export interface components {
             rx: number;
             /**
              * Format: double
-             * @description Bytes a second that come from it, since the reading before, some seconds ago.
+             * @description Bytes per second received from it, since the previous reading some seconds ago.
              */
             rx_rate: number;
             /**
@@ -11187,20 +13647,20 @@ export interface components {
             tx: number;
             /**
              * Format: double
-             * @description Bytes a second that are sent to it.
+             * @description Bytes per second sent to it.
              */
             tx_rate: number;
         };
         TunnelPeerUpdate: {
-            /** @description Off, the peer is kept and cannot connect. */
+            /** @description When off, the peer is kept but cannot connect. */
             active?: boolean;
             /**
-             * @description What the gateway sends to the peer and takes from it: its address in the tunnel, and the networks behind it, with commas between them. None for a new peer: the next free address of the interface.
+             * @description Allowed IPs: the peer's address in the tunnel and the networks behind it, separated by commas. Leave it out for a new peer to use the next free address.
              * @example 10.20.0.0/16,fd00:20::/48
              */
             allowed_ips?: string;
             /**
-             * @description Where the gateway dials the peer, host:port. Empty: the peer dials.
+             * @description Endpoint at which the gateway reaches the peer, host:port; empty if the peer connects to the gateway.
              * @example vpn.example.net:51820
              */
             endpoint?: string;
@@ -11208,20 +13668,20 @@ export interface components {
             interface_id?: string;
             /**
              * Format: int64
-             * @description Seconds between packets that keep the way open, at both ends; 0: none.
+             * @description Seconds between keepalive packets, at both ends; 0 sends none.
              */
             keepalive?: number;
             /**
-             * @description Name of the peer, for people.
+             * @description Name of the peer.
              * @example a note
              */
             name?: string;
-            /** @description Key that both ends have besides, if any. */
+            /** @description Optional preshared key. Must be the same on both ends. */
             preshared_key?: string;
-            /** @description Private key of the peer, if the gateway is to know it; the public key follows from it. */
+            /** @description Private key of the peer, if you want the gateway to know it. The public key is derived from it. */
             private_key?: string;
             /**
-             * @description Public key. None for a new peer: a key pair is made here, so that its configuration can be downloaded. Another one makes the gateway forget the private key.
+             * @description Public key. Leave it out for a new peer to generate a key pair, so that its configuration can be downloaded. If you replace it, the gateway forgets the private key.
              * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
              */
             public_key?: string;
@@ -11241,14 +13701,14 @@ export interface components {
             from: string;
             /** @description Id of the upgrade; empty when there was none. */
             id: string;
-            /** @description Why it did not succeed, for administrators; empty when it did. */
+            /** @description Why it failed, for administrators; empty on success. */
             reason: string;
             /**
-             * @description How far it has come. refused: nothing was changed. taken_back: the former version is installed again, with its data. stuck: taking it back failed, too.
+             * @description Progress. refused: nothing was changed. taken_back: the previous version was installed again, with its data. stuck: installing the previous version failed as well.
              * @enum {string}
              */
             state: "none" | "running" | "done" | "refused" | "taken_back" | "stuck";
-            /** @description What was done, in order. A step that was interrupted is there again when it was done again. */
+            /** @description Steps in order. A step that was interrupted and repeated is listed again. */
             steps: components["schemas"]["UpgradeStep"][];
             /** @description The state in a sentence. */
             summary: string;
@@ -11256,9 +13716,9 @@ export interface components {
             to: string;
         };
         UpgradePackage: {
-            /** @description Version that apt would install; empty when apt knows none. */
+            /** @description Version that apt would install; empty if none. */
             available: string;
-            /** @description Installed version; empty when it is not installed. Of a gateway that was not installed from a package it is the version that runs. */
+            /** @description Installed version; empty if it is not installed. For a gateway that was not installed from a package, the running version. */
             installed: string;
             /** @description Name of the package. */
             name: string;
@@ -11283,20 +13743,20 @@ export interface components {
             /** @description Why it failed, for administrators. */
             error: string;
             /**
-             * @description What is done. confirm waits until the new version serves; reinstall, restore and recover take it back.
+             * @description Step. confirm waits until the new version works; reinstall, restore and recover roll back.
              * @enum {string}
              */
             name: "fetch" | "back-up" | "verify" | "install" | "confirm" | "reinstall" | "restore" | "recover";
-            /** @description The end of what its programs said, for administrators. */
+            /** @description The end of its output, for administrators. */
             output: string;
             /**
-             * @description How far it has come.
+             * @description Progress.
              * @enum {string}
              */
             state: "running" | "done" | "failed" | "interrupted";
         };
         UpgradeVersions: {
-            /** @description Why the versions are missing; empty when they are there. */
+            /** @description Why the versions are missing; empty otherwise. */
             error: string;
             /** @description Whether the gateway was installed from a package, so that it can upgrade itself. */
             packaged: boolean;
@@ -11313,8 +13773,72 @@ export interface components {
             refreshing: boolean;
         };
         UpgradeWishInput: {
-            /** @description Version to install: one that is newer than the installed one. Without it, it is the available one. */
+            /** @description Version to install; it must be newer than the installed one. By default the available one. */
             version?: string;
+        };
+        VrrpSettings: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, assigned by the gateway. */
+            readonly id: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+            /**
+             * @description Virtual address of the cluster, which one of its nodes has at any time; empty for none. It belongs to the network of the interface that has it, if one of the interface's own addresses does. A node without a cluster does not bind it.
+             * @example 192.0.2.1
+             */
+            vip_address: string;
+            /**
+             * @description The interface of this node that the virtual address is on.
+             * @example lan0
+             */
+            vip_interface: string;
+            /**
+             * Format: int64
+             * @description VRRP router id. It must be the same on all nodes of the cluster, and unique in the network. After a change, the virtual addresses are unavailable for a few seconds.
+             */
+            vrrp_router_id: number;
+        };
+        VrrpSettingsUpdate: {
+            /**
+             * @description Virtual address of the cluster, which one of its nodes has at any time; empty for none. It belongs to the network of the interface that has it, if one of the interface's own addresses does. A node without a cluster does not bind it.
+             * @example 192.0.2.1
+             */
+            vip_address?: string;
+            /**
+             * @description The interface of this node that the virtual address is on.
+             * @example lan0
+             */
+            vip_interface?: string;
+            /**
+             * Format: int64
+             * @description VRRP router id. It must be the same on all nodes of the cluster, and unique in the network. After a change, the virtual addresses are unavailable for a few seconds.
+             */
+            vrrp_router_id?: number;
+        };
+        VrrpStatus: {
+            /** @description The virtual addresses that move between the nodes. */
+            addresses: string[];
+            /** @description Whether the virtual addresses move between nodes. Without a cluster, the gateway itself holds the addresses of its interfaces. */
+            clustered: boolean;
+            /** @description Whether this node gives the virtual addresses to any other that can have them. */
+            drained: boolean;
+            /**
+             * Format: date-time
+             * @description Since when it is that.
+             */
+            since: string | null;
+            /**
+             * @description What this node is: master holds the virtual addresses, backup waits for them, fault cannot hold them because an interface is down. Empty while keepalived does not run.
+             * @enum {string}
+             */
+            state: "" | "master" | "backup" | "fault" | "stop";
         };
         WafAgent: {
             /**
@@ -11358,10 +13882,10 @@ export interface components {
              * @description When it started.
              */
             since: string | null;
-            /** @description Where it has its configuration from: the database, or the file it keeps while that is away. */
+            /** @description Source of its configuration: the database, or its file while the database is unavailable. */
             source: string;
             /**
-             * @description Whether it inspects. While it does not, requests pass or are refused as fail_open of their domain says.
+             * @description Whether it inspects requests. While it does not, they pass or are refused, depending on fail_open of their domain.
              * @enum {string}
              */
             state: "up" | "starting" | "down";
@@ -11387,7 +13911,7 @@ export interface components {
             deciding: boolean;
             /** @description Host name that was asked for. */
             domain: string;
-            /** @description Domain that was asked; it may be gone. */
+            /** @description Domain that was requested. It may no longer exist. */
             domain_id: string;
             /** @description Id of the record; later ones have greater ids. */
             id: string;
@@ -11397,7 +13921,7 @@ export interface components {
             method: string;
             /**
              * Format: int64
-             * @description Paranoia level from which on the rule is used; 0 if it has none.
+             * @description Lowest paranoia level that uses the rule; 0 if it has none.
              */
             paranoia: number;
             /** @description Not all of the body was inspected. */
@@ -11411,10 +13935,10 @@ export interface components {
             rule_id: number;
             /**
              * Format: int64
-             * @description What the rules that the request matched add up to.
+             * @description Total score of the rules that matched.
              */
             score: number;
-            /** @description How grave the rule takes it to be. */
+            /** @description Severity set by the rule. */
             severity: string;
             /** @description What the rule is about. */
             tags: string[];
@@ -11440,7 +13964,7 @@ export interface components {
             deciding: boolean;
             /** @description Host name that was asked for. */
             domain: string;
-            /** @description Domain that was asked; it may be gone. */
+            /** @description Domain that was requested. It may no longer exist. */
             domain_id: string;
             /** @description Id of the record; later ones have greater ids. */
             id: string;
@@ -11450,7 +13974,7 @@ export interface components {
             method: string;
             /**
              * Format: int64
-             * @description Paranoia level from which on the rule is used; 0 if it has none.
+             * @description Lowest paranoia level that uses the rule; 0 if it has none.
              */
             paranoia: number;
             /** @description Not all of the body was inspected. */
@@ -11468,10 +13992,10 @@ export interface components {
             rule_id: number;
             /**
              * Format: int64
-             * @description What the rules that the request matched add up to.
+             * @description Total score of the rules that matched.
              */
             score: number;
-            /** @description How grave the rule takes it to be. */
+            /** @description Severity set by the rule. */
             severity: string;
             /** @description What the rule is about. */
             tags: string[];
@@ -11511,7 +14035,7 @@ export interface components {
              * @description Since when they are inspected; null while they are not.
              */
             readonly enabled_since: string | null;
-            /** @description Why each of these rules is left out, by its id. */
+            /** @description Why each of these rules is excluded, by id. */
             exclusion_notes: {
                 [key: string]: string;
             };
@@ -11519,13 +14043,13 @@ export interface components {
             exclusions: components["schemas"]["WafExclusion"][];
             /** @description Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode. */
             fail_open: boolean | null;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
-            /** @description Inspect the beginning of responses, too, for what servers should not let out: error messages of databases, source code, web shells. Responses are not compressed then, and wait until the beginning has come. */
+            /** @description Inspect the beginning of responses as well, for data that servers should not send: database errors, source code, web shells. Responses are then not compressed and start a little later. */
             inspect_responses: boolean;
             /**
              * Format: int64
-             * @description How much of a body is inspected. The proxy holds about 118 KiB of a request's headers and body together; what is beyond that counts as larger, too.
+             * @description How much of a body is inspected. The proxy buffers about 118 KiB of headers and body together; anything beyond that counts as larger.
              */
             max_body_bytes: number;
             /**
@@ -11540,12 +14064,12 @@ export interface components {
             oversized: "refuse" | "inspect";
             /**
              * Format: int64
-             * @description How strict the rules are. Each level adds rules that find more attacks, and take more legitimate requests for one.
+             * @description How strict the rules are. Each level finds more attacks, but also raises more false positives.
              */
             paranoia_level: number;
-            /** @description Ids of rules that are left out everywhere. */
+            /** @description Ids of rules that are excluded everywhere. */
             rule_exclusions: number[];
-            /** @description Proxies in front of the gateway. Their word in X-Forwarded-For about who the client is counts. */
+            /** @description Proxies in front of the gateway. The gateway takes the client's address from their X-Forwarded-For header. */
             trusted_proxies: string[];
             /**
              * Format: date-time
@@ -11558,7 +14082,7 @@ export interface components {
             custom_rules?: string;
             /** @description Inspect the requests of the domain. */
             enabled?: boolean;
-            /** @description Why each of these rules is left out, by its id. */
+            /** @description Why each of these rules is excluded, by id. */
             exclusion_notes?: {
                 [key: string]: string;
             };
@@ -11566,11 +14090,11 @@ export interface components {
             exclusions?: components["schemas"]["WafExclusion"][];
             /** @description Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode. */
             fail_open?: boolean | null;
-            /** @description Inspect the beginning of responses, too, for what servers should not let out: error messages of databases, source code, web shells. Responses are not compressed then, and wait until the beginning has come. */
+            /** @description Inspect the beginning of responses as well, for data that servers should not send: database errors, source code, web shells. Responses are then not compressed and start a little later. */
             inspect_responses?: boolean;
             /**
              * Format: int64
-             * @description How much of a body is inspected. The proxy holds about 118 KiB of a request's headers and body together; what is beyond that counts as larger, too.
+             * @description How much of a body is inspected. The proxy buffers about 118 KiB of headers and body together; anything beyond that counts as larger.
              */
             max_body_bytes?: number;
             /**
@@ -11585,12 +14109,12 @@ export interface components {
             oversized?: "refuse" | "inspect";
             /**
              * Format: int64
-             * @description How strict the rules are. Each level adds rules that find more attacks, and take more legitimate requests for one.
+             * @description How strict the rules are. Each level finds more attacks, but also raises more false positives.
              */
             paranoia_level?: number;
-            /** @description Ids of rules that are left out everywhere. */
+            /** @description Ids of rules that are excluded everywhere. */
             rule_exclusions?: number[];
-            /** @description Proxies in front of the gateway. Their word in X-Forwarded-For about who the client is counts. */
+            /** @description Proxies in front of the gateway. The gateway takes the client's address from their X-Forwarded-For header. */
             trusted_proxies?: string[];
         };
         WafCounted: {
@@ -11610,19 +14134,19 @@ export interface components {
             requests: number;
         };
         WafDatum: {
-            /** @description Its name, such as that of a parameter. */
+            /** @description Its name, for example of a parameter. */
             key: string;
             /** @description Secrets in it were replaced. */
             masked: boolean;
             /** @description Its beginning. */
             value: string;
-            /** @description Kind of the part, such as ARGS. */
+            /** @description Kind of the part, for example ARGS. */
             variable: string;
         };
         WafExcludeInput: {
             /** @description As they were proposed, or narrower or wider. All are for the rule of the record. */
             exclusions: components["schemas"]["WafExclusion"][];
-            /** @description Why; it is kept with each of them that has no note of its own. */
+            /** @description Why; stored with each one that has no note of its own. */
             note?: string;
         };
         WafExclusion: {
@@ -11637,7 +14161,7 @@ export interface components {
              * @description The rule.
              */
             rule_id: number;
-            /** @description Part of a request, such as ARGS, whose parameter it does not look at; empty leaves out the whole rule. */
+            /** @description Part of a request, for example ARGS, whose parameter is excluded; empty to exclude the whole rule. */
             variable: string;
         };
         WafForecast: {
@@ -11662,7 +14186,7 @@ export interface components {
             rules: components["schemas"]["WafForecastRule"][];
             /**
              * Format: date-time
-             * @description Since when the requests of the domain are inspected; null if they are not. Before that there was nothing to find.
+             * @description Since when the domain's requests are inspected; null if they are not.
              */
             since: string | null;
         };
@@ -11736,14 +14260,14 @@ export interface components {
             rules: number[];
             /**
              * Format: int64
-             * @description What the rules add up to.
+             * @description Total score.
              */
             score: number;
         };
         WafProposal: {
             /** @description The built-in attacks, sent to the same path and the same parameter. */
             attacks: components["schemas"]["WafAttacks"];
-            /** @description What to leave out: the rule, at and below the request's path, for the parameters that it matched; the whole rule where it matched something that is no parameter. */
+            /** @description Proposed exclusions: the rule, at and below the request's path, for the parameters that it matched; the whole rule if it matched something else. */
             exclusions: components["schemas"]["WafExclusion"][];
             /** @description What to know before it is saved. */
             notes: string[];
@@ -11753,7 +14277,7 @@ export interface components {
         WafPurged: {
             /**
              * Format: int64
-             * @description How many records are gone.
+             * @description Number of deleted records.
              */
             deleted: number;
         };
@@ -11773,10 +14297,10 @@ export interface components {
             message: string;
             /**
              * Format: int64
-             * @description Paranoia level from which on it is used.
+             * @description Lowest paranoia level that uses it.
              */
             paranoia_level: number;
-            /** @description How grave that is. */
+            /** @description Severity. */
             severity: string;
             /** @description What it is about. */
             tags: string[];
@@ -11806,9 +14330,9 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
-            /** @description Whether the agent runs. While it does not, requests of domains that have the WAF on pass or are refused, as fail_open says. */
+            /** @description Whether the agent runs. While it does not, requests of domains with the WAF on pass or are refused, depending on fail_open. */
             enabled: boolean;
-            /** @description Id, made by the service. */
+            /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
              * Format: date-time
@@ -11817,7 +14341,7 @@ export interface components {
             readonly updated_at: string;
         };
         WafSettingsUpdate: {
-            /** @description Whether the agent runs. While it does not, requests of domains that have the WAF on pass or are refused, as fail_open says. */
+            /** @description Whether the agent runs. While it does not, requests of domains with the WAF on pass or are refused, depending on fail_open. */
             enabled?: boolean;
         };
         WafSummary: {
@@ -11841,11 +14365,102 @@ export interface components {
             hours: number;
             /** @description The rules that matched most requests. */
             rules: components["schemas"]["WafRuleCount"][];
-            /** @description Requests by hour, oldest first; hours without any are there, too. */
+            /** @description Requests per hour, oldest first, including hours without any. */
             series: components["schemas"]["WafHourCount"][];
         };
     };
-    responses: never;
+    responses: {
+        /** @description This is not possible as things are: something else has the same name, uses it, or waits for a confirmation. */
+        Conflict: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
+        /** @description The request was refused or failed; the error has the reason. */
+        Failed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
+        /** @description The caller may not do this, or the request came from another site. */
+        Forbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
+        /** @description The request is malformed, or a value is not accepted: the error names each field. */
+        Invalid: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
+        /** @description This does not exist. */
+        NotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
+        /** @description It has changed since it was read: If-Match does not name its state. */
+        Stale: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
+        /** @description The body is too large. */
+        TooLarge: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
+        /** @description There are too many at once, or too many failed. Retry-After says when to try again. */
+        TooManyRequests: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
+        /** @description There is no valid session or token. */
+        Unauthenticated: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
+        /** @description The body has another type than the route takes. */
+        UnsupportedMediaType: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
+    };
     parameters: never;
     requestBodies: never;
     headers: never;
@@ -11855,7 +14470,10 @@ export type $defs = Record<string, never>;
 export interface operations {
     "alert.mute.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -11874,18 +14492,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.mute.create": {
@@ -11913,23 +14523,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.mute.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -11951,18 +14560,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.mute.update": {
@@ -11993,18 +14595,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.mute.delete": {
@@ -12031,23 +14630,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "alert.mute.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.channel.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -12066,18 +14695,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.channel.create": {
@@ -12105,18 +14726,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.events": {
@@ -12151,24 +14768,16 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.events.live": {
         parameters: {
             query?: {
-                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                /** @description Send a frame {"heartbeat": time} every this many seconds (1 to 60) in addition to the events. By default there are none. */
                 heartbeat?: number;
             };
             header?: never;
@@ -12177,7 +14786,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            /** @description A WebSocket. Each text frame is one of these, or a requested heartbeat. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -12186,18 +14795,11 @@ export interface operations {
                     "application/json": components["schemas"]["AlertEvent"];
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.kinds": {
@@ -12221,18 +14823,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.open": {
@@ -12256,23 +14849,17 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.settings.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -12291,18 +14878,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.settings.update": {
@@ -12330,18 +14909,40 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "alert.settings.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.test": {
@@ -12365,23 +14966,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.channel.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -12403,18 +15003,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.channel.update": {
@@ -12445,18 +15038,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.channel.delete": {
@@ -12483,18 +15073,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "alert.channel.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "alert.channel.test": {
@@ -12521,24 +15138,21 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "api-token.list": {
         parameters: {
             query?: {
-                /** @description The tokens of all users; for admins. */
+                /** @description The tokens of all users; for administrators. */
                 all?: boolean;
             };
             header?: never;
@@ -12559,18 +15173,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "api-token.create": {
@@ -12598,18 +15204,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "api-token.get": {
@@ -12636,18 +15238,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "api-token.delete": {
@@ -12674,18 +15268,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "audit.search": {
@@ -12724,24 +15315,16 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "audit.live": {
         parameters: {
             query?: {
-                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                /** @description Send a frame {"heartbeat": time} every this many seconds (1 to 60) in addition to the events. By default there are none. */
                 heartbeat?: number;
             };
             header?: never;
@@ -12750,7 +15333,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            /** @description A WebSocket. Each text frame is one of these, or a requested heartbeat. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -12759,18 +15342,11 @@ export interface operations {
                     "application/json": components["schemas"]["AuditEntry"];
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "audit.recent": {
@@ -12797,18 +15373,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "audit.get": {
@@ -12835,18 +15403,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.change-password": {
@@ -12874,18 +15434,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.login": {
@@ -12913,18 +15469,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.login.passkey.begin": {
@@ -12952,18 +15504,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.login.passkey.finish": {
@@ -12991,18 +15539,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.login.totp": {
@@ -13030,18 +15574,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.logout": {
@@ -13065,18 +15605,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.me": {
@@ -13100,18 +15636,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.oidc.callback": {
@@ -13138,18 +15665,8 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.oidc.login": {
@@ -13169,18 +15686,8 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            "4XX": components["responses"]["Failed"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.oidc.settings": {
@@ -13204,18 +15711,8 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            "4XX": components["responses"]["Failed"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.passkey.list": {
@@ -13239,18 +15736,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.passkey.begin": {
@@ -13274,18 +15762,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.passkey.add": {
@@ -13313,18 +15797,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.passkey.get": {
@@ -13351,18 +15831,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.passkey.delete": {
@@ -13389,18 +15861,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.reset-password": {
@@ -13428,18 +15897,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.session.list": {
@@ -13463,18 +15928,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.session.end": {
@@ -13501,18 +15957,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.totp.disable": {
@@ -13540,18 +15993,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.totp.enable": {
@@ -13579,18 +16028,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "auth.totp.setup": {
@@ -13614,23 +16059,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.server.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -13649,18 +16093,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.server.create": {
@@ -13688,23 +16124,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.server.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -13726,18 +16161,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.server.update": {
@@ -13768,18 +16196,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.server.delete": {
@@ -13806,23 +16231,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "proxy.server.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.backend.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -13841,18 +16296,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.backend.create": {
@@ -13880,23 +16327,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.backend.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -13918,18 +16364,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.backend.update": {
@@ -13960,18 +16399,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.backend.delete": {
@@ -13998,23 +16434,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "proxy.backend.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.server.below.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the parent. */
@@ -14036,18 +16502,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.server.below.create": {
@@ -14078,23 +16537,23 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.remote.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -14113,18 +16572,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.remote.create": {
@@ -14152,23 +16603,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.remote.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -14190,18 +16640,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.remote.update": {
@@ -14232,18 +16675,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.remote.delete": {
@@ -14270,18 +16710,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.remote.archives": {
@@ -14308,18 +16745,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.remote.fetch": {
@@ -14350,18 +16779,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "backup.remote.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.remote.test": {
@@ -14388,23 +16844,23 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.settings.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -14423,18 +16879,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.settings.update": {
@@ -14462,18 +16910,40 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "backup.settings.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.list": {
@@ -14497,18 +16967,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.create": {
@@ -14536,24 +16997,20 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.live": {
         parameters: {
             query?: {
-                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                /** @description Send a frame {"heartbeat": time} every this many seconds (1 to 60) in addition to the events. By default there are none. */
                 heartbeat?: number;
             };
             header?: never;
@@ -14562,7 +17019,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            /** @description A WebSocket. Each text frame is one of these, or a requested heartbeat. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -14571,18 +17028,11 @@ export interface operations {
                     "application/json": components["schemas"]["Backup"];
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.restore.get": {
@@ -14606,18 +17056,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.create-scheduled": {
@@ -14641,18 +17082,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.upload": {
@@ -14680,18 +17117,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.get": {
@@ -14717,18 +17150,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.delete": {
@@ -14754,18 +17179,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.download": {
@@ -14788,18 +17210,10 @@ export interface operations {
                     "application/octet-stream": unknown;
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.restore": {
@@ -14829,18 +17243,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.restore-plan": {
@@ -14870,18 +17281,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "backup.verify": {
@@ -14911,23 +17319,23 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.certificate.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -14946,18 +17354,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.certificate.create": {
@@ -14985,18 +17385,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.acme.get": {
@@ -15020,18 +17416,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.acme": {
@@ -15059,18 +17446,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.preflight": {
@@ -15098,18 +17481,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.renew-due": {
@@ -15133,18 +17512,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.summary": {
@@ -15168,23 +17543,17 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.certificate.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -15206,18 +17575,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.certificate.update": {
@@ -15248,18 +17610,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.certificate.delete": {
@@ -15286,18 +17645,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "certificate.certificate.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.renew": {
@@ -15324,18 +17710,63 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "change-set.list": {
+        parameters: {
+            query?: {
+                /** @description Part of who made it. */
+                actor?: string;
+                /** @description Part of the reason. */
+                reason?: string;
+                /** @description A kind whose rows it changed, for example firewall.rule. */
+                kind?: string;
+                /** @description The row of that kind that it changed. */
+                id?: string;
+                /** @description A component that it was applied to. */
+                component?: string;
+                /** @description waiting, confirmed or taken_back. */
+                state?: string;
+                /** @description Not before this time. */
+                from?: string;
+                /** @description Not after this time. */
+                to?: string;
+                /** @description Only change sets older than the one with this id, to read on. */
+                before?: string;
+                /** @description How many, at most 500; 100 if left out. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceStored"][];
+                        error: null;
                     };
                 };
             };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "change-set.create": {
@@ -15363,24 +17794,1131 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "change-set.probe": {
+        parameters: {
+            query?: {
+                /** @description Id of the change set. */
+                id?: string;
+                /** @description Send a frame {"heartbeat": time} every this many seconds (1 to 60) in addition to the events. By default there are none. */
+                heartbeat?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A WebSocket. Each text frame is one of these, or a requested heartbeat. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceProof"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "change-set.waiting": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceWaitingSet"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "change-set.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceStoredWhole"];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "change-set.confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the change set. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ResourceConfirmationInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceStored"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "change-set.discard": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDiscarded"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "change-set.revert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the change set. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ResourceRevertOptionsInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceReverted"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "clients.list": {
+        parameters: {
+            query?: {
+                /** @description Part of a name, address, MAC address, vendor or user; case does not matter. */
+                search?: string;
+                /** @description Only clients in this zone. */
+                zone?: string;
+                /** @description Only clients that this source knows: neighbours, leases, tunnels or radius. */
+                source?: string;
+                /** @description online, offline or blocked. */
+                state?: string;
+                /** @description How many, at most 5000; 500 by default. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Clients"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "clients.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the client. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClientsClient"];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "clients.disconnect": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the client. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClientsEnded"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.certificate.issue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ClusterRequestInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClusterCertified"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.differences.list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClusterDifferences"];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.differences.get": {
+        parameters: {
+            query?: {
+                /** @description Only rows of this table. */
+                table?: string;
+                /** @description Where the page begins. */
+                offset?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the node that keeps the file. */
+                node: string;
+                /** @description Name of the file. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClusterDifferencePage"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.differences.delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the node that keeps the file. */
+                node: string;
+                /** @description Name of the file. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: Record<string, never>;
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.differences.apply": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the node that keeps the file. */
+                node: string;
+                /** @description Name of the file. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ClusterReapplyInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceResult"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.initialise": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClusterClusterStatus"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.join-token.create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ClusterExpectInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClusterToken"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClusterNodeStatus"][];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.leave": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the node. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClusterLeft"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.promote": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ClusterPromotingInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClusterClusterStatus"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.repair.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClusterRepairing"];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.repair": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ClusterRepairInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClusterRepairing"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.rolling-update.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClusterRollingUpdate"];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.rolling-update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClusterRollingUpdate"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ClusterClusterStatus"];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.vip-settings.get": {
+        parameters: {
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["VrrpSettings"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.vip-settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VrrpSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["VrrpSettings"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.vip-settings.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "cluster.vip-status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["VrrpStatus"];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "configuration.export": {
+        parameters: {
+            query?: {
+                /** @description Kinds to export, separated by commas. By default all but users and single sign-on. */
+                kinds?: string;
+                /** @description sealed: encrypted, for gateways with the same master key (administrators only). omit: left out. By default sealed for administrators. */
+                secrets?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/yaml": unknown;
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "configuration.apply": {
+        parameters: {
+            query?: {
+                /** @description Delete rows of the kinds in the document that the document does not have. What comes with the gateway stays. */
+                prune?: boolean;
+                /** @description The basis of a plan: applying is refused if another change has been made since. */
+                basis?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": string;
+                "application/yaml": string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourcePlanned"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "configuration.import": {
+        parameters: {
+            query?: {
+                /** @description haproxy: a haproxy.cfg. opnsense: the config.xml of OPNsense. */
+                from?: string;
+                /** @description For OPNsense: what interfaces are called here, for example igb0=enp1s0,igb1=enp2s0. */
+                interfaces?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "text/plain": string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["AppImported"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "configuration.plan": {
+        parameters: {
+            query?: {
+                /** @description Delete rows of the kinds in the document that the document does not have. What comes with the gateway stays. */
+                prune?: boolean;
+                /** @description The basis of a plan: applying is refused if another change has been made since. */
+                basis?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": string;
+                "application/yaml": string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourcePlanned"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "configuration.revert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourceRevertToInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceReverted"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "configuration.schema": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/schema+json": unknown;
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "dhcp.leases": {
         parameters: {
             query?: {
-                /** @description Part of an address, hardware address or name; case does not matter. */
+                /** @description Part of an IP address, MAC address or name; case does not matter. */
                 search?: string;
             };
             header?: never;
@@ -15401,23 +18939,18 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "dhcp.reservation.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -15436,18 +18969,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "dhcp.reservation.create": {
@@ -15475,23 +19000,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "dhcp.reservation.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -15513,18 +19037,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "dhcp.reservation.update": {
@@ -15555,18 +19072,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "dhcp.reservation.delete": {
@@ -15593,23 +19107,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "dhcp.reservation.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "dhcp.settings.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -15628,18 +19172,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "dhcp.settings.update": {
@@ -15667,23 +19203,48 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "dhcp.settings.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "dhcp.subnet.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -15702,18 +19263,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "dhcp.subnet.create": {
@@ -15741,23 +19294,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "dhcp.subnet.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -15779,18 +19331,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "dhcp.subnet.update": {
@@ -15821,18 +19366,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "dhcp.subnet.delete": {
@@ -15859,18 +19401,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "dhcp.subnet.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "diagnostics.capture": {
@@ -15895,34 +19464,30 @@ export interface operations {
                     "application/vnd.tcpdump.pcap": unknown;
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "diagnostics.connection.list": {
         parameters: {
             query?: {
-                /** @description Address or network of who began it. */
+                /** @description Address or network that started it. */
                 source?: string;
-                /** @description Address or network that it goes to, before or after NAT. */
+                /** @description Destination address or network, before or after NAT. */
                 destination?: string;
                 /** @description Port of either end, before or after NAT. */
                 port?: number;
                 /** @description tcp, udp, icmp, icmpv6, or the number of another protocol. */
                 protocol?: string;
-                /** @description State of TCP connections, such as established, or unreplied for all that had no answer. */
+                /** @description State of TCP connections, for example established, or unreplied for all that had no answer. */
                 state?: string;
-                /** @description How many, up to 1000; 100 when there is none. */
+                /** @description How many, at most 1000; 100 by default. */
                 limit?: number;
                 /** @description The next of the page before. */
                 after?: string;
@@ -15945,18 +19510,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "diagnostics.connection.delete": {
@@ -15983,18 +19540,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "diagnostics.curl": {
@@ -16022,18 +19576,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "diagnostics.dig": {
@@ -16061,26 +19611,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "diagnostics.live": {
         parameters: {
             query?: {
-                /** @description The id that the request has which begins the run. Following may begin before it does. */
+                /** @description The id in the request that starts the run. You can follow before the run starts. */
                 run?: string;
-                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                /** @description Send a frame {"heartbeat": time} every this many seconds (1 to 60) in addition to the events. By default there are none. */
                 heartbeat?: number;
             };
             header?: never;
@@ -16089,7 +19635,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            /** @description A WebSocket. Each text frame is one of these, or a requested heartbeat. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -16098,18 +19644,11 @@ export interface operations {
                     "application/json": components["schemas"]["DiagEvent"];
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "diagnostics.path": {
@@ -16137,18 +19676,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "diagnostics.ping": {
@@ -16176,18 +19711,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "diagnostics.tcp": {
@@ -16215,18 +19746,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "diagnostics.traceroute": {
@@ -16254,23 +19781,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.dns-provider.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -16289,18 +19815,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.dns-provider.create": {
@@ -16328,23 +19846,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.dns-provider.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -16366,18 +19883,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.dns-provider.update": {
@@ -16408,18 +19918,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "certificate.dns-provider.delete": {
@@ -16446,18 +19953,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "certificate.dns-provider.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.flush-cache": {
@@ -16481,23 +20015,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.record.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -16516,18 +20049,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.record.create": {
@@ -16555,23 +20080,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.record.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -16593,18 +20117,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.record.update": {
@@ -16635,18 +20152,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.record.delete": {
@@ -16673,23 +20187,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "dns.record.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.settings.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -16708,18 +20252,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.settings.update": {
@@ -16747,18 +20283,40 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "dns.settings.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.stats": {
@@ -16782,18 +20340,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.stats.history": {
@@ -16817,23 +20366,17 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.zone.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -16852,18 +20395,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.zone.create": {
@@ -16891,23 +20426,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.zone.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -16929,18 +20463,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.zone.update": {
@@ -16971,18 +20498,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.zone.delete": {
@@ -17009,18 +20533,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "dns.zone.annotate": {
@@ -17051,23 +20572,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "dns.zone.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.domain.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -17086,18 +20637,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.domain.create": {
@@ -17125,23 +20668,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.domain.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -17163,18 +20705,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.domain.update": {
@@ -17205,18 +20740,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.domain.delete": {
@@ -17243,18 +20775,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.domain.annotate": {
@@ -17285,23 +20814,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "proxy.domain.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.header.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the parent. */
@@ -17323,18 +20882,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.header.create": {
@@ -17365,23 +20917,23 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.header.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the parent. */
@@ -17405,18 +20957,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.header.update": {
@@ -17449,18 +20994,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.header.delete": {
@@ -17489,23 +21031,254 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "proxy.header.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the parent. */
+                parent: string;
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "draft.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDraft"];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "draft.discard": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDraft"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "draft.apply": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ResourceDraftApplyInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDraftResult"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "draft.add": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourceDraftAddInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDraft"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "draft.remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the kind. */
+                kind: string;
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDraft"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "draft.preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ResourceDraftOptionsInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceDraftResult"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.address-group.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -17524,18 +21297,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.address-group.create": {
@@ -17563,23 +21328,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.address-group.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -17601,18 +21365,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.address-group.update": {
@@ -17643,18 +21400,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.address-group.delete": {
@@ -17681,23 +21435,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "firewall.address-group.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.address-object.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -17716,18 +21500,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.address-object.create": {
@@ -17755,23 +21531,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.address-object.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -17793,18 +21568,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.address-object.update": {
@@ -17835,18 +21603,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.address-object.delete": {
@@ -17873,18 +21638,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "firewall.address-object.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.counters": {
@@ -17908,18 +21700,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.counters.reset": {
@@ -17947,18 +21730,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.explain": {
@@ -17986,24 +21765,20 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.insights": {
         parameters: {
             query?: {
-                /** @description For how many days no packet must have matched, 1 to 3650; 30 without it. */
+                /** @description Days without a match, 1 to 3650; 30 by default. */
                 unused_days?: number;
             };
             header?: never;
@@ -18024,18 +21799,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.log": {
@@ -18053,9 +21820,13 @@ export interface operations {
                 dst?: string;
                 /** @description icmp, tcp, udp, icmpv6, or the number of a protocol. */
                 proto?: string;
+                /** @description Port of the source or the destination. */
+                port?: number;
+                /** @description Incoming or outgoing interface. */
+                interface?: string;
                 /** @description accept, drop or reject. */
                 action?: string;
-                /** @description How many events of the history at the most, 1 to 1000; 1000 when absent. */
+                /** @description How many events of the history, 1 to 1000; 1000 if left out. */
                 limit?: number;
             };
             header?: never;
@@ -18076,18 +21847,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.log.live": {
@@ -18105,11 +21868,15 @@ export interface operations {
                 dst?: string;
                 /** @description icmp, tcp, udp, icmpv6, or the number of a protocol. */
                 proto?: string;
+                /** @description Port of the source or the destination. */
+                port?: number;
+                /** @description Incoming or outgoing interface. */
+                interface?: string;
                 /** @description accept, drop or reject. */
                 action?: string;
-                /** @description How many events of the history at the most, 1 to 1000; 1000 when absent. */
+                /** @description How many events of the history, 1 to 1000; 1000 if left out. */
                 limit?: number;
-                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                /** @description Send a frame {"heartbeat": time} every this many seconds (1 to 60) in addition to the events. By default there are none. */
                 heartbeat?: number;
             };
             header?: never;
@@ -18118,7 +21885,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            /** @description A WebSocket. Each text frame is one of these, or a requested heartbeat. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -18127,23 +21894,19 @@ export interface operations {
                     "application/json": components["schemas"]["FirewallLogFrame"];
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.rule.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -18162,18 +21925,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.rule.create": {
@@ -18201,18 +21956,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.rule.reorder": {
@@ -18240,23 +21991,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.rule.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -18278,18 +22028,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.rule.update": {
@@ -18320,18 +22063,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.rule.delete": {
@@ -18358,18 +22098,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.rule.annotate": {
@@ -18400,18 +22137,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "firewall.rule.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.rule.move": {
@@ -18442,23 +22206,23 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.service-group.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -18477,18 +22241,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.service-group.create": {
@@ -18516,23 +22272,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.service-group.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -18554,18 +22309,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.service-group.update": {
@@ -18596,18 +22344,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.service-group.delete": {
@@ -18634,23 +22379,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "firewall.service-group.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.service.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -18669,18 +22444,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.service.create": {
@@ -18708,23 +22475,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.service.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -18746,18 +22512,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.service.update": {
@@ -18788,18 +22547,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.service.delete": {
@@ -18826,18 +22582,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "firewall.service.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.usage": {
@@ -18861,23 +22644,17 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.zone.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -18896,18 +22673,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.zone.create": {
@@ -18935,23 +22704,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.zone.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -18973,18 +22741,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.zone.update": {
@@ -19015,18 +22776,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.zone.delete": {
@@ -19053,23 +22811,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "firewall.zone.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "forward-proxy.acl.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -19088,18 +22876,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "forward-proxy.acl.create": {
@@ -19127,18 +22907,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "forward-proxy.acl.reorder": {
@@ -19166,23 +22942,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "forward-proxy.acl.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -19204,18 +22979,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "forward-proxy.acl.update": {
@@ -19246,18 +23014,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "forward-proxy.acl.delete": {
@@ -19284,18 +23049,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "forward-proxy.acl.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "forward-proxy.acl.move": {
@@ -19326,23 +23118,23 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "forward-proxy.settings.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -19361,18 +23153,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "forward-proxy.settings.update": {
@@ -19400,18 +23184,40 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "forward-proxy.settings.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "forward-proxy.stats": {
@@ -19435,18 +23241,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "forward-proxy.stats.history": {
@@ -19470,18 +23267,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "ids.alert.list": {
@@ -19493,7 +23281,7 @@ export interface operations {
                 scenario?: string;
                 /** @description How long ago at most, up to 8760. */
                 hours?: number;
-                /** @description How many, up to 1000; 100 when there is none. */
+                /** @description How many, at most 1000; 100 by default. */
                 limit?: number;
             };
             header?: never;
@@ -19514,18 +23302,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "ids.alert.get": {
@@ -19552,18 +23332,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "ids.bouncer.list": {
@@ -19587,18 +23359,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "ids.bouncer.create": {
@@ -19626,18 +23389,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "ids.bouncer.delete": {
@@ -19664,18 +23423,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "ids.collection.list": {
@@ -19699,18 +23455,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "ids.decision.list": {
@@ -19720,7 +23467,7 @@ export interface operations {
                 search?: string;
                 /** @description Where they come from. */
                 origin?: string;
-                /** @description How many, up to 5000; 500 when there is none. */
+                /** @description How many, at most 5000; 500 by default. */
                 limit?: number;
             };
             header?: never;
@@ -19741,18 +23488,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "ids.decision.create": {
@@ -19780,18 +23519,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "ids.decision.delete": {
@@ -19818,18 +23553,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "ids.machine.list": {
@@ -19853,23 +23585,17 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "ids.settings.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -19888,18 +23614,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "ids.settings.update": {
@@ -19927,18 +23645,40 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "ids.settings.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "ids.status": {
@@ -19962,23 +23702,17 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.ip-address.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -19997,18 +23731,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.ip-address.create": {
@@ -20036,23 +23762,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.ip-address.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -20074,18 +23799,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.ip-address.update": {
@@ -20116,18 +23834,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.ip-address.delete": {
@@ -20154,18 +23869,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "network.ip-address.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "license.get": {
@@ -20189,18 +23931,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "license.set": {
@@ -20228,18 +23961,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "license.clear": {
@@ -20263,18 +23992,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "license.verify": {
@@ -20298,28 +24023,24 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "logs.search": {
         parameters: {
             query?: {
-                /** @description Names of sources, with commas between; all without it. */
+                /** @description Names of sources, separated by commas; all by default. */
                 sources?: string;
-                /** @description The least that matters: error, warn, info or debug; all without it. */
+                /** @description Lowest level: error, warn, info or debug; all by default. */
                 level?: string;
-                /** @description Text in what was said, taken literally; case does not matter. */
+                /** @description Text in the message, taken literally; case does not matter. */
                 text?: string;
                 /** @description Id of a domain of the reverse proxy: only the lines about its requests. */
                 domain?: string;
@@ -20327,7 +24048,7 @@ export interface operations {
                 since?: string;
                 /** @description Not after this time. */
                 until?: string;
-                /** @description How many, at most 1000; 200 without it. */
+                /** @description How many, at most 1000; 200 by default. */
                 limit?: number;
                 /** @description The cursor of an earlier page, to read on. */
                 cursor?: string;
@@ -20350,34 +24071,26 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "logs.live": {
         parameters: {
             query?: {
-                /** @description Names of sources, with commas between; all without it. */
+                /** @description Names of sources, separated by commas; all by default. */
                 sources?: string;
-                /** @description The least that matters: error, warn, info or debug; all without it. */
+                /** @description Lowest level: error, warn, info or debug; all by default. */
                 level?: string;
-                /** @description Text in what was said, taken literally; case does not matter. */
+                /** @description Text in the message, taken literally; case does not matter. */
                 text?: string;
                 /** @description Id of a domain of the reverse proxy: only the lines about its requests. */
                 domain?: string;
                 /** @description How many earlier entries to begin with, at most 1000; 100 without it. */
                 limit?: number;
-                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                /** @description Send a frame {"heartbeat": time} every this many seconds (1 to 60) in addition to the events. By default there are none. */
                 heartbeat?: number;
             };
             header?: never;
@@ -20386,7 +24099,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            /** @description A WebSocket. Each text frame is one of these, or a requested heartbeat. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -20395,18 +24108,11 @@ export interface operations {
                     "application/json": components["schemas"]["LogsEntry"];
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "logs.sources": {
@@ -20430,23 +24136,17 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.nat-rule.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -20465,18 +24165,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.nat-rule.create": {
@@ -20504,18 +24196,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.nat-rule.reorder": {
@@ -20543,23 +24231,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.nat-rule.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -20581,18 +24268,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.nat-rule.update": {
@@ -20623,18 +24303,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.nat-rule.delete": {
@@ -20661,18 +24338,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.nat-rule.annotate": {
@@ -20703,18 +24377,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "firewall.nat-rule.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "firewall.nat-rule.move": {
@@ -20745,23 +24446,23 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.interface.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -20780,18 +24481,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.interface.create": {
@@ -20819,23 +24512,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.interface.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -20857,18 +24549,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.interface.update": {
@@ -20899,18 +24584,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.interface.delete": {
@@ -20937,23 +24619,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "network.interface.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.ip-address.below.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the parent. */
@@ -20975,18 +24687,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.ip-address.below.create": {
@@ -21017,18 +24722,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.adoptable": {
@@ -21052,18 +24754,70 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "network.setup.get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["NetworkProposal"];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "network.setup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NetworkSetupInput"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkSetUp"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "ntp.force-sync": {
@@ -21087,23 +24841,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "ntp.pool.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -21122,18 +24875,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "ntp.pool.create": {
@@ -21161,23 +24906,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "ntp.pool.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -21199,18 +24943,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "ntp.pool.update": {
@@ -21241,18 +24978,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "ntp.pool.delete": {
@@ -21279,23 +25013,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "ntp.pool.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "ntp.settings.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -21314,18 +25078,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "ntp.settings.update": {
@@ -21353,18 +25109,40 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "ntp.settings.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "ntp.sources": {
@@ -21388,18 +25166,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "ntp.status": {
@@ -21423,23 +25192,17 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "oidc.settings.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -21458,18 +25221,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "oidc.settings.update": {
@@ -21497,18 +25252,40 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "oidc.settings.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "oidc.test": {
@@ -21536,18 +25313,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     openapi: {
@@ -21568,23 +25341,16 @@ export interface operations {
                     "application/json": unknown;
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            "4XX": components["responses"]["Failed"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.peer.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -21603,18 +25369,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.peer.create": {
@@ -21642,23 +25400,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.peer.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -21680,18 +25437,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.peer.update": {
@@ -21722,18 +25472,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.peer.delete": {
@@ -21760,18 +25507,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.peer.config": {
@@ -21795,18 +25539,10 @@ export interface operations {
                     "text/plain": unknown;
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.peer.generate-keypair": {
@@ -21833,18 +25569,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "tunnel.peer.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.peer.qr": {
@@ -21868,18 +25631,10 @@ export interface operations {
                     "image/png": unknown;
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.stats": {
@@ -21903,18 +25658,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.stats.history": {
@@ -21938,18 +25684,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.status": {
@@ -21973,18 +25710,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "radius.authentications": {
@@ -22008,23 +25736,17 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "radius.client.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -22043,18 +25765,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "radius.client.create": {
@@ -22082,23 +25796,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "radius.client.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -22120,18 +25833,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "radius.client.update": {
@@ -22162,18 +25868,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "radius.client.delete": {
@@ -22200,23 +25903,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "radius.client.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "radius.settings.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -22235,18 +25968,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "radius.settings.update": {
@@ -22274,18 +25999,40 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "radius.settings.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "radius.test": {
@@ -22313,23 +26060,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "radius.user.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -22348,18 +26094,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "radius.user.create": {
@@ -22387,23 +26125,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "radius.user.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -22425,18 +26162,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "radius.user.update": {
@@ -22467,18 +26197,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "radius.user.delete": {
@@ -22505,23 +26232,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "radius.user.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.route.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -22540,18 +26297,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.route.create": {
@@ -22579,18 +26328,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.route.live": {
@@ -22614,23 +26359,17 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.route.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -22652,18 +26391,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.route.update": {
@@ -22694,18 +26426,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "network.route.delete": {
@@ -22732,23 +26461,53 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "network.route.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.routing-rule.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -22767,18 +26526,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.routing-rule.create": {
@@ -22806,18 +26557,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.routing-rule.reorder": {
@@ -22845,23 +26592,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.routing-rule.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -22883,18 +26629,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.routing-rule.update": {
@@ -22925,18 +26664,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.routing-rule.delete": {
@@ -22963,18 +26699,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "proxy.routing-rule.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "proxy.routing-rule.move": {
@@ -23005,18 +26768,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "setup.complete": {
@@ -23044,18 +26804,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "setup.complete-node": {
@@ -23083,18 +26839,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "setup.join-cluster": {
@@ -23122,25 +26874,21 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "setup.restore.get": {
         parameters: {
             query?: never;
             header?: {
-                /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+                /** @description The token that the service prints at start; required unless the request comes from the machine itself. */
                 "Gateway-Setup-Token"?: string;
             };
             path?: never;
@@ -23160,25 +26908,17 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            default: components["responses"]["Failed"];
         };
     };
     "setup.restore.archives": {
         parameters: {
             query?: never;
             header?: {
-                /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+                /** @description The token that the service prints at start; required unless the request comes from the machine itself. */
                 "Gateway-Setup-Token"?: string;
             };
             path?: never;
@@ -23202,25 +26942,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "setup.restore.begin": {
         parameters: {
             query?: never;
             header?: {
-                /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+                /** @description The token that the service prints at start; required unless the request comes from the machine itself. */
                 "Gateway-Setup-Token"?: string;
             };
             path?: never;
@@ -23244,25 +26981,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "setup.restore.fetch": {
         parameters: {
             query?: never;
             header?: {
-                /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+                /** @description The token that the service prints at start; required unless the request comes from the machine itself. */
                 "Gateway-Setup-Token"?: string;
             };
             path?: never;
@@ -23286,25 +27020,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "setup.restore.plan": {
         parameters: {
             query?: never;
             header?: {
-                /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+                /** @description The token that the service prints at start; required unless the request comes from the machine itself. */
                 "Gateway-Setup-Token"?: string;
             };
             path?: never;
@@ -23328,25 +27059,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "setup.restore.upload": {
         parameters: {
             query?: never;
             header?: {
-                /** @description The token that the service prints at start; needed unless the request comes from the machine itself. */
+                /** @description The token that the service prints at start; required unless the request comes from the machine itself. */
                 "Gateway-Setup-Token"?: string;
             };
             path?: never;
@@ -23370,18 +27098,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "setup.status": {
@@ -23405,18 +27130,8 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            "4XX": components["responses"]["Failed"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.auto-update.get": {
@@ -23440,18 +27155,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.auto-update": {
@@ -23479,18 +27185,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.components": {
@@ -23514,24 +27216,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.components.live": {
         parameters: {
             query?: {
-                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                /** @description Send a frame {"heartbeat": time} every this many seconds (1 to 60) in addition to the events. By default there are none. */
                 heartbeat?: number;
             };
             header?: never;
@@ -23540,7 +27233,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            /** @description A WebSocket. Each text frame is one of these, or a requested heartbeat. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -23549,18 +27242,11 @@ export interface operations {
                     "application/json": components["schemas"]["ApplyStatus"];
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.config-preview": {
@@ -23587,18 +27273,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.health": {
@@ -23622,18 +27300,8 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            "4XX": components["responses"]["Failed"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.interfaces": {
@@ -23657,18 +27325,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.ipv6.get": {
@@ -23692,18 +27351,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.ipv6": {
@@ -23731,18 +27381,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.jobs": {
@@ -23766,18 +27412,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.job.run": {
@@ -23804,18 +27441,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.maintenance.get": {
@@ -23839,18 +27473,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.maintenance": {
@@ -23878,18 +27503,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.package-versions": {
@@ -23913,18 +27534,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.package-versions.refresh": {
@@ -23948,18 +27560,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.proxy-reload": {
@@ -23983,18 +27591,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.render-configs": {
@@ -24018,18 +27622,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.resources": {
@@ -24053,18 +27653,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.retention.get": {
@@ -24088,18 +27679,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.retention": {
@@ -24127,18 +27709,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.service-restart": {
@@ -24166,18 +27744,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.service-toggle": {
@@ -24205,18 +27779,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.services": {
@@ -24240,18 +27810,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.upgrade.get": {
@@ -24275,18 +27836,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "system.upgrade": {
@@ -24314,18 +27866,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.devices": {
@@ -24349,18 +27897,9 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.import": {
@@ -24388,18 +27927,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.importable": {
@@ -24423,23 +27958,17 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.interface.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -24458,18 +27987,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.interface.create": {
@@ -24497,23 +28018,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.interface.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -24535,18 +28055,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.interface.update": {
@@ -24577,18 +28090,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.interface.delete": {
@@ -24615,18 +28125,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.interface.generate-keypair": {
@@ -24653,18 +28160,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "tunnel.interface.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.interface.next-address": {
@@ -24691,23 +28225,18 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.peer.below.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the parent. */
@@ -24729,18 +28258,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.peer.below.create": {
@@ -24771,18 +28293,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "tunnel.status": {
@@ -24808,23 +28327,17 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "user.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -24843,18 +28356,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "user.create": {
@@ -24882,23 +28387,22 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "user.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -24920,18 +28424,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "user.update": {
@@ -24962,18 +28459,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "user.delete": {
@@ -25000,18 +28494,45 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "user.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "user.oidc-subject.delete": {
@@ -25038,18 +28559,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "user.passkeys.delete": {
@@ -25076,18 +28594,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "user.password": {
@@ -25118,18 +28633,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "user.totp.disable": {
@@ -25156,18 +28668,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.alert.list": {
@@ -25187,7 +28696,7 @@ export interface operations {
                 until?: string;
                 /** @description Text in the URI, the message, the host name or the reference number; case does not matter. */
                 q?: string;
-                /** @description How many, at most 1000; a stream begins with so many. */
+                /** @description How many, at most 1000; a stream starts with this many. */
                 limit?: number;
                 /** @description Only records older than the one with this id, to read on. */
                 before?: string;
@@ -25210,24 +28719,16 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.alert.purge": {
         parameters: {
             query?: {
-                /** @description Only those that are older; without it, all of them. */
+                /** @description Only older ones; all by default. */
                 before?: string;
             };
             header?: never;
@@ -25248,18 +28749,14 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.alert.live": {
@@ -25279,11 +28776,11 @@ export interface operations {
                 until?: string;
                 /** @description Text in the URI, the message, the host name or the reference number; case does not matter. */
                 q?: string;
-                /** @description How many, at most 1000; a stream begins with so many. */
+                /** @description How many, at most 1000; a stream starts with this many. */
                 limit?: number;
                 /** @description Only records older than the one with this id, to read on. */
                 before?: string;
-                /** @description Send a frame {"heartbeat": time} every so many seconds (1 to 60), beside the events. Without it there are no such frames. */
+                /** @description Send a frame {"heartbeat": time} every this many seconds (1 to 60) in addition to the events. By default there are none. */
                 heartbeat?: number;
             };
             header?: never;
@@ -25292,7 +28789,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A WebSocket; each text frame is one of these, or the heartbeat that was asked for. */
+            /** @description A WebSocket. Each text frame is one of these, or a requested heartbeat. */
             101: {
                 headers: {
                     [name: string]: unknown;
@@ -25301,18 +28798,11 @@ export interface operations {
                     "application/json": components["schemas"]["WafAlert"];
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.alert.get": {
@@ -25339,18 +28829,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.alert.exclude": {
@@ -25381,18 +28863,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.alert.propose": {
@@ -25419,23 +28898,23 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.config.list": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -25454,23 +28933,18 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.config.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show the row as it was at this time. */
+                at?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the row. */
@@ -25492,18 +28966,11 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.config.update": {
@@ -25534,24 +29001,21 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.forecast": {
         parameters: {
             query?: {
-                /** @description How far to look back: 1 to 30, 7 without it. */
+                /** @description Days to look back: 1 to 30, 7 by default. */
                 days?: number;
             };
             header?: never;
@@ -25575,18 +29039,41 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "waf.config.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the row. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.rules": {
@@ -25613,23 +29100,18 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.settings.get": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -25648,18 +29130,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.settings.update": {
@@ -25687,18 +29161,40 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "waf.settings.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
+                        data: components["schemas"]["ResourceRowPast"][];
+                        error: null;
                     };
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.status": {
@@ -25722,24 +29218,15 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
     "waf.summary": {
         parameters: {
             query?: {
-                /** @description How far to look back: 1 to 720, 24 without it. */
+                /** @description Hours to look back: 1 to 720, 24 by default. */
                 hours?: number;
             };
             header?: never;
@@ -25760,18 +29247,10 @@ export interface operations {
                     };
                 };
             };
-            /** @description It was refused or it failed; the error says why. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        data: null;
-                        error: components["schemas"]["Error"];
-                    };
-                };
-            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
         };
     };
 }

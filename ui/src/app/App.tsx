@@ -6,11 +6,13 @@ import { onFault } from '../api/client'
 import { toFault } from '../api/fault'
 import { takeNext } from '../door/next'
 import { createAppRouter } from './routes'
+import { isLeaving } from './session'
 
 onFault((fault) => {
   if (fault.code === 'setup_required') location.replace('/setup')
-  else if (fault.sessionLost) location.replace(`/login?next=${encodeURIComponent(location.pathname + location.search)}`)
-  else return false
+  else if (fault.sessionLost && !isLeaving())
+    location.replace(`/login?next=${encodeURIComponent(location.pathname + location.search)}`)
+  else return fault.sessionLost
   return true
 })
 
@@ -39,7 +41,7 @@ export default function App() {
   return (
     <QueryClientProvider client={queryClient}>
       <RouterProvider router={router} />
-      <Notifications position="bottom-right" zIndex={500} />
+      <Notifications position="top-center" zIndex={500} />
     </QueryClientProvider>
   )
 }

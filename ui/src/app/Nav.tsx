@@ -1,3 +1,6 @@
+import { UnstyledButton } from '@mantine/core'
+import { useLocalStorage } from '@mantine/hooks'
+import { IconChevronRight } from '@tabler/icons-react'
 import { Link, useLocation } from '@tanstack/react-router'
 import { useEffect, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
@@ -6,11 +9,17 @@ import { paths } from './paths'
 import classes from './Shell.module.css'
 import { useCanEdit } from './session'
 
-export function Nav({ onGo }: { onGo?: () => void }) {
+/** The areas and their pages. On a rail there are their icons alone, and the names on hover. */
+export function Nav({ onGo, rail }: { onGo?: () => void; rail?: boolean }) {
   const { t } = useTranslation()
   const canEdit = useCanEdit()
   const nav = useRef<HTMLElement>(null)
   const { pathname } = useLocation()
+  const [folded, setFolded] = useLocalStorage<string[]>({
+    key: 'gateway-nav-folded',
+    defaultValue: [],
+    getInitialValueInEffect: false,
+  })
   // The navigation is longer than most windows: where one is must be in sight.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another page has another active link.
   useEffect(() => {
@@ -18,26 +27,42 @@ export function Nav({ onGo }: { onGo?: () => void }) {
   }, [pathname])
   return (
     <nav ref={nav} aria-label={t('nav.label')} className={classes.nav}>
-      {navigation.map(({ area, items }) => (
-        <div key={area}>
-          {area && <div className={classes.area}>{t(`nav.${area}`)}</div>}
-          {items
-            .filter(({ adminOnly }) => canEdit || !adminOnly)
-            .map(({ name, to, icon: Icon }) => (
-              <Link
-                key={name}
-                to={to}
-                onClick={onGo}
-                className={classes.navLink}
-                activeOptions={{ exact: to === paths.overview, includeSearch: false }}
-                activeProps={{ 'data-active': true } as object}
+      {navigation.map(({ area, items }) => {
+        const here = items.some(({ to }) => pathname.startsWith(to))
+        const open = !area || here || !folded.includes(area)
+        return (
+          <div key={area}>
+            {area && (
+              <UnstyledButton
+                className={classes.area}
+                aria-expanded={open}
+                disabled={here}
+                onClick={() => setFolded(open ? [...folded, area] : folded.filter((one) => one !== area))}
               >
-                <Icon size={17} stroke={1.7} aria-hidden />
-                {t(`nav.${name}`)}
-              </Link>
-            ))}
-        </div>
-      ))}
+                <span>{t(`nav.${area}`)}</span>
+                <IconChevronRight size={13} className={classes.fold} aria-hidden data-open={open || undefined} />
+              </UnstyledButton>
+            )}
+            {open &&
+              items
+                .filter(({ adminOnly }) => canEdit || !adminOnly)
+                .map(({ name, to, icon: Icon }) => (
+                  <Link
+                    key={name}
+                    to={to}
+                    title={rail ? t(`nav.${name}`) : undefined}
+                    onClick={onGo}
+                    className={classes.navLink}
+                    activeOptions={{ exact: to === paths.overview, includeSearch: false }}
+                    activeProps={{ 'data-active': true } as object}
+                  >
+                    <Icon size={17} stroke={1.7} aria-hidden />
+                    <span>{t(`nav.${name}`)}</span>
+                  </Link>
+                ))}
+          </div>
+        )
+      })}
     </nav>
   )
 }

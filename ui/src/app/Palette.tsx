@@ -24,7 +24,7 @@ import {
   IconWorld,
   IconWorldUpload,
 } from '@tabler/icons-react'
-import { useQueries, useQuery } from '@tanstack/react-query'
+import { useQueries, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { certificates } from '../areas/certificates/resources'
@@ -39,6 +39,7 @@ import { backends, domains } from '../areas/proxy/resources'
 import { radiusClients, radiusUsers } from '../areas/radius/resources'
 import { peers as tunnelPeers, tunnels } from '../areas/tunnels/resources'
 import { users } from '../areas/users/resources'
+import { optionalText } from '../i18n/i18n'
 import { reapply } from './actions'
 import { navigation } from './navigation'
 import { pathOfThing, paths } from './paths'
@@ -70,6 +71,21 @@ const named = [
   { resource: radiusClients, nav: 'radius', icon: IconKey },
 ] as const
 
+/** What can be made from anywhere. */
+const made = {
+  domain: paths.siteNew,
+  backend: paths.backendNew,
+  rule: paths.ruleNew,
+  natRule: paths.natRuleNew,
+  interface: paths.interfaceNew,
+  tunnel: paths.tunnelNew,
+  dnsZone: paths.dnsZoneNew,
+  subnet: paths.dhcpSubnetNew,
+  reservation: paths.dhcpReservationNew,
+  user: paths.userNew,
+  token: paths.profileTokenNew,
+}
+
 interface Named {
   id: string
   name?: string
@@ -98,6 +114,7 @@ export default function Palette() {
   const { t } = useTranslation()
   const navigate = useNavigate()
   const canEdit = useCanEdit()
+  const queries = useQueryClient()
   const { setColorScheme } = useMantineColorScheme()
   const pools = useQuery({ queryKey: [ntpPools.kind], queryFn: ntpPools.list })
   const people = useQuery({ queryKey: [users.kind], queryFn: users.list })
@@ -117,14 +134,18 @@ export default function Palette() {
     {
       group: t('palette.goTo'),
       actions: [
-        ...navigation.flatMap(({ items }) => items).filter(({ adminOnly }) => canEdit || !adminOnly),
-        { name: 'wafAlerts', to: paths.wafAlerts, icon: IconWall },
-        { name: 'wafRules', to: paths.wafRules, icon: IconWall },
-        { name: 'idsAlerts', to: paths.idsAlerts, icon: IconRadar2 },
-        { name: 'profile', to: paths.profile, icon: IconUsers },
-      ].map(({ name, to, icon: Icon }) => ({
+        ...navigation
+          .flatMap(({ area, items }) => items.map((item) => ({ ...item, area })))
+          .filter(({ adminOnly }) => canEdit || !adminOnly),
+        { name: 'wafAlerts', to: paths.wafAlerts, icon: IconWall, area: 'security' },
+        { name: 'wafRules', to: paths.wafRules, icon: IconWall, area: 'security' },
+        { name: 'idsAlerts', to: paths.idsAlerts, icon: IconRadar2, area: 'security' },
+        { name: 'profile', to: paths.profile, icon: IconUsers, area: null },
+      ].map(({ name, to, icon: Icon, area }) => ({
         id: to,
         label: t(`nav.${name}`),
+        description: area ? t(`nav.${area}`) : undefined,
+        keywords: optionalText(`palette.also.${name}`),
         onClick: go(to),
         leftSection: <Icon size={18} stroke={1.6} />,
       })),
@@ -197,6 +218,17 @@ export default function Palette() {
       actions: [
         ...(canEdit
           ? [
+              ...Object.entries(made).map(([name, to]) => ({
+                id: name,
+                label: t(`palette.new.${name}`),
+                keywords: optionalText(`palette.also.${name}`),
+                onClick: go(to),
+              })),
+              {
+                id: 'flush',
+                label: t('palette.flush'),
+                onClick: () => void import('../areas/dns/flush').then(({ askToFlush }) => askToFlush(queries)),
+              },
               { id: 'reapply', label: t('bar.reapply'), onClick: () => void reapply() },
               { id: 'ban', label: t('palette.ban'), onClick: go(paths.idsBan) },
             ]

@@ -1,8 +1,11 @@
 import { ActionIcon, Burger, Button, Drawer, Kbd, Menu, useMantineColorScheme } from '@mantine/core'
-import { useDisclosure, useHotkeys } from '@mantine/hooks'
+import { useDisclosure, useHotkeys, useLocalStorage, useMediaQuery } from '@mantine/hooks'
 import {
   IconBuildingTunnel,
+  IconCheck,
   IconDeviceDesktop,
+  IconEye,
+  IconKeyboard,
   IconLogout,
   IconMoon,
   IconSearch,
@@ -10,18 +13,23 @@ import {
   IconUser,
 } from '@tabler/icons-react'
 import { Link, Outlet } from '@tanstack/react-router'
-import { lazy, Suspense, useState } from 'react'
+import { lazy, type ReactNode, type RefObject, Suspense, useEffect, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { ConfirmHost } from '../kit/confirm'
+import { Badge } from '../kit/StateBadge'
 import { Nav } from './Nav'
 import { paths } from './paths'
 import classes from './Shell.module.css'
 import { StateBar } from './StateBar'
-import { logOut, useMe } from './session'
+import { logOut, useCanEdit, useMe } from './session'
 import { useLiveCache } from './useLiveCache'
 
 const Bell = lazy(() => import('../areas/alerts/Bell'))
+const ConfirmBar = lazy(() => import('../areas/history/ConfirmBar'))
+const DraftBar = lazy(() => import('../kit/DraftBar'))
+const NodeBanner = lazy(() => import('./NodeBanner'))
 const Palette = lazy(() => import('./Palette'))
+const Shortcuts = lazy(() => import('./Shortcuts'))
 
 export function Shell() {
   const { t } = useTranslation()
@@ -34,16 +42,26 @@ export function Shell() {
     setPaletteWanted(true)
     void import('./Palette').then(({ show }) => show())
   }
+  const [helpOpened, help] = useDisclosure(false)
   useHotkeys([['mod+K', openPalette]], [])
+  // Not every keyboard needs Shift for it.
+  useHotkeys([
+    ['?', help.open],
+    ['shift+?', help.open],
+  ])
+  const top = useRef<HTMLElement>(null)
+  useTopHeight(top)
+  const canEdit = useCanEdit()
+  const rail = useRail()
 
   return (
-    <div className={classes.shell}>
+    <div className={classes.shell} data-rail={rail.shown || undefined}>
       <a href="#content" className={classes.skip}>
         {t('nav.skip')}
       </a>
       <aside className={classes.side}>
         <Brand />
-        <Nav />
+        <Nav rail={rail.shown} />
       </aside>
       <Drawer
         opened={navOpened}
@@ -59,13 +77,25 @@ export function Shell() {
           <Palette />
         </Suspense>
       )}
-      <header className={classes.top}>
+      {helpOpened && (
+        <Suspense>
+          <Shortcuts onClose={help.close} />
+        </Suspense>
+      )}
+      <header ref={top} className={classes.top}>
         <div className={classes.narrow}>
           <Burger opened={navOpened} onClick={nav.toggle} size="sm" aria-label={t('nav.open')} />
           <Brand />
         </div>
         <StateBar />
         <div className={classes.tools}>
+          {!canEdit && (
+            <span className={classes.readOnly}>
+              <Badge tone="off" icon={IconEye}>
+                {t('top.readOnly')}
+              </Badge>
+            </span>
+          )}
           <Button
             variant="default"
             size="xs"
@@ -88,11 +118,20 @@ export function Shell() {
           <Suspense fallback={<ActionIcon variant="default" size={30} disabled aria-hidden />}>
             <Bell />
           </Suspense>
-          <SchemeMenu />
-          <AccountMenu />
+          <DisplayMenu rail={rail} />
+          <AccountMenu onHelp={help.open} />
         </div>
+        <Suspense>
+          <ConfirmBar />
+        </Suspense>
+        <Suspense>
+          <DraftBar />
+        </Suspense>
       </header>
       <main id="content" tabIndex={-1} className={classes.main}>
+        <Suspense>
+          <NodeBanner />
+        </Suspense>
         <Outlet />
       </main>
       <ConfirmHost />
@@ -100,30 +139,63 @@ export function Shell() {
   )
 }
 
+/** Tells the style sheets how much of a page the top bar covers, so that nothing is scrolled to under it. */
+function useTopHeight(top: RefObject<HTMLElement | null>) {
+  useEffect(() => {
+    if (!top.current) return
+    const bar = top.current
+    const watch = new ResizeObserver(() =>
+      document.documentElement.style.setProperty('--gw-top', `${Math.ceil(bar.getBoundingClientRect().height)}px`),
+    )
+    watch.observe(bar)
+    return () => watch.disconnect()
+  }, [top])
+}
+
+/** Whether the navigation is a rail of icons: where there is little room, or where someone wants it so. */
+function useRail() {
+  const [chosen, choose] = useLocalStorage({
+    key: 'gateway-rail',
+    defaultValue: false,
+    getInitialValueInEffect: false,
+  })
+  const narrow = useMediaQuery('(max-width: 68em)', false, { getInitialValueInEffect: false })
+  return { shown: chosen || !!narrow, chosen, choose }
+}
+
 function Brand() {
   const { t } = useTranslation()
   return (
     <Link to={paths.overview} className={classes.brand}>
       <IconBuildingTunnel size={22} stroke={1.8} aria-hidden />
-      {t('product')}
+      <span>{t('product')}</span>
     </Link>
   )
 }
 
 const schemes = { auto: IconDeviceDesktop, light: IconSun, dark: IconMoon }
 
-function SchemeMenu() {
+function DisplayMenu({ rail }: { rail: ReturnType<typeof useRail> }) {
   const { t } = useTranslation()
   const { colorScheme, setColorScheme } = useMantineColorScheme()
+  const [compact, setCompact] = useLocalStorage({
+    key: 'gateway-compact',
+    defaultValue: false,
+    getInitialValueInEffect: false,
+  })
+  useEffect(() => {
+    document.documentElement.toggleAttribute('data-compact', compact)
+  }, [compact])
   const Icon = schemes[colorScheme]
   return (
     <Menu position="bottom-end">
       <Menu.Target>
-        <ActionIcon variant="default" size={30} aria-label={t('top.scheme.label')}>
+        <ActionIcon variant="default" size={30} aria-label={t('top.display')}>
           <Icon size={16} />
         </ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
+        <Menu.Label>{t('top.scheme.label')}</Menu.Label>
         {(['auto', 'light', 'dark'] as const).map((scheme) => {
           const SchemeIcon = schemes[scheme]
           return (
@@ -137,12 +209,31 @@ function SchemeMenu() {
             </Menu.Item>
           )
         })}
+        <Menu.Divider />
+        <ToggleItem on={compact} onChange={setCompact}>
+          {t('top.compact')}
+        </ToggleItem>
+        <ToggleItem on={rail.chosen} onChange={rail.choose}>
+          {t('top.rail')}
+        </ToggleItem>
       </Menu.Dropdown>
     </Menu>
   )
 }
 
-function AccountMenu() {
+function ToggleItem({ on, onChange, children }: { on: boolean; onChange: (on: boolean) => void; children: ReactNode }) {
+  return (
+    <Menu.Item
+      aria-current={on}
+      leftSection={on ? <IconCheck size={15} /> : <span className={classes.unchecked} />}
+      onClick={() => onChange(!on)}
+    >
+      {children}
+    </Menu.Item>
+  )
+}
+
+function AccountMenu({ onHelp }: { onHelp: () => void }) {
   const { t } = useTranslation()
   const me = useMe()
   return (
@@ -156,6 +247,9 @@ function AccountMenu() {
         <Menu.Label className={classes.who}>{me.email}</Menu.Label>
         <Menu.Item component={Link} to={paths.profile} leftSection={<IconUser size={15} />}>
           {t('top.profile')}
+        </Menu.Item>
+        <Menu.Item leftSection={<IconKeyboard size={15} />} onClick={onHelp}>
+          {t('shortcuts.title')}
         </Menu.Item>
         <Menu.Item leftSection={<IconLogout size={15} />} onClick={logOut}>
           {t('top.logOut')}

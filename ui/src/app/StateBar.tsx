@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import { useTranslation } from 'react-i18next'
 import { componentStream } from '../api/streams'
-import { conditionOf, isTrouble, reasonOf } from '../kit/condition'
+import { componentName, conditionOf, isTrouble, reasonOf } from '../kit/condition'
 import { clockTime } from '../kit/format'
 import { Badge, conditionTone, StateBadge } from '../kit/StateBadge'
 import { useStream } from '../kit/useStream'
@@ -66,7 +66,7 @@ export function StateBar() {
         )}
         {troubled.map((component) => (
           <li key={component.name}>
-            <Link to={paths.component(component.name)}>{component.name}</Link>
+            <Link to={paths.component(component.name)}>{componentName(component.name)}</Link>
             <StateBadge component={component} />
             <span className={classes.reason} title={reasonOf(component)}>
               {reasonOf(component)}

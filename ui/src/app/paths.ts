@@ -1,9 +1,15 @@
+/** An id in an address. What ends like the name of a file is taken for a file by the gateway, so it has no dots. */
+const dotless = (id: string) => encodeURIComponent(id.replaceAll('.', '~'))
+/** The id that an address has without its dots. */
+export const dotted = (part: string) => part.replaceAll('~', '.')
+
 /** Every address of the console is made here. */
 export const paths = {
   overview: '/',
   interfaces: '/network/interfaces',
   interfaceNew: '/network/interfaces/new',
   interfaceAdopt: '/network/interfaces/adopt',
+  networkNew: '/network/interfaces/network',
   interface: (id: string) => `/network/interfaces/${encodeURIComponent(id)}`,
   ipAddresses: '/network/addresses',
   ipAddressNew: '/network/addresses/new',
@@ -12,6 +18,9 @@ export const paths = {
   routeNew: '/network/routes/new',
   route: (id: string) => `/network/routes/${encodeURIComponent(id)}`,
   liveRoutes: '/network/routes/live',
+  clients: '/network/clients',
+  client: (id: string) => `/network/clients/${dotless(id)}`,
+  clientBlock: (id: string) => `/network/clients/${dotless(id)}/block`,
   domains: '/proxy/domains',
   siteNew: '/proxy/domains/new',
   domain: (id: string) => `/proxy/domains/${encodeURIComponent(id)}`,
@@ -78,6 +87,7 @@ export const paths = {
   ruleNew: '/firewall/rules/new',
   rule: (id: string) => `/firewall/rules/${encodeURIComponent(id)}`,
   nat: '/firewall/nat',
+  portForwardNew: '/firewall/nat/port-forward',
   natRuleNew: '/firewall/nat/new',
   natRule: (id: string) => `/firewall/nat/${encodeURIComponent(id)}`,
   addresses: '/firewall/objects',
@@ -132,6 +142,12 @@ export const paths = {
   jobs: '/operations/jobs',
   audit: '/operations/audit',
   auditEntry: (id: string) => `/operations/audit/${encodeURIComponent(id)}`,
+  configuration: '/operations/configuration',
+  draft: '/operations/draft',
+  history: '/operations/history',
+  historyBack: '/operations/history/go-back',
+  changeSet: (id: string) => `/operations/history/${encodeURIComponent(id)}`,
+  changeSetRevert: (id: string) => `/operations/history/${encodeURIComponent(id)}/revert`,
   components: '/system/components',
   component: (name: string) => `/system/components/${encodeURIComponent(name)}`,
   settings: '/system/settings',
@@ -139,15 +155,37 @@ export const paths = {
   userNew: '/system/users/new',
   user: (id: string) => `/system/users/${encodeURIComponent(id)}`,
   sso: '/system/sso',
+  cluster: '/system/cluster',
+  clusterAdd: '/system/cluster/add',
+  clusterPromote: '/system/cluster/promote',
+  clusterDifferences: (node: string, name: string) =>
+    `/system/cluster/differences/${encodeURIComponent(node)}/${encodeURIComponent(name)}`,
   license: '/system/license',
   licenseInstall: '/system/license/install',
   updates: '/system/updates',
+  reference: '/system/api',
+  apiCall: (id: string) => `/system/api/${dotless(id)}`,
   profile: '/profile',
   profileSecond: '/profile/two-factor',
   profileTokens: '/profile/tokens',
   profileTokenNew: '/profile/tokens/new',
   profileSessions: '/profile/sessions',
 } as const
+
+/** Pages about what each node of a cluster has for itself. */
+export const localPages: string[] = [
+  paths.interfaces,
+  paths.ipAddresses,
+  paths.routes,
+  paths.clients,
+  paths.dnsSettings,
+  paths.dhcpSettings,
+  paths.ntpSettings,
+  paths.radiusSettings,
+  paths.idsSettings,
+  paths.backups,
+  paths.settings,
+]
 
 const pathsByKind: Record<string, (id: string) => string> = {
   'firewall.rule': paths.rule,
@@ -164,6 +202,10 @@ const pathsByKind: Record<string, (id: string) => string> = {
   'certificate.dns-provider': paths.dnsProvider,
   'backup.remote': paths.backupTarget,
   'dns.zone': paths.dnsZone,
+  'dns.settings': () => paths.dnsSettings,
+  'dhcp.settings': () => paths.dhcpSettings,
+  'ntp.settings': () => paths.ntpSettings,
+  'ntp.pool': paths.ntpServer,
   'dhcp.subnet': paths.dhcpSubnet,
   'dhcp.reservation': paths.dhcpReservation,
   'forward-proxy.acl': paths.forwardProxyAcl,

@@ -127,6 +127,9 @@ const routes = page(paths.routes, () => import('../areas/network/RoutesPage'))
 const managedRoutes = () => import('../areas/network/ManagedRoutes')
 const managed = front(routes, managedRoutes)
 
+const clientsPage = () => import('../areas/clients/ClientsPage')
+const clients = page(paths.clients, clientsPage)
+
 const waf = page(paths.waf, () => import('../areas/waf/WafPage'))
 const wafOverview = front(waf, () => import('../areas/waf/Overview'))
 const alertsOfWaf = () => import('../areas/waf/Alerts')
@@ -158,11 +161,19 @@ const alertMutes = part(alerts, 'muted', mutesOfAlerts)
 
 const audit = page(paths.audit, () => import('../areas/audit/AuditPage'))
 
+const draft = page(paths.draft, () => import('../areas/history/DraftPage'))
+const history = page(paths.history, () => import('../areas/history/HistoryPage'))
+const reverts = () => import('../areas/history/Revert')
+
 const components = page(paths.components, () => import('../areas/components/ComponentsPage'))
 
 const usersPage = () => import('../areas/users/UsersPage')
 const users = page(paths.users, usersPage)
+const cluster = page(paths.cluster, () => import('../areas/cluster/ClusterPage'))
 const license = page(paths.license, () => import('../areas/license/LicensePage'))
+
+const referencePage = () => import('../areas/reference/ReferencePage')
+const reference = page(paths.reference, referencePage)
 
 const profile = page(paths.profile, () => import('../areas/profile/ProfilePage'))
 const tokens = () => import('../areas/profile/Tokens')
@@ -228,7 +239,10 @@ const tree = root.addChildren([
     part(ntp, 'settings', () => import('../areas/ntp/Settings')),
   ]),
   rules.addChildren(drawers(rules, firewallRules)),
-  nat.addChildren(drawers(nat, firewallNat)),
+  nat.addChildren([
+    part(nat, 'port-forward', () => import('../areas/firewall/PortForwardForm')),
+    ...drawers(nat, firewallNat),
+  ]),
   objects.addChildren([
     addresses.addChildren([at(addresses, '/'), ...drawers(addresses, firewallAddresses)]),
     addressGroups.addChildren(drawers(addressGroups, firewallAddressGroups)),
@@ -242,6 +256,7 @@ const tree = root.addChildren([
   page(paths.explain, () => import('../areas/firewall/ExplainPage')),
   interfaces.addChildren([
     part(interfaces, 'adopt', () => import('../areas/network/Adopt')),
+    part(interfaces, 'network', () => import('../areas/network/NetworkForm')),
     ...drawers(interfaces, interfacesPage),
   ]),
   ipAddresses.addChildren(drawers(ipAddresses, addressesPage)),
@@ -249,6 +264,7 @@ const tree = root.addChildren([
     managed.addChildren([at(managed, '/'), ...drawers(managed, managedRoutes)]),
     part(routes, 'live', () => import('../areas/network/LiveRoutes')),
   ]),
+  clients.addChildren([part(clients, '$id', clientsPage, 'Detail'), part(clients, '$id/block', clientsPage, 'Block')]),
   waf.addChildren([
     wafOverview.addChildren([
       at(wafOverview, '/'),
@@ -284,12 +300,25 @@ const tree = root.addChildren([
   // An entry is shown by the page itself, which often has it already.
   logs.addChildren([at(logs, '$id')]),
   audit.addChildren([at(audit, '$id')]),
+  page(paths.configuration, () => import('../areas/configuration/ConfigurationPage')),
+  draft,
+  history.addChildren([
+    part(history, 'go-back', reverts, 'GoBack'),
+    part(history, '$id', () => import('../areas/history/SetDrawer')),
+    part(history, '$id/revert', reverts, 'RevertSet'),
+  ]),
   components.addChildren([part(components, '$name', () => import('../areas/components/ComponentDetail'))]),
   page(paths.settings, () => import('../areas/settings/SettingsPage')),
   users.addChildren(drawers(users, usersPage)),
   page(paths.sso, () => import('../areas/sso/SsoPage')),
+  cluster.addChildren([
+    part(cluster, 'add', () => import('../areas/cluster/AddNode')),
+    part(cluster, 'promote', () => import('../areas/cluster/Promote')),
+    part(cluster, 'differences/$node/$name', () => import('../areas/cluster/DifferenceRows')),
+  ]),
   license.addChildren([part(license, 'install', () => import('../areas/license/Install'))]),
   page(paths.updates, () => import('../areas/updates/UpdatesPage')),
+  reference.addChildren([part(reference, '$id', referencePage, 'Detail')]),
   profile.addChildren([
     part(profile, '/', () => import('../areas/profile/Account')),
     part(profile, 'two-factor', () => import('../areas/profile/SecondFactor')),

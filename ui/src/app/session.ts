@@ -16,7 +16,13 @@ export function useCanEdit() {
   return useMe().role === 'admin'
 }
 
+let leaving = false
+
+/** Whether the user is logging out: then the session is over, not lost, and there is nothing to come back to. */
+export const isLeaving = () => leaving
+
 export async function logOut() {
+  leaving = true
   try {
     await unwrap(http.POST('/auth/logout'))
   } finally {

@@ -9,3 +9,10 @@ export const healthQuery = queryOptions({
 })
 
 export const maintenance = singleton('system.maintenance', '/system/maintenance', 'post')
+
+/** The nodes as they were last heard of: empty for a gateway that is in no cluster. */
+export const nodesQuery = queryOptions({
+  queryKey: ['cluster', 'nodes'],
+  queryFn: () => unwrap(http.GET('/cluster/nodes')),
+  refetchInterval: 10_000,
+})

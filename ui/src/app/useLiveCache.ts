@@ -1,6 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
 import { alertStream, auditStream, componentStream } from '../api/streams'
+import { changeSetOf } from '../areas/audit/changes'
 import { renew } from '../kit/renew'
 import { useStream } from '../kit/useStream'
 import { meQuery } from './session'
@@ -22,7 +23,9 @@ export function useLiveCache() {
 
   useEffect(
     () =>
-      auditStream.onNews(({ action }) => {
+      auditStream.onNews(({ action, details }) => {
+        // What is part of a change set is in the history, too.
+        if (changeSetOf({ details })) void renew(queries, 'change-set')
         const words = action.split('.')
         for (const end of words.keys()) {
           const kind = words.slice(0, end + 1).join('.')

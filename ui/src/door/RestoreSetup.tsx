@@ -12,7 +12,7 @@ import { JobResult, RunningJob } from '../kit/LastJob'
 import { Notice } from '../kit/Notice'
 import classes from './Door.module.css'
 import { RestoreSource } from './RestoreSource'
-import { headerOf } from './setup-token'
+import { dropToken, headerOf, keepToken, keptToken } from './setup-token'
 
 interface RestoreSetupProps {
   tokenRequired: boolean
@@ -22,26 +22,31 @@ interface RestoreSetupProps {
 /** Makes a new machine the gateway of a backup, instead of setting it up: the archive, what is in it, and the restore. */
 export default function RestoreSetup({ tokenRequired, onBack }: RestoreSetupProps) {
   const { t } = useTranslation('door')
-  const [token, setToken] = useState('')
+  const [token, setToken] = useState(keptToken() ?? '')
   const [from, setFrom] = useState('upload')
   const [backup, setBackup] = useState<Backup | null>(null)
-  const [begun, setBegun] = useState<Restore | null>(null)
+  const [following, setFollowing] = useState(keptToken() !== null)
   const [fault, setFault] = useState<Fault | null>(null)
   const fail = useCallback((cause: unknown) => setFault(toFault(cause)), [])
+  const follow = () => {
+    keepToken(token)
+    setFollowing(true)
+  }
   const again = () => {
+    dropToken()
     setFault(null)
     setBackup(null)
-    setBegun(null)
+    setFollowing(false)
   }
   return (
     <div className={`${classes.card} ${classes.wide}`}>
       <h1>{t('restore.title')}</h1>
       <p className={classes.lead}>{t('restore.lead')}</p>
       <div className={classes.fields}>
-        {begun ? (
-          <Follow token={token} begun={begun} onBack={again} />
+        {following ? (
+          <Follow token={token} onBack={again} />
         ) : backup ? (
-          <Look token={token} backup={backup} onBegun={setBegun} onBack={again} />
+          <Look token={token} backup={backup} onBegun={follow} onBack={again} />
         ) : (
           <>
             {tokenRequired && (
@@ -136,7 +141,7 @@ function Upload({ token, onBrought, onFault }: BringProps) {
 interface LookProps {
   token: string
   backup: Backup
-  onBegun: (restore: Restore) => void
+  onBegun: () => void
   onBack: () => void
 }
 
@@ -166,7 +171,8 @@ function Look({ token, backup, onBegun, onBack }: LookProps) {
     setFault(null)
     try {
       const body = { ...chosen, interfaces: links }
-      onBegun(await unwrap(http.POST('/setup/restore/begin', { params: { header: headerOf(token) }, body })))
+      await unwrap(http.POST('/setup/restore/begin', { params: { header: headerOf(token) }, body }))
+      onBegun()
     } catch (cause) {
       setFault(toFault(cause))
       setBusy(false)
@@ -204,15 +210,15 @@ const every = 1000
 const closed = 409
 
 /** Goes on asking until the machine is the gateway of the backup, or is what it was. */
-function Follow({ token, begun, onBack }: { token: string; begun: Restore; onBack: () => void }) {
+function Follow({ token, onBack }: { token: string; onBack: () => void }) {
   const { t } = useTranslation('door')
-  const [job, setJob] = useState(begun)
+  const [job, setJob] = useState<Restore | null>(null)
   const [away, setAway] = useState<number>()
   const [done, setDone] = useState(false)
-  const ended = done || job.state !== 'running'
+  const ended = done || (job !== null && job.state !== 'running')
   useEffect(() => {
     if (ended) return
-    const timer = setInterval(async () => {
+    const ask = async () => {
       try {
         setJob(await unwrap(http.GET('/setup/restore', { params: { header: headerOf(token) } })))
         setAway(undefined)
@@ -220,32 +226,34 @@ function Follow({ token, begun, onBack }: { token: string; begun: Restore; onBac
         if (toFault(cause).status === closed) setDone(true)
         else setAway((since) => since ?? Date.now())
       }
-    }, every)
+    }
+    void ask()
+    const timer = setInterval(() => void ask(), every)
     return () => clearInterval(timer)
   }, [ended, token])
-  if (done || job.state === 'done') {
+  if (done || job?.state === 'done') {
     return (
       <>
         <Notice tone="live" title={t('restore.doneTitle')}>
           {t('restore.doneText')}
         </Notice>
-        <Button component="a" href="/login">
+        <Button component="a" href="/login" onClick={dropToken}>
           {t('reset.toLogin')}
         </Button>
       </>
     )
   }
-  if (job.state === 'running') {
+  if (!ended) {
     return (
       <>
-        <RunningJob text="backups" name="restore" usual={usual} job={job} awaySince={away} />
+        {job && <RunningJob text="backups" name="restore" usual={usual} job={job} awaySince={away} />}
         {away !== undefined && <p className={classes.foot}>{t('restore.elsewhere')}</p>}
       </>
     )
   }
   return (
     <>
-      <JobResult text="backups" job={job} />
+      {job && <JobResult text="backups" job={job} />}
       <Button variant="default" onClick={onBack}>
         {t('restore.another')}
       </Button>

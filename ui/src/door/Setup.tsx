@@ -5,11 +5,14 @@ import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../api/client'
 import { toFault } from '../api/fault'
 import type { SetupStatus } from '../api/types'
+import { paths } from '../app/paths'
 import { placeFault } from '../kit/form-errors'
 import { Notice } from '../kit/Notice'
 import { Password } from '../kit/Password'
 import classes from './Door.module.css'
+import { keptToken } from './setup-token'
 
+const JoinSetup = lazy(() => import('./JoinSetup'))
 const RestoreSetup = lazy(() => import('./RestoreSetup'))
 
 const defaults = {
@@ -43,12 +46,19 @@ function bodyOf(fields: Field[], values: Values) {
   return Object.fromEntries(entries.filter(([name, value]) => value !== '' || !optional.includes(name)))
 }
 
+/** Logs in as the new administrator, and goes on to the network. */
+async function enter({ admin_email: email, admin_password: password }: Values) {
+  await unwrap(http.POST('/auth/login', { body: { email, password } }))
+  location.replace(paths.interfaceAdopt)
+}
+
 export default function Setup() {
   const { t } = useTranslation('door')
   const [status, setStatus] = useState<SetupStatus | null>(null)
   const [problem, setProblem] = useState('')
   const [done, setDone] = useState(false)
-  const [restoring, setRestoring] = useState(false)
+  const [joining, setJoining] = useState(false)
+  const [restoring, setRestoring] = useState(keptToken() !== null)
   const { register, handleSubmit, setError, watch, formState } = useForm<Values>({
     defaultValues: defaults,
   })
@@ -56,6 +66,14 @@ export default function Setup() {
   useEffect(() => {
     unwrap(http.GET('/setup/status')).then(setStatus, (cause) => setProblem(toFault(cause).message))
   }, [])
+
+  if (restoring) {
+    return <RestoreSetup tokenRequired={!!status?.setup_token_required} onBack={() => setRestoring(false)} />
+  }
+
+  if (status && !status.completed && (joining || status.is_cluster_node)) {
+    return <JoinSetup status={status} onBack={() => setJoining(false)} />
+  }
 
   if (done || status?.completed) {
     return (
@@ -71,10 +89,6 @@ export default function Setup() {
     )
   }
 
-  if (restoring && status) {
-    return <RestoreSetup tokenRequired={status.setup_token_required} onBack={() => setRestoring(false)} />
-  }
-
   const fields: Field[] = status?.setup_token_required ? ['setup_token', ...asked] : asked
   const acme = watch('acme_enabled')
 
@@ -82,7 +96,7 @@ export default function Setup() {
     setProblem('')
     try {
       await unwrap(http.POST('/setup/complete', { body: bodyOf(fields, values) as never }))
-      setDone(true)
+      await enter(values).catch(() => setDone(true))
     } catch (cause) {
       setProblem(placeFault(toFault(cause), fields, setError))
     }
@@ -118,6 +132,10 @@ export default function Setup() {
         {t('setup.lead')}{' '}
         <button type="button" className={classes.link} disabled={!status} onClick={() => setRestoring(true)}>
           {t('setup.restore')}
+        </button>{' '}
+        {t('setup.orJoin')}{' '}
+        <button type="button" className={classes.link} disabled={!status} onClick={() => setJoining(true)}>
+          {t('setup.join')}
         </button>
       </p>
       <div className={classes.fields}>

@@ -1,5 +1,5 @@
 import i18next from 'i18next'
-import { initReactI18next } from 'react-i18next'
+import { initReactI18next, setI18n } from 'react-i18next'
 import common from './en/common.json'
 
 // One file of texts per area. The common one is always there; an area's chunk brings its own.
@@ -9,10 +9,16 @@ void i18next.use(initReactI18next).init({
   defaultNS: 'common',
   resources: { en: { common } },
   interpolation: { escapeValue: false },
+  // There is one language: nothing has to listen for another.
+  react: { bindI18n: false },
   // A missing text is a fault of the program; the browser tests fail on it.
   saveMissing: true,
   missingKeyHandler: (_, area, key) => console.error(`No text for ${area}:${key}`),
 })
+
+// Each component with texts copies all own properties of this object, in a list for every row that comes into sight. It has none: it inherits
+// them.
+setI18n(Object.create(i18next))
 
 export function addTexts(area: string, texts: object) {
   i18next.addResourceBundle('en', area, texts, true, true)

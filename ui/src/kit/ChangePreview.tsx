@@ -2,20 +2,46 @@ import { useQuery } from '@tanstack/react-query'
 import { Fragment } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../api/client'
-import type { Operation } from '../api/resource'
-import { optionalText } from '../i18n/i18n'
+import type { Data, Operation } from '../api/resource'
+import { deedsOf, kindName, said, together, useNames, useTexts } from '../app/change-words'
 import classes from './ChangePreview.module.css'
-import { Diff } from './Diff'
+import { FileDiffs } from './Diff'
 import { FieldChanges } from './FieldChanges'
+import { Impact } from './Impact'
 import { FaultNotice } from './Loaded'
 import { type Model, modelChanges } from './model-changes'
 import { Waiting } from './Waiting'
 
 const intoView = (element: HTMLElement | null) => element?.scrollIntoView({ block: 'nearest' })
 
+type Change = { kind: string; id: string; before?: unknown; after?: unknown }
+
+const verbOf = ({ before, after }: Change) => (!before ? 'created' : !after ? 'deleted' : 'updated')
+
+/** What would be stored, in the words of the forms; what says nothing is left out. */
+function Changes({ changes }: { changes: Change[] }) {
+  const rows = changes.map((change) => ({
+    ...change,
+    fields: modelChanges(change.before as Model, change.after as Model).filter(said),
+  }))
+  const names = useNames(rows.flatMap(({ fields }) => fields.map(({ field }) => field)))
+  if (!useTexts(rows.map(({ kind }) => kind))) return <Waiting height={120} />
+  const sums = rows.map((row) => ({ kind: row.kind, created: 0, updated: 0, deleted: 0, [verbOf(row)]: 1 }))
+  return (
+    <>
+      {rows.length > 1 && <p className="soft">{deedsOf(together(sums))}</p>}
+      {rows.map(({ kind, id, fields }) => (
+        <Fragment key={`${kind} ${id}`}>
+          {rows.length > 1 && <h4>{kindName(kind)}</h4>}
+          <FieldChanges kind={kind} changes={fields} names={names} />
+        </Fragment>
+      ))}
+    </>
+  )
+}
+
 /** What would change if this were saved: the fields of the model and the lines of the rendered files. */
 export default function ChangePreview({ operations }: { operations: Operation[] }) {
-  const { t } = useTranslation()
   const query = useQuery({
     queryKey: ['preview', operations],
     queryFn: () => unwrap(http.POST('/change-sets', { body: { operations, preview: true, reason: '' } })),
@@ -23,24 +49,21 @@ export default function ChangePreview({ operations }: { operations: Operation[] 
     retry: false,
   })
   if (query.isError) return <FaultNotice fault={query.error} />
-  if (!query.data) return <Waiting height={120} />
+  return query.data ? <Previewed {...query.data} /> : <Waiting height={120} />
+}
+
+/** What the gateway says would change. */
+export function Previewed({ changes, files, impact }: Data<'/change-sets', 'post'>) {
+  const { t } = useTranslation()
   return (
     <section ref={intoView} className={classes.preview} aria-label={t('preview.title')}>
+      {impact.length > 0 && <h3>{t('impact.title')}</h3>}
+      <Impact areas={impact} />
       <h3>{t('preview.model')}</h3>
-      {query.data.changes.map((change) => (
-        <Fragment key={`${change.kind} ${change.id}`}>
-          {operations.length > 1 && <h4>{optionalText(`kinds.${change.kind}`) ?? change.kind}</h4>}
-          <FieldChanges changes={modelChanges(change.before as Model, change.after as Model)} />
-        </Fragment>
-      ))}
+      <Changes changes={changes} />
       <h3>{t('preview.files')}</h3>
-      {query.data.files.length === 0 && <p className="soft">{t('preview.noFiles')}</p>}
-      {query.data.files.map((file) => (
-        <div key={file.path}>
-          <p className="mono">{file.path}</p>
-          <Diff text={file.diff} />
-        </div>
-      ))}
+      {files.length === 0 && <p className="soft">{t('preview.noFiles')}</p>}
+      <FileDiffs files={files} />
     </section>
   )
 }

@@ -10,6 +10,7 @@ import {
   type ReactElement,
   type ReactNode,
   type Ref,
+  useEffect,
   useRef,
 } from 'react'
 import { useTranslation } from 'react-i18next'
@@ -45,6 +46,8 @@ export interface DataTableProps<T> {
   shellName?: (row: T) => string
   /** A row that stays although it is out of sight, because it is being moved. */
   keep?: number
+  /** Called when the last row comes into sight, for lists that are longer than what was loaded. */
+  onEnd?: () => void
 }
 
 export interface RowShellProps {
@@ -123,6 +126,13 @@ function VirtualRows<T>(props: DataTableProps<T>) {
     overscan: 8,
     rangeExtractor: (range) => withKept(range, props.keep),
   })
+  const { onEnd } = props
+  const atEnd = virtualizer.getVirtualItems().at(-1)?.index === props.rows.length - 1
+  // More rows put the end out of sight again.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the caller's function is another one each time.
+  useEffect(() => {
+    if (atEnd) onEnd?.()
+  }, [atEnd, props.rows.length])
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling region must be reachable by keyboard.
     <div ref={scroller} role="rowgroup" className={classes.scroller} tabIndex={0} onKeyDown={moveBetweenRows}>

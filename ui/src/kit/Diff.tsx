@@ -36,6 +36,16 @@ export function Diff({ text }: { text: string }) {
   )
 }
 
+/** What happens to files, or happened. */
+export function FileDiffs({ files }: { files: readonly { path: string; diff: string }[] }) {
+  return files.map(({ path, diff }) => (
+    <div key={path}>
+      <p className={`mono ${classes.path}`}>{path}</p>
+      <Diff text={diff} />
+    </div>
+  ))
+}
+
 /** A whole file. */
 export function Code({ text, label }: { text: string; label: string }) {
   return (

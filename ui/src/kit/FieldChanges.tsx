@@ -1,3 +1,4 @@
+import { fieldLabel, type Names, valueText } from '../app/kinds'
 import classes from './FieldChanges.module.css'
 
 export interface FieldChange {
@@ -6,18 +7,27 @@ export interface FieldChange {
   after: unknown
 }
 
-const show = (value: unknown) =>
+const plain = (value: unknown) =>
   value === undefined || value === null ? '–' : typeof value === 'string' ? value || '""' : JSON.stringify(value)
 
+interface FieldChangesProps {
+  changes: FieldChange[]
+  /** The kind whose form has the words for the fields; without it they are shown as the API has them. */
+  kind?: string
+  names?: Names
+}
+
 /** The fields of a resource that change, with what they were and what they become. */
-export function FieldChanges({ changes }: { changes: FieldChange[] }) {
+export function FieldChanges({ changes, kind, names }: FieldChangesProps) {
+  const show = (field: string, value: unknown) => (kind ? valueText(kind, field, value, names) : plain(value))
   return (
     <dl className={classes.changes}>
       {changes.map(({ field, before, after }) => (
         <div key={field}>
-          <dt>{field}</dt>
+          <dt>{kind ? fieldLabel(kind, field) : field}</dt>
           <dd>
-            {before !== undefined && before !== null && <del>{show(before)}</del>} <ins>{show(after)}</ins>
+            {before !== undefined && before !== null && before !== '' && <del>{show(field, before)}</del>}{' '}
+            <ins>{show(field, after)}</ins>
           </dd>
         </div>
       ))}

@@ -4,6 +4,8 @@ import { useTranslation } from 'react-i18next'
 import type { Singleton } from '../api/resource'
 import { useCanEdit } from '../app/session'
 import { Loaded } from './Loaded'
+import { Facts } from './Page'
+import { OnOff } from './StateBadge'
 import { toastApplied, toastFault } from './toast'
 
 interface FlagProps {
@@ -12,10 +14,12 @@ interface FlagProps {
   flag: Singleton<{ enabled: boolean }>
   /** Asks first, and changes it then. */
   ask?: (enabled: boolean) => Promise<unknown>
+  /** Whether it is to be changed, whatever that does. */
+  agreed?: (enabled: boolean) => Promise<boolean>
 }
 
 /** A switch that is the setting itself: it changes when the gateway has stored it. */
-export function Flag({ text, flag, ask }: FlagProps) {
+export function Flag({ text, flag, ask, agreed = async () => true }: FlagProps) {
   const { t } = useTranslation()
   const canEdit = useCanEdit()
   const queries = useQueryClient()
@@ -26,17 +30,22 @@ export function Flag({ text, flag, ask }: FlagProps) {
     onError: toastFault,
     onSettled: () => queries.invalidateQueries({ queryKey: [flag.kind] }),
   })
+  const set = async (enabled: boolean) => (await agreed(enabled)) && change.mutate(enabled)
   return (
     <Loaded query={query} height={40}>
-      {({ value }) => (
-        <Switch
-          label={t(`${text}.label`)}
-          description={t(`${text}.help`)}
-          checked={value.enabled}
-          disabled={!canEdit || change.isPending}
-          onChange={({ currentTarget: { checked } }) => (ask ? void ask(checked) : change.mutate(checked))}
-        />
-      )}
+      {({ value }) =>
+        canEdit ? (
+          <Switch
+            label={t(`${text}.label`)}
+            description={t(`${text}.help`)}
+            checked={value.enabled}
+            disabled={change.isPending}
+            onChange={({ currentTarget: { checked } }) => void (ask ?? set)(checked)}
+          />
+        ) : (
+          <Facts facts={[[t(`${text}.label`), <OnOff key="on" on={value.enabled} />]]} />
+        )
+      }
     </Loaded>
   )
 }

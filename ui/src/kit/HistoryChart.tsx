@@ -1,7 +1,7 @@
 import { type ReactNode, useMemo } from 'react'
 import { Chart } from './Chart'
 import classes from './HistoryChart.module.css'
-import { type History, lineOf, windowOf } from './history'
+import { type History, hour, lineOf } from './history'
 
 interface HistoryChartProps<P> {
   title: string
@@ -30,7 +30,7 @@ export function HistoryChart<P extends { at: string }>(props: HistoryChartProps<
         label={title}
         times={times}
         values={values}
-        window={windowOf(times)}
+        window={hour}
         max={max}
         binary={binary}
         height={150}

@@ -1,4 +1,4 @@
-import { type ReactNode, useEffect } from 'react'
+import { type ReactNode, type RefObject, useEffect, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
 import classes from './Page.module.css'
 
@@ -11,14 +11,18 @@ interface PageProps {
 
 export function Page({ title, lead, actions, children }: PageProps) {
   const { t } = useTranslation()
+  const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {
     document.title = `${title} · ${t('product')}`
   }, [title, t])
+  useArrival(heading)
   return (
     <div className={classes.page}>
       <header className={classes.header}>
         <div>
-          <h1>{title}</h1>
+          <h1 ref={heading} tabIndex={-1}>
+            {title}
+          </h1>
           {lead && <p>{lead}</p>}
         </div>
         {actions && <div className={classes.actions}>{actions}</div>}
@@ -26,6 +30,21 @@ export function Page({ title, lead, actions, children }: PageProps) {
       {children}
     </div>
   )
+}
+
+let arrived = false
+
+/**
+ * On another page the focus is on its title: it is read out, and the next Tab goes into the page. The first page keeps the browser's own
+ * order, and what the page or a drawer over it has focused stays.
+ */
+function useArrival(heading: RefObject<HTMLElement | null>) {
+  useEffect(() => {
+    const focused = document.activeElement
+    if (arrived && (focused === document.body || focused?.closest('nav')))
+      heading.current?.focus({ preventScroll: true })
+    arrived = true
+  }, [heading])
 }
 
 interface PanelProps {

@@ -30,7 +30,7 @@ export function PemText({ onChange, secret, accept = '.pem,.crt,.cer,.key,.txt',
         onChange={(event) => onChange(event.currentTarget.value)}
         classNames={{ input: 'mono' }}
         styles={secret ? { input: { WebkitTextSecurity: 'disc' } as object } : undefined}
-        rows={secret ? 4 : 7}
+        rows={field.rows ?? (secret ? 4 : 7)}
         resize="vertical"
         autoComplete="off"
         spellCheck={false}

@@ -1,30 +1,62 @@
-import { useNavigate, useParams } from '@tanstack/react-router'
-import type { ComponentProps } from 'react'
+import { useQuery } from '@tanstack/react-query'
+import { Navigate, useNavigate, useParams } from '@tanstack/react-router'
+import { type ComponentProps, useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import type { Answer } from '../api/client'
+import type { Thing } from '../api/fault'
+import { useCanEdit } from '../app/session'
 import { DetailDrawer } from './DetailDrawer'
+import { Notice } from './Notice'
 import { CreateForm, EditForm } from './ResourceForm'
+import { ThingLink } from './ThingLink'
 
-/** Where the list is that a drawer belongs to. Its title stands at `<text>.new` or `<text>.edit`. */
+/** Where the list is that a drawer belongs to. What it is about is at `<text>.new` or `<text>.edit`. */
 type Beside<P> = Omit<P, 'onDone' | 'id'> & { list: string; wide?: boolean }
 
-/** The form of a new row, beside its list. */
-export function CreateDrawer<T>({ list, wide, ...form }: Beside<ComponentProps<typeof CreateForm<T>>>) {
+type NewProps<T> = Beside<ComponentProps<typeof CreateForm<T>>> & {
+  /** The rows that were made, where they are on several pages: they are shown before the drawer closes. */
+  pieces?: (saved: T) => Thing[]
+}
+
+/** The form of a new row, beside its list. Who cannot make one sees the list. */
+export function CreateDrawer<T>({ list, wide, pieces, ...form }: NewProps<T>) {
   const { t } = useTranslation()
   const navigate = useNavigate()
+  const [made, setMade] = useState<Thing[] | null>(null)
+  const onDone = (saved: unknown) => (pieces ? setMade(pieces(saved as T)) : void navigate({ to: list }))
+  if (!useCanEdit() && !form.own) return <Navigate to={list} />
   return (
     <DetailDrawer title={t(`${form.text}.new`)} back={list} wide={wide}>
-      <CreateForm {...form} onDone={() => navigate({ to: list })} />
+      {made ? (
+        <>
+          <Notice tone="live">{t(`${form.text}.done`)}</Notice>
+          <ul aria-label={t('pieces')}>
+            {made.map((thing) => (
+              <li key={thing.id}>
+                <ThingLink thing={thing} />
+              </li>
+            ))}
+          </ul>
+        </>
+      ) : (
+        <CreateForm {...form} onDone={onDone} />
+      )}
     </DetailDrawer>
   )
 }
 
-/** The form of the row that the address names, beside its list. */
-export function EditDrawer<T extends object>({ list, wide, ...form }: Beside<ComponentProps<typeof EditForm<T>>>) {
+/** The form of the row that the address names, beside its list. `of` is the row where the address names it by another word than id. */
+export function EditDrawer<T extends object>(props: Beside<ComponentProps<typeof EditForm<T>>> & { of?: string }) {
+  const { list, wide, of, ...form } = props
   const { t } = useTranslation()
   const navigate = useNavigate()
-  const { id } = useParams({ strict: false }) as { id: string }
+  const named = useParams({ strict: false }) as { id: string }
+  const id = of ?? named.id
+  // The form loads it.
+  const { data } = useQuery<Answer<T>>({ queryKey: [form.resource.kind, id], enabled: false })
+  const kind = t(`${form.text}.edit`)
   return (
-    <DetailDrawer title={t(`${form.text}.edit`)} back={list} wide={wide}>
+    <DetailDrawer title={data ? form.name(data.value) : kind} kind={data && kind} back={list} wide={wide}>
       <EditForm key={id} {...form} id={id} onDone={() => navigate({ to: list, search: true } as never)} />
     </DetailDrawer>
   )

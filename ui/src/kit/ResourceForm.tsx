@@ -1,18 +1,40 @@
 import { Button } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useBlocker } from '@tanstack/react-router'
-import { Fragment, type KeyboardEvent, lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react'
+import {
+  Fragment,
+  type KeyboardEvent,
+  lazy,
+  type ReactNode,
+  type RefObject,
+  Suspense,
+  type SyntheticEvent,
+  useEffect,
+  useRef,
+  useState,
+} from 'react'
 import { type UseFormReturn, useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
-import type { Answer } from '../api/client'
-import { toFault } from '../api/fault'
-import type { Extension, Operation, Resource, Singleton } from '../api/resource'
+import type { Answer, Intent } from '../api/client'
+import { type Fault, toFault } from '../api/fault'
+import type { Extension, Operation, Past, Resource, Singleton } from '../api/resource'
+import type { DraftOperation } from '../api/types'
+import { RowHistory } from '../app/RowHistory'
 import { useCanEdit } from '../app/session'
+import { Baseline } from './Baseline'
 import { confirm } from './confirm'
+import { DraftNotice } from './DraftMark'
+import { addToDraft, useDrafted, useDraftedRow } from './draft'
+import { FieldText } from './FieldText'
+import { Fold } from './Fold'
 import { Field, type FieldSpec, isSecret, type Values } from './fields'
 import { placeFault } from './form-errors'
+import { differing } from './form-values'
+import { IntentLine } from './IntentLine'
+import { usualIntent } from './intent'
 import { Loaded } from './Loaded'
 import { Notice } from './Notice'
+import { Facts } from './Page'
 import classes from './ResourceForm.module.css'
 import { askToRemove, type Guard, objectionTo } from './remove'
 import { renew } from './renew'
@@ -24,7 +46,8 @@ interface FormProps {
   /** Where the texts of the fields are, such as `ntp:pool`. */
   text: string
   fields: FieldSpec[]
-  onDone?: () => void
+  /** Told what the gateway answered. */
+  onDone?: (saved: unknown) => void
   /** False for what has no rendered files, such as accounts. */
   preview?: boolean
   /** What the button says, where that is not Save. */
@@ -44,10 +67,10 @@ interface FormProps {
 /** A new resource. */
 export function CreateForm<T>(
   props: FormProps & {
-    resource: Pick<Resource<T>, 'kind' | 'create'>
+    resource: Pick<Resource<T>, 'kind' | 'create'> & Partial<Pick<Resource<unknown>, 'past'>>
     defaults: Values
-    /** What is stored, where it is more than the one row. */
-    operations?: (body: Values) => Operation[]
+    /** What is stored, where it is more than the one row; the gateway may have to say. */
+    operations?: (body: Values) => Operation[] | Promise<Operation[]>
   },
 ) {
   const { resource, defaults } = props
@@ -56,8 +79,9 @@ export function CreateForm<T>(
       {...props}
       fresh
       initial={defaults}
-      save={resource.create}
+      save={(body, _, intent) => resource.create(body, intent)}
       kind={resource.kind}
+      kept={Boolean(resource.past)}
       operations={props.operations ?? ((body) => [{ kind: resource.kind, verb: 'create', body }])}
     />
   )
@@ -70,7 +94,7 @@ export function EditForm<T extends object>(
     id: string
     name: (value: T) => string
     /** After a deletion; as after a save where it is not said. */
-    onGone?: () => void
+    onGone?: (saved?: unknown) => void
     /** Why this one cannot be deleted; undefined when it can. */
     keep?: (value: T) => string | undefined
     /** The fields of this one that stay as they are. */
@@ -85,7 +109,13 @@ export function EditForm<T extends object>(
   const queries = useQueryClient()
   // The news of our own deletion must not make us ask for what is gone.
   const [deleting, setDeleting] = useState(false)
-  const query = useQuery({ queryKey: [resource.kind, id], queryFn: () => resource.read(id), enabled: !deleting })
+  const drafted = useDraftedRow(resource.kind, id)
+  const fresh = drafted?.verb === 'create'
+  const query = useQuery({
+    queryKey: [resource.kind, id],
+    queryFn: () => resource.read(id),
+    enabled: !deleting && !fresh,
+  })
 
   const remove = (resource: Resource<T>, loaded: Answer<T>) =>
     askToRemove({
@@ -97,126 +127,153 @@ export function EditForm<T extends object>(
       guard: props.guard,
       queries,
       onBusy: setDeleting,
-    }).then((yes) => yes && (props.onGone ?? props.onDone)?.())
+    }).then((yes) => yes && (props.onGone ?? props.onDone)?.(undefined))
 
+  const operations = (body: Values): Operation[] => [{ kind: resource.kind, verb: 'update', id, body }]
+  if (fresh) {
+    const value = drafted.after as T
+    return (
+      <>
+        <DraftNotice row={drafted} onRemoved={props.onGone ?? props.onDone} />
+        <FormBody
+          {...props}
+          key={JSON.stringify(value)}
+          initial={value as Values}
+          kind={resource.kind}
+          kept
+          operations={operations}
+          preview={false}
+          keep={undefined}
+          fixed={props.fixed?.(value)}
+        />
+      </>
+    )
+  }
   return (
     <Loaded query={query} height={320}>
-      {(loaded) => (
-        <>
-          {props.above?.(loaded.value)}
-          <Baseline loaded={loaded} update={(body, etag, changed) => resource.update(id, body, etag, changed)}>
-            {(base, form) => (
-              <FormBody
-                {...props}
-                initial={base.value as Values}
-                {...form}
-                kind={resource.kind}
-                operations={(body) => [{ kind: resource.kind, verb: 'update', id, body }]}
-                remove={'remove' in resource ? () => remove(resource, base) : undefined}
-                keep={props.keep?.(base.value)}
-                fixed={props.fixed?.(base.value)}
-              />
-            )}
-          </Baseline>
-          {props.children?.(loaded.value)}
-        </>
-      )}
+      {(loaded) => {
+        const begin = withDraft(loaded, drafted)
+        return (
+          <>
+            {props.above?.(loaded.value)}
+            {drafted && <DraftNotice row={drafted} />}
+            <Baseline
+              key={begin.key}
+              loaded={begin.loaded}
+              update={(body, etag, changed, intent) => resource.update(id, body, etag, changed, intent)}
+              read={(value) => startOf(props, value as Values)}
+              label={(field) => t(`${props.text}.${field}.label`)}
+              past={{ of: resource.past, kind: resource.kind, id }}
+            >
+              {(base, form) => (
+                <FormBody
+                  {...props}
+                  initial={base.value as Values}
+                  {...form}
+                  kind={resource.kind}
+                  kept
+                  operations={operations}
+                  remove={'remove' in resource ? () => remove(resource, base) : undefined}
+                  keep={props.keep?.(base.value)}
+                  fixed={props.fixed?.(base.value)}
+                />
+              )}
+            </Baseline>
+            {props.children?.(loaded.value)}
+            <PastOf kind={resource.kind} id={id} past={resource.past} />
+          </>
+        )
+      }}
     </Loaded>
   )
+}
+
+/** What a form begins with: the row as it is stored, with what the draft changes in it. Another draft is another form. */
+function withDraft<T extends object>(loaded: Answer<T>, drafted: DraftOperation | undefined) {
+  if (drafted?.verb !== 'update') return { key: '', loaded }
+  const changed = Object.keys(drafted.fields).map((field) => [field, (drafted.after as Values)[field]])
+  return {
+    key: JSON.stringify(changed),
+    loaded: { ...loaded, value: { ...loaded.value, ...Object.fromEntries(changed) } },
+  }
 }
 
 /** The single row of a settings page. */
 export function SettingsForm<T extends object>(props: FormProps & { singleton: Singleton<T> }) {
   const { singleton } = props
+  const { t } = useTranslation()
   const query = useQuery({ queryKey: [singleton.kind], queryFn: singleton.read })
+  const drafted = useDrafted().find(({ kind }) => kind === singleton.kind)
   return (
     <Loaded query={query} height={320}>
-      {(loaded) => (
-        <Baseline loaded={loaded} update={singleton.update}>
-          {(base, form) => (
-            <FormBody
-              {...props}
-              initial={base.value as Values}
-              {...form}
-              kind={singleton.kind}
-              operations={(body) => [
-                { kind: singleton.kind, verb: 'update', id: (base.value as { id?: string }).id, body },
-              ]}
-            />
-          )}
-        </Baseline>
-      )}
+      {(loaded) => {
+        const begin = withDraft(loaded, drafted)
+        return (
+          <>
+            {drafted && <DraftNotice row={drafted} />}
+            <Baseline
+              key={begin.key}
+              loaded={begin.loaded}
+              update={singleton.update}
+              read={(value) => startOf(props, value as Values)}
+              label={(field) => t(`${props.text}.${field}.label`)}
+              past={
+                singleton.past && { of: singleton.past, kind: singleton.kind, id: (loaded.value as { id: string }).id }
+              }
+            >
+              {(base, form) => (
+                <FormBody
+                  {...props}
+                  initial={base.value as Values}
+                  {...form}
+                  kind={singleton.kind}
+                  kept={Boolean(singleton.past)}
+                  operations={(body) => [
+                    { kind: singleton.kind, verb: 'update', id: (base.value as { id?: string }).id, body },
+                  ]}
+                />
+              )}
+            </Baseline>
+            {singleton.past && (
+              <PastOf kind={singleton.kind} id={(loaded.value as { id: string }).id} past={singleton.past} />
+            )}
+          </>
+        )
+      }}
     </Loaded>
   )
 }
 
-interface BaselineProps<T> {
-  loaded: Answer<T>
-  update: (body: Values, etag: string | null, changed: string[]) => Promise<Answer<T>>
-  children: (
-    base: Answer<T>,
-    form: { save: (body: Values, changed: string[]) => Promise<Answer<T>>; onDirty: (dirty: boolean) => void },
-  ) => ReactNode
-}
-
-/**
- * Holds the version that the form was opened with: its ETag goes with the save. When somebody else
- * changes the resource meanwhile, the typed values stay and the form says so; a form that nobody has
- * touched follows.
- */
-function Baseline<T>({ loaded, update, children }: BaselineProps<T>) {
+/** What was done to a row before, for those who ask. */
+function PastOf(props: { kind: string; id: string; past: Past<unknown> }) {
   const { t } = useTranslation()
-  const [base, setBase] = useState(loaded)
-  const [saving, setSaving] = useState(false)
-  const [dirty, setDirty] = useState(false)
-  const [seen, setSeen] = useState(loaded.etag)
-  if (loaded.etag !== seen) {
-    setSeen(loaded.etag)
-    if (!dirty && !saving) setBase(loaded)
-  }
-
-  const save = async (body: Values, changed: string[]) => {
-    // The news of our own change may arrive before the answer to it.
-    setSaving(true)
-    try {
-      const saved = await update(body, base.etag, changed)
-      setBase(saved)
-      return saved
-    } finally {
-      setSaving(false)
-    }
-  }
-
   return (
-    <div key={base.etag}>
-      {base.etag !== loaded.etag && !saving && (
-        <div className={classes.notice}>
-          <Notice
-            tone="warn"
-            title={t('form.changedTitle')}
-            action={
-              <Button size="compact-sm" variant="default" onClick={() => setBase(loaded)}>
-                {t('form.takeTheirs')}
-              </Button>
-            }
-          >
-            {t('form.changedText')}
-          </Notice>
-        </div>
-      )}
-      {children(base, { save, onDirty: setDirty })}
+    <div className={classes.past}>
+      <Fold title={t('form.history')}>
+        <Suspense>
+          <RowHistory {...props} />
+        </Suspense>
+      </Fold>
     </div>
   )
 }
 
+/** What becomes of what the form holds. */
+type Deed = 'save' | 'draft'
+
 interface BodyProps extends FormProps {
   kind: string
   initial: Values
-  save: (body: Values, changed: string[]) => Promise<Answer<unknown>>
-  operations: (body: Values) => Operation[]
+  /** Without it, the row is in the draft alone, and there is nothing to save. */
+  save?: (body: Values, changed: string[], intent: Intent) => Promise<Answer<unknown>>
+  operations: (body: Values) => Operation[] | Promise<Operation[]>
+  /** The history has what is stored: a reason can be given, and what is applied can be confirmed. */
+  kept?: boolean
   /** Nothing is stored yet: the values may be saved as they are. */
   fresh?: boolean
   onDirty?: (dirty: boolean) => void
+  typed?: RefObject<Values>
+  carried?: Values
   remove?: () => void
   keep?: string
   fixed?: readonly string[]
@@ -228,6 +285,7 @@ function FormBody({
   kind,
   initial,
   fresh,
+  kept = false,
   save,
   operations,
   onDone,
@@ -242,21 +300,31 @@ function FormBody({
   follow,
   guard,
   onDirty,
+  typed,
+  carried,
 }: BodyProps) {
   const { t } = useTranslation()
   const queries = useQueryClient()
   const canEdit = useCanEdit() || own
   const [problem, setProblem] = useState('')
+  const [intent, setIntent] = useState(() => usualIntent(kind))
   const [shown, setShown] = useState<Operation[] | null>(null)
   const names = fields.map((field) => field.name)
-  const [objection, setObjection] = useState<{ to: string; text: ReactNode } | null>(null)
+  const [objection, setObjection] = useState<{ to: string; text: ReactNode; deed: Deed } | null>(null)
+  const [busy, setBusy] = useState<Deed | null>(null)
   /** Where the cursor was when the form was sent. */
   const left = useRef<HTMLElement | null>(null)
-  const start = { ...pick(shape?.read(initial) ?? initial, names), ...emptySecrets(fields) }
+  const start = startOf({ fields, shape }, initial)
   const form = useForm<Values>({ defaultValues: start })
   const { isDirty, isSubmitting } = form.formState
   useEffect(() => onDirty?.(isDirty), [isDirty, onDirty])
   const values = form.watch()
+  useEffect(() => {
+    if (typed) typed.current = values
+  }, [typed, values])
+  useEffect(() => {
+    for (const [name, value] of Object.entries(carried ?? {})) form.setValue(name, value, { shouldDirty: true })
+  }, [form, carried])
   useFollow(form, values, isDirty, follow)
   const shownFields = fields.filter((field) => field.when?.(values) ?? true)
   const covered = Object.fromEntries(fields.flatMap(({ name, covers = [] }) => covers.map((other) => [other, name])))
@@ -268,37 +336,71 @@ function FormBody({
     return shape?.write(body) ?? body
   }
 
-  const store = async (all: Values, agreed: boolean) => {
+  /** Saves what the form holds, or adds it to the draft. */
+  const deeds: Record<Deed, (body: Values, changed: string[]) => Promise<unknown>> = {
+    save: async (body, changed) => {
+      const saved = await save?.(body, changed, intent)
+      toastApplied(t('form.saved'), saved?.applied ?? [])
+      return saved?.value
+    },
+    draft: async (body) => {
+      await addToDraft(queries, await operations(body))
+      toast('live', t('draft.added'))
+      return undefined
+    },
+  }
+
+  /** Puts what the gateway complains about at the fields. */
+  const place = (fault: Fault) => {
+    const names = shownFields.map(({ name }) => name)
+    setProblem(placeFault(fault, names, form.setError, covered))
+  }
+
+  const store = async (all: Values, deed: Deed, agreed: boolean) => {
     left.current = document.activeElement as HTMLElement | null
     setProblem('')
     setShown(null)
     const body = bodyOf(all)
-    const text = agreed ? null : await objectionTo(operations(body), guard)
-    setObjection(text ? { to: JSON.stringify(body), text } : null)
-    if (text) return
-    const changed = names.filter((name) => JSON.stringify(all[name]) !== JSON.stringify(start[name]))
+    setBusy(deed)
     try {
-      const { applied } = await save(body, changed)
+      const text = agreed || !guard ? null : await objectionTo(await operations(body), guard)
+      setObjection(text ? { to: JSON.stringify(body), text, deed } : null)
+      if (text) return setBusy(null)
+      const value = await deeds[deed](body, differing(start, all))
       form.reset(all)
-      toastApplied(t('form.saved'), applied)
       await renew(queries, kind)
-      onDone?.()
+      onDone?.(value)
     } catch (cause) {
       const fault = toFault(cause)
-      if (fault.code === 'stale') await renew(queries, kind)
-      else
-        setProblem(
-          placeFault(
-            fault,
-            shownFields.map(({ name }) => name),
-            form.setError,
-            covered,
-          ),
-        )
-      toast('bad', t(fault.code === 'stale' ? 'form.stale' : 'form.notSaved'))
+      if (fault.code === 'stale') {
+        await renew(queries, kind)
+        toast('bad', t(deed === 'draft' ? 'draft.notAdded' : 'form.stale'))
+      } else place(fault)
+    }
+    setBusy(null)
+  }
+  const put = (parts: Values) => {
+    for (const [name, value] of Object.entries(parts)) form.setValue(name, value, { shouldDirty: true })
+  }
+  // Ctrl+Enter does not leave the field.
+  const settle = () => {
+    for (const { name, split } of fields) put(split?.(String(form.getValues(name) ?? '')) ?? {})
+  }
+  const checked = (then: (all: Values) => unknown) => (event?: SyntheticEvent) => {
+    settle()
+    return form.handleSubmit(then)(event)
+  }
+  const show = async (all: Values) => {
+    setProblem('')
+    try {
+      setShown(await operations(bodyOf(all)))
+    } catch (cause) {
+      place(toFault(cause))
     }
   }
-  const submit = form.handleSubmit((all) => store(all, false))
+  const usual: Deed = save ? 'save' : 'draft'
+  const does = (deed: Deed, agreed = false) => checked((all) => store(all, deed, agreed))
+  const submit = does(usual)
 
   // The fields are closed while they are stored, or what is typed meanwhile would be lost. After that the cursor is where it was,
   // or where something is wrong.
@@ -320,16 +422,39 @@ function FormBody({
   })
 
   const saveByKey = (event: KeyboardEvent) => {
-    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey) || !canEdit) return
+    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return
     event.preventDefault()
     void submit()
   }
 
+  if (!canEdit) {
+    return (
+      <div className={classes.form}>
+        <Facts
+          facts={shownFields.map((field) => [
+            t(`${text}.${field.name}.label`),
+            <FieldText
+              key={field.name}
+              spec={field}
+              text={text}
+              value={values[field.name]}
+              kept={isKept(field, initial)}
+            />,
+          ])}
+        />
+        {below?.(bodyOf(values))}
+      </div>
+    )
+  }
+
   return (
     <form onSubmit={submit} onKeyDown={saveByKey} noValidate className={classes.form}>
-      {!canEdit && <Notice tone="off">{t('form.readOnly')}</Notice>}
-      {problem && <Notice tone="bad">{problem}</Notice>}
-      <fieldset disabled={!canEdit || isSubmitting} className={classes.fields}>
+      {problem && (
+        <div ref={intoView}>
+          <Notice tone="bad">{problem}</Notice>
+        </div>
+      )}
+      <fieldset disabled={isSubmitting} className={classes.fields}>
         {shownFields.map((field) => (
           <Fragment key={field.name}>
             {field.section && <h3 className={classes.section}>{t(`${text}.sections.${field.section}`)}</h3>}
@@ -340,47 +465,21 @@ function FormBody({
               values={values}
               disabled={fixed.includes(field.name)}
               kept={isKept(field, initial)}
+              onSplit={put}
               autoFocus={fresh && field === fields.find(({ type }) => !chosen.includes(type))}
             />
           </Fragment>
         ))}
       </fieldset>
       {objection?.to === JSON.stringify(bodyOf(values)) && (
-        <div className={classes.objection}>
+        <div ref={intoView} className={classes.objection}>
           {objection.text}
-          <Button color="red.8" loading={isSubmitting} onClick={form.handleSubmit((all) => store(all, true))}>
-            {t('form.saveAnyway')}
+          <Button color="red.8" loading={isSubmitting} onClick={does(objection.deed, true)}>
+            {t(objection.deed === 'draft' ? 'draft.addAnyway' : 'form.saveAnyway')}
           </Button>
         </div>
       )}
-      {canEdit && (
-        <div className={classes.actions}>
-          <Button type="submit" loading={isSubmitting} disabled={!isDirty && !fresh} title={t('form.saveHint')}>
-            {verb ?? t('form.save')}
-          </Button>
-          {preview && (
-            <Button
-              variant="default"
-              disabled={!isDirty}
-              onClick={form.handleSubmit((all) => setShown(operations(bodyOf(all))))}
-            >
-              {t('form.preview')}
-            </Button>
-          )}
-          {remove && (
-            <Button
-              variant="subtle"
-              color="red"
-              className={classes.remove}
-              onClick={remove}
-              disabled={!!keep}
-              title={keep}
-            >
-              {t('delete.verb')}
-            </Button>
-          )}
-        </div>
-      )}
+      {kept && save && <IntentLine intent={intent} onIntent={setIntent} confirmable={preview} />}
       {below?.(bodyOf(values))}
       {keep && <p className={classes.keep}>{keep}</p>}
       {shown && (
@@ -388,6 +487,47 @@ function FormBody({
           <ChangePreview operations={shown} />
         </Suspense>
       )}
+      <div className={classes.actions}>
+        {save && (
+          <Button
+            type="submit"
+            loading={isSubmitting && busy !== 'draft'}
+            disabled={!isDirty && !fresh}
+            title={t('form.saveHint')}
+          >
+            {verb ?? t('form.save')}
+          </Button>
+        )}
+        {kept && !own && (
+          <Button
+            variant={save ? 'default' : 'filled'}
+            type={save ? 'button' : 'submit'}
+            loading={busy === 'draft'}
+            disabled={(!isDirty && !fresh) || busy === 'save'}
+            title={t('draft.addHint')}
+            onClick={save && does('draft')}
+          >
+            {t('draft.add')}
+          </Button>
+        )}
+        {preview && (
+          <Button variant="default" disabled={!isDirty && !fresh} onClick={checked(show)}>
+            {t('form.preview')}
+          </Button>
+        )}
+        {remove && (
+          <Button
+            variant="subtle"
+            color="red"
+            className={classes.remove}
+            onClick={remove}
+            disabled={!!keep}
+            title={keep}
+          >
+            {t('delete.verb')}
+          </Button>
+        )}
+      </div>
     </form>
   )
 }
@@ -415,11 +555,15 @@ function isKept({ configured }: FieldSpec, row: Values): boolean | undefined {
   return typeof configured === 'string' ? Boolean(row[configured]) : configured(row)
 }
 
-function pick(values: Values, names: string[]): Values {
-  return Object.fromEntries(names.map((name) => [name, values[name]]))
+const intoView = (element: HTMLElement | null) => element?.scrollIntoView({ block: 'center' })
+
+/** What a form shows of what is stored. A secret is never shown: its field begins empty. */
+function startOf({ fields, shape }: Pick<FormProps, 'fields' | 'shape'>, row: Values): Values {
+  const names = fields.map(({ name }) => name)
+  const secrets = fields.filter(isSecret).map(({ name }) => [name, ''])
+  return { ...pick(shape?.read(row) ?? row, names), ...Object.fromEntries(secrets) }
 }
 
-/** A secret is never shown: its field begins empty. */
-function emptySecrets(fields: FieldSpec[]): Values {
-  return Object.fromEntries(fields.filter(isSecret).map(({ name }) => [name, '']))
+function pick(values: Values, names: string[]): Values {
+  return Object.fromEntries(names.map((name) => [name, values[name]]))
 }

@@ -1,14 +1,17 @@
-import { Button, Chip, CloseButton, TextInput } from '@mantine/core'
-import { useHotkeys } from '@mantine/hooks'
+import { Button, Chip, CloseButton, Kbd, TextInput } from '@mantine/core'
+import { useDebouncedCallback, useHotkeys } from '@mantine/hooks'
 import { IconPlus, IconSearch } from '@tabler/icons-react'
 import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { Fragment, type ReactNode, useRef } from 'react'
+import { useWindowVirtualizer } from '@tanstack/react-virtual'
+import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Resource } from '../api/resource'
 import { useCanEdit } from '../app/session'
 import { Choice } from './Choice'
 import { type Column, DataTable } from './DataTable'
+import { useDraftMarks } from './DraftMark'
+import { useDrafted, withNew } from './draft'
 import { Empty } from './Empty'
 import { Loaded } from './Loaded'
 import { type Filter, grouped, type ListSearch, narrowed, nextSort, selectRows } from './list-logic'
@@ -57,7 +60,13 @@ interface ResourceListProps<T, R> extends Omit<RowListProps<T[], R>, 'query' | '
 export function ResourceList<T, R extends { id: string } = T & { id: string }>(props: ResourceListProps<T, R>) {
   const { resource, join, every, ...list } = props
   const query = useQuery({ queryKey: [resource.kind], queryFn: resource.list, refetchInterval: every })
-  return <RowList {...list} query={query} rowsOf={join ?? ((rows) => rows as unknown as R[])} />
+  const drafted = useDrafted()
+  const columns = useDraftMarks(resource.kind, list.columns)
+  const rowsOf = (rows: T[]) => {
+    const all = withNew(rows, resource.kind, drafted)
+    return join ? join(all) : (all as unknown as R[])
+  }
+  return <RowList {...list} columns={columns} query={query} rowsOf={rowsOf} />
 }
 
 /** Every list of rows: search, filters and sort in the address, keyboard, an empty state that helps. */
@@ -91,6 +100,8 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
     ['n', () => canEdit && createLink && navigate({ to: createLink })],
   ])
 
+  const offered = filters.filter(({ options }) => options.length > 0)
+  const severalChips = offered.filter(({ many }) => !many).length > 1
   const createButton = canEdit && createLink && (
     <div className={classes.create}>
       {beside}
@@ -123,21 +134,8 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
         return (
           <Panel flush>
             <div className={classes.tools}>
-              <TextInput
-                ref={searchField}
-                className={classes.search}
-                aria-label={t('list.search')}
-                placeholder={t('list.searchHint')}
-                leftSection={<IconSearch size={15} aria-hidden />}
-                rightSection={
-                  search.q && (
-                    <CloseButton size="sm" aria-label={t('list.clear')} onClick={() => change({ q: undefined })} />
-                  )
-                }
-                value={search.q ?? ''}
-                onChange={(event) => change({ q: event.currentTarget.value || undefined })}
-              />
-              {filters.map((filter) =>
+              <SearchField field={searchField} value={search.q ?? ''} onChange={(q) => change({ q: q || undefined })} />
+              {offered.map((filter) =>
                 filter.many ? (
                   <Choice
                     key={filter.key}
@@ -152,7 +150,7 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
                   />
                 ) : (
                   <fieldset key={filter.key} className={classes.filter}>
-                    <legend className="visually-hidden">{filter.label}</legend>
+                    <legend className={severalChips ? classes.legend : 'visually-hidden'}>{filter.label}</legend>
                     {filter.options.map(({ value, label }) => (
                       <Chip
                         key={value}
@@ -180,32 +178,121 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
             {rows.length === 0 ? (
               <p className={classes.nothing}>{t('list.nothing')}</p>
             ) : (
-              groups.map(([key, members]) => {
-                const part = { ...table, rows: members, label: group ? `${title}: ${group.name(key)}` : title }
-                return (
-                  <Fragment key={key}>
-                    {group && <h2 className={classes.group}>{group.title?.(key) ?? group.name(key)}</h2>}
-                    {order && canEdit ? (
-                      <order.Table
-                        {...part}
-                        onPlace={(id, place) => {
-                          const own = members.map((row) => row.id)
-                          order.move(id, rowBefore(ids, own, id, place))
-                        }}
-                        rowName={order.name}
-                        off={off}
-                      />
-                    ) : (
-                      <DataTable {...part} />
-                    )}
-                  </Fragment>
-                )
-              })
+              <Groups groups={groups}>
+                {(key, members) => {
+                  const part = { ...table, rows: members, label: group ? `${title}: ${group.name(key)}` : title }
+                  return (
+                    <>
+                      {group && <h2 className={classes.group}>{group.title?.(key) ?? group.name(key)}</h2>}
+                      {order && canEdit ? (
+                        <order.Table
+                          {...part}
+                          onPlace={(id, place) => {
+                            const own = members.map((row) => row.id)
+                            order.move(id, rowBefore(ids, own, id, place))
+                          }}
+                          rowName={order.name}
+                          off={off}
+                        />
+                      ) : (
+                        <DataTable {...part} />
+                      )}
+                    </>
+                  )
+                }}
+              </Groups>
             )}
             {end}
           </Panel>
         )
       }}
     </Loaded>
+  )
+}
+
+interface SearchFieldProps {
+  field: RefObject<HTMLInputElement | null>
+  value: string
+  onChange: (value: string) => void
+}
+
+/** The field shows every letter at once; thousands of rows are searched when the hand rests. */
+function SearchField({ field, value, onChange }: SearchFieldProps) {
+  const { t } = useTranslation()
+  const [typed, setTyped] = useState(value)
+  const settle = useDebouncedCallback(onChange, 120)
+  // Another address has another search. What is being typed is on its way there.
+  useEffect(() => {
+    if (document.activeElement !== field.current) setTyped(value)
+  }, [value, field])
+  const put = (next: string) => {
+    setTyped(next)
+    settle(next)
+  }
+  return (
+    <TextInput
+      ref={field}
+      className={classes.search}
+      aria-label={t('list.search')}
+      placeholder={t('list.searchHint')}
+      leftSection={<IconSearch size={15} aria-hidden />}
+      rightSection={
+        typed ? (
+          <CloseButton size="sm" aria-label={t('list.clear')} onClick={() => put('')} />
+        ) : (
+          <Kbd size="xs" className={classes.key} aria-hidden>
+            /
+          </Kbd>
+        )
+      }
+      value={typed}
+      onChange={(event) => put(event.currentTarget.value)}
+    />
+  )
+}
+
+interface GroupsProps<R> {
+  groups: (readonly [key: string, members: R[]])[]
+  children: (key: string, members: R[]) => ReactNode
+}
+
+const virtualFrom = 50
+
+/** The tables of a list one under the other. Where there are many, those in sight are drawn. */
+function Groups<R>({ groups, children }: GroupsProps<R>) {
+  if (groups.length > virtualFrom) return <VirtualGroups groups={groups}>{children}</VirtualGroups>
+  return groups.map(([key, members]) => <div key={key}>{children(key, members)}</div>)
+}
+
+function VirtualGroups<R>({ groups, children }: GroupsProps<R>) {
+  const box = useRef<HTMLDivElement>(null)
+  const [top, setTop] = useState(0)
+  const virtualizer = useWindowVirtualizer({
+    count: groups.length,
+    // The heading, the table's head and its rows.
+    estimateSize: (index) => 75 + 37 * (groups[index]?.[1].length ?? 0),
+    getItemKey: (index) => groups[index]?.[0] ?? index,
+    overscan: 3,
+    scrollMargin: top,
+  })
+  useLayoutEffect(() => {
+    if (box.current) setTop(Math.round(box.current.getBoundingClientRect().top + window.scrollY))
+  }, [])
+  return (
+    <div ref={box} className={classes.groups} style={{ height: virtualizer.getTotalSize() }}>
+      {virtualizer.getVirtualItems().map(({ index, key, start }) => {
+        const [name, members] = groups[index] as GroupsProps<R>['groups'][number]
+        return (
+          <div
+            key={key}
+            ref={virtualizer.measureElement}
+            data-index={index}
+            style={{ transform: `translateY(${start - top}px)` }}
+          >
+            {children(name, members)}
+          </div>
+        )
+      })}
+    </div>
   )
 }

@@ -3,9 +3,11 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import type { Resource } from '../api/resource'
 import { useCanEdit } from '../app/session'
+import { usualIntent } from './intent'
 import { agreedTo, ownConnection } from './own-connection'
 import type { Guard } from './remove'
 import { renew } from './renew'
+import { OnOff } from './StateBadge'
 import { toastApplied, toastFault } from './toast'
 
 interface RowSwitchProps<F extends string> {
@@ -36,7 +38,7 @@ export function RowSwitch<F extends string>(props: RowSwitchProps<F>) {
       )
     put(on)
     try {
-      const { applied } = await resource.update(row.id, body, null)
+      const { applied } = await resource.update(row.id, body, null, [field], usualIntent(kind))
       toastApplied(t(on ? 'switch.on' : 'switch.off', { name }), applied)
     } catch (cause) {
       put(!on)
@@ -44,12 +46,12 @@ export function RowSwitch<F extends string>(props: RowSwitchProps<F>) {
     }
     await renew(queries, kind)
   }
+  if (!canEdit) return <OnOff on={row[field]} />
   return (
     <Switch
       size="xs"
       aria-label={t('switch.of', { name })}
       checked={row[field]}
-      disabled={!canEdit}
       onChange={(event) => void set(event.currentTarget.checked)}
     />
   )

@@ -26,7 +26,7 @@ it('says what people lose before it says why', () => {
   expect(reasonOf(component({ state: 'degraded', daemon: 'down', last_error }))).toBe(
     `DNS does not answer. Clients cannot resolve names. ${last_error}`,
   )
-  expect(reasonOf(component({ name: 'other', daemon: 'down' }))).toBe('It does not run.')
+  expect(reasonOf(component({ name: 'other', daemon: 'down' }))).toBe('It is not running.')
   expect(reasonOf(component({ state: 'degraded', last_error }))).toBe(last_error)
   expect(reasonOf(component({ state: 'pending' }))).toBe('A saved change is being applied.')
 })

@@ -14,6 +14,9 @@ export function conditionOf({ state, daemon }: Pick<Component, 'state' | 'daemon
 /** Whether it needs attention, or patience. */
 export const isTrouble = (component: Component) => !['live', 'off'].includes(conditionOf(component))
 
+/** What the console calls a component. */
+export const componentName = (name: string) => optionalText(`component.${name}`) ?? name
+
 /** What people lose, and why. */
 export function reasonOf(component: Component): string {
   const condition = conditionOf(component)

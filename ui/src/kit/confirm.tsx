@@ -14,6 +14,8 @@ interface Question {
   obstacle?: () => Promise<Fault | null>
   /** Runs while the dialog is open: a refusal is shown in it, with what is in the way. */
   act?: () => Promise<unknown>
+  /** Another way to say yes, which an obstacle does not close. */
+  other?: { verb: string; act: () => Promise<unknown> }
 }
 
 interface Asked extends Question {
@@ -70,10 +72,10 @@ function ConfirmDialog({ question }: { question: Asked }) {
     }
   }, [question])
 
-  const agree = async () => {
+  const agree = async (act: Question['act']) => {
     setBusy(true)
     try {
-      await question.act?.()
+      await act?.()
       question.answer(true)
     } catch (cause) {
       setFault(toFault(cause))
@@ -100,9 +102,14 @@ function ConfirmDialog({ question }: { question: Asked }) {
         <Button variant="default" onClick={() => question.answer(false)} data-autofocus>
           {t('cancel')}
         </Button>
+        {question.other && (
+          <Button variant="default" onClick={() => agree(question.other?.act)} disabled={asking || busy}>
+            {question.other.verb}
+          </Button>
+        )}
         <Button
           color={question.danger ? 'red.8' : undefined}
-          onClick={agree}
+          onClick={() => agree(question.act)}
           loading={busy}
           disabled={asking || fault?.code === 'conflict'}
         >

@@ -16,12 +16,13 @@ import { useTranslation } from 'react-i18next'
 import { optionalText } from '../i18n/i18n'
 import { Choice, Choices } from './Choice'
 import { CodeText } from './CodeText'
+import type { Values } from './form-values'
 import { Password, SecretToMake } from './Password'
 import { PemText } from './PemText'
 import { Quantity } from './Quantity'
 import { type RowColumn, Rows } from './Rows'
 
-export type Values = Record<string, unknown>
+export type { Values }
 
 export interface FieldSpec {
   name: string
@@ -66,6 +67,8 @@ export interface FieldSpec {
   /** Help and example, where they depend on what the others say. */
   help?: (values: Values) => ReactNode
   placeholder?: (values: Values) => string
+  /** What this and other fields are when something is typed here that belongs into several; undefined when it does not. */
+  split?: (text: string) => Values | undefined
   /** Whether the field makes sense with what the others say. */
   when?: (values: Values) => boolean
 }
@@ -83,10 +86,12 @@ interface FieldProps {
   disabled?: boolean
   /** Whether there is a secret that an empty field keeps; undefined where there cannot be one. */
   kept?: boolean
+  /** Told what was typed here and belongs into several fields. */
+  onSplit?: (values: Values) => void
 }
 
 /** One field. Label, help and placeholder come from the texts of the form, by the field's name. */
-export function Field({ spec, text, control, values, autoFocus, disabled, kept }: FieldProps) {
+export function Field({ spec, text, control, values, autoFocus, disabled, kept, onSplit }: FieldProps) {
   const { t } = useTranslation()
   const key = `${text}.${spec.name}`
   /** What was typed into a field with choices and is none of them: it is not saved, and not thrown away either. */
@@ -247,6 +252,11 @@ export function Field({ spec, text, control, values, autoFocus, disabled, kept }
                 {...common}
                 value={String(value ?? '')}
                 type={spec.type === 'email' ? 'email' : 'text'}
+                onBlur={() => {
+                  const parts = spec.split?.(String(value ?? ''))
+                  if (parts) onSplit?.(parts)
+                  field.onBlur()
+                }}
                 classNames={spec.type === 'mono' ? { input: 'mono' } : undefined}
                 autoComplete="off"
                 spellCheck={spec.type === 'text'}

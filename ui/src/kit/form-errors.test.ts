@@ -25,11 +25,11 @@ describe('a complaint', () => {
 })
 
 describe('a fault', () => {
-  it('goes to its fields, and the cursor to the first', () => {
+  it('goes to its fields, and the cursor to the first of the form', () => {
     const setError = vi.fn()
-    expect(placeFault(refused({ address: 'A.', makestep: 'B.' }), known, setError)).toBe('')
-    expect(setError).toHaveBeenNthCalledWith(1, 'address', { type: 'server', message: 'A.' }, { shouldFocus: true })
-    expect(setError).toHaveBeenNthCalledWith(2, 'makestep', { type: 'server', message: 'B.' }, { shouldFocus: false })
+    expect(placeFault(refused({ makestep: 'B.', address: 'A.' }), known, setError)).toBe('')
+    expect(setError).toHaveBeenCalledWith('address', { type: 'server', message: 'A.' }, { shouldFocus: true })
+    expect(setError).toHaveBeenCalledWith('makestep', { type: 'server', message: 'B.' }, { shouldFocus: false })
   })
 
   it('about a field that the form does not have stays readable', () => {

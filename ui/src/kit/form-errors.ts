@@ -40,9 +40,10 @@ export function placeFault<T extends FieldValues>(
   covered?: Covered,
 ): string {
   const { atField, elsewhere } = sortComplaints(fault, known, covered)
-  Object.entries(atField).forEach(([field, message], index) => {
-    setError(field as Path<T>, { type: 'server', message }, { shouldFocus: index === 0 })
-  })
+  const first = known.find((field) => atField[field])
+  for (const [field, message] of Object.entries(atField)) {
+    setError(field as Path<T>, { type: 'server', message }, { shouldFocus: field === first })
+  }
   if (elsewhere.length > 0) return elsewhere.join(' ')
   return Object.keys(atField).length > 0 ? '' : fault.message
 }

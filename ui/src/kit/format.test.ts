@@ -34,5 +34,5 @@ it('shows a share of nothing as nothing', () => {
 it('counts from a minute on', () => {
   const now = Date.UTC(2026, 0, 1)
   expect(relative(now - 30_000, now, 'just now')).toBe('just now')
-  expect(relative(now - 120_000, now, 'just now')).toBe('2 min. ago')
+  expect(relative(now - 120_000, now, 'just now')).toBe('2 min ago')
 })

@@ -55,7 +55,7 @@ const relativeFormat = new Intl.RelativeTimeFormat('en', { numeric: 'always', st
 export function relative(from: number, now: number, justNow: string): string {
   const seconds = (from - now) / 1000
   for (const [unit, size] of relativeUnits) {
-    if (Math.abs(seconds) >= size) return relativeFormat.format(Math.round(seconds / size), unit)
+    if (Math.abs(seconds) >= size) return relativeFormat.format(Math.round(seconds / size), unit).replace('.', '')
   }
   return justNow
 }

@@ -1,17 +1,11 @@
 import { expect, it } from 'vitest'
-import { lineOf, rate, windowOf } from './history'
+import { lineOf, rate } from './history'
 
 const point = (second: number, requests: number) => ({ at: new Date(second * 1000).toISOString(), requests })
 
 it('breaks the line where steps are missing', () => {
   const history = { step_seconds: 10, points: [point(10, 1), point(20, 2), point(60, 3)] }
   expect(lineOf(history, ({ requests }) => requests)).toEqual({ times: [10, 20, 30, 60], values: [1, 2, null, 3] })
-})
-
-it('widens the chart as it fills', () => {
-  expect(windowOf([])).toBe(300)
-  expect(windowOf([1000, 1900])).toBe(900)
-  expect(windowOf([0, 9000])).toBe(3600)
 })
 
 it('says rates in short', () => {

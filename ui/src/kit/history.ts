@@ -21,13 +21,8 @@ export function lineOf<P extends { at: string }>({ points, step_seconds }: Histo
   return { times, values }
 }
 
-const shortest = 300
-const longest = 3600
-
-/** How many seconds a chart shows: it widens as it fills, so that a daemon that just started is not an empty frame. */
-export function windowOf(times: readonly number[]): number {
-  return Math.min(Math.max((times.at(-1) ?? 0) - (times[0] ?? 0), shortest), longest)
-}
+/** How many seconds a chart of the last hour shows, however little of it is known. */
+export const hour = 3600
 
 /** So many a second: with a figure after the point while they are few. */
 export function rate(value: number): string {

@@ -17,6 +17,13 @@ export const ownConnection: Guard = async (operations) => {
   return cuts(answer) && <CutNotice answer={answer} />
 }
 
+/** Whether the connection that the console is using is one of IPv6. If that is not known, it counts as none. */
+export const isOverIPv6 = () =>
+  unwrap(http.POST('/firewall/explain', { body: { mine: true } })).then(
+    ({ packet }) => packet.source.includes(':'),
+    () => false,
+  )
+
 function CutNotice({ answer: { decided_by, path, nat } }: { answer: Explanation }) {
   const { t } = useTranslation()
   return (

@@ -58,5 +58,20 @@ it('deletes what nothing depends on', async () => {
   await waitFor(() => expect(button.disabled).toBe(false))
   fireEvent.click(button)
   expect(await answer).toBe(true)
-  expect(remove).toHaveBeenCalledWith('1', undefined)
+  expect(remove).toHaveBeenCalledWith('1', undefined, { reason: '', within: 0 })
+})
+
+it('offers to delete it with the draft, which may hold what takes the obstacle away', async () => {
+  const error = { code: 'conflict', message: 'The backend shop is still in use.', details: { used_by: [] } }
+  const { answer } = await open(409, { data: null, error })
+  await screen.findByText('The backend shop is still in use.')
+  vi.stubGlobal('fetch', async (request: Request) => {
+    asked(await request.json())
+    const data = { version: 'v', updated_at: null, operations: [] }
+    return new Response(JSON.stringify({ data, error: null }), { headers: { 'Content-Type': 'application/json' } })
+  })
+  fireEvent.click(screen.getByRole('button', { name: 'Add to draft', hidden: true }))
+  expect(await answer).toBe(true)
+  expect(asked).toHaveBeenLastCalledWith({ operations: [{ kind: 'proxy.backend', verb: 'delete', id: '1' }] })
+  expect(remove).not.toHaveBeenCalled()
 })

@@ -1,12 +1,16 @@
 import type { QueryClient } from '@tanstack/react-query'
-import type { ReactNode } from 'react'
-import { http, unwrap } from '../api/client'
+import { type ReactNode, useState } from 'react'
+import { http, type Intent, unwrap } from '../api/client'
 import { type Fault, toFault } from '../api/fault'
 import type { Operation, Resource } from '../api/resource'
+import { kinds } from '../app/kinds'
 import i18n from '../i18n/i18n'
 import { confirm } from './confirm'
+import { addToDraft } from './draft'
+import { IntentLine } from './IntentLine'
+import { usualIntent } from './intent'
 import { renew } from './renew'
-import { toastApplied } from './toast'
+import { toast, toastApplied } from './toast'
 
 /** Asked before something is stored: what it would break, or null. */
 export type Guard = (operations: Operation[]) => Promise<ReactNode>
@@ -39,26 +43,48 @@ interface Removal<T> {
   onBusy?: (busy: boolean) => void
 }
 
+/** Why, and whether it must be confirmed: what is said changes while the question is open. */
+function Why({ usual, onIntent }: { usual: Intent; onIntent: (intent: Intent) => void }) {
+  const [intent, setIntent] = useState(usual)
+  const say = (said: Intent) => {
+    setIntent(said)
+    onIntent(said)
+  }
+  return <IntentLine intent={intent} onIntent={say} confirmable={usual.within > 0} />
+}
+
 /** Asks, deletes, says so. What is in the way is shown in the question. */
 export async function askToRemove<T>(removal: Removal<T>): Promise<boolean> {
   const { resource, id, etag, name, text, guard, queries, onBusy } = removal
   const operations: Operation[] = [{ kind: resource.kind, verb: 'delete', id }]
   const objection = await objectionTo(operations, guard)
+  const intent = usualIntent(resource.kind)
   return confirm({
     title: i18n.t('delete.title', { name }),
     text: (
       <>
         {objection}
         <p>{text}</p>
+        <Why usual={{ ...intent }} onIntent={(said) => Object.assign(intent, said)} />
       </>
     ),
     verb: i18n.t(objection ? 'delete.anyway' : 'delete.verb'),
     danger: true,
     obstacle: () => obstacleTo(operations),
+    // The draft may hold what takes the obstacle away: the gateway says whether it does.
+    other: kinds.includes(resource.kind)
+      ? {
+          verb: i18n.t('draft.add'),
+          act: async () => {
+            await addToDraft(queries, operations)
+            toast('live', i18n.t('draft.added'), name)
+          },
+        }
+      : undefined,
     act: async () => {
       onBusy?.(true)
       try {
-        const { applied } = await resource.remove(id, etag)
+        const { applied } = await resource.remove(id, etag, intent)
         toastApplied(i18n.t('delete.done', { name }), applied)
         await renew(queries, resource.kind)
       } catch (cause) {

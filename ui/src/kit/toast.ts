@@ -4,6 +4,7 @@ import { createElement } from 'react'
 import type { Applied } from '../api/client'
 import { toFault } from '../api/fault'
 import i18n from '../i18n/i18n'
+import { componentName } from './condition'
 import type { Tone } from './Notice'
 
 const looks = {
@@ -12,8 +13,10 @@ const looks = {
   bad: { color: 'var(--gw-bad)', icon: IconX },
 }
 
+/** Says what came of the last thing that was done: one toast at a time, so that an old failure does not stay beside a success. */
 export function toast(tone: Exclude<Tone, 'off'>, title: string, message = '') {
   const { color, icon } = looks[tone]
+  notifications.clean()
   notifications.show({
     title,
     message,
@@ -29,7 +32,7 @@ export function toast(tone: Exclude<Tone, 'off'>, title: string, message = '') {
 export function toastApplied(title: string, applied: Applied[]) {
   const waiting = applied.filter(({ state }) => state !== 'live')
   if (waiting.length === 0) return toast('live', title, applied.length > 0 ? i18n.t('apply.live') : '')
-  const parts = waiting.map(({ component, state }) => `${component}: ${i18n.t(`state.${state}`)}`)
+  const parts = waiting.map(({ component, state }) => `${componentName(component)}: ${i18n.t(`state.${state}`)}`)
   toast('warn', title, i18n.t('apply.notLive', { parts: parts.join(', ') }))
 }
 

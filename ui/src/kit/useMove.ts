@@ -1,6 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import type { OrderedResource } from '../api/resource'
 import i18n from '../i18n/i18n'
+import { usualIntent } from './intent'
 import { renew } from './renew'
 import { toastApplied, toastFault } from './toast'
 
@@ -12,7 +13,7 @@ export function useMove<T extends { id: string }>({ kind, move }: OrderedResourc
     const before = queries.getQueryData<T[]>([kind]) ?? []
     queries.setQueryData<T[]>([kind], moved(before, id, after))
     try {
-      const { applied } = await move(id, after)
+      const { applied } = await move(id, after, usualIntent(kind))
       toastApplied(i18n.t('list.moved'), applied)
     } catch (cause) {
       queries.setQueryData([kind], before)

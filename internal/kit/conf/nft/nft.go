@@ -1,12 +1,11 @@
 // Package nft is the typed model of one table of the packet filter, and its printer.
 //
 // Text reaches the printer as constants of the program, parsed values, numbers and ids alone, so that no value can
-// become a statement: nft has no escape within quotes. The model is what a netlink encoder would need too.
+// become a statement: nft has no escape within quotes. What is printed is read again part by part, and two tables are compared so.
 package nft
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"math/bits"
 	"net/netip"
@@ -37,6 +36,9 @@ func (n Name) Of(zone value.Zone) Name {
 
 // At appends a number.
 func (n Name) At(i int) Name { return Name{n.text + "/" + strconv.Itoa(i)} }
+
+// By appends an id.
+func (n Name) By(id uuid.UUID) Name { return Name{n.text + "/" + id.String()} }
 
 // ID appends an id and a family.
 func (n Name) ID(id uuid.UUID, f Family) Name {
@@ -165,56 +167,36 @@ func For(prefix constant, word string) Tag {
 	return Tag{string(prefix) + word[:min(len(word), 64)]}
 }
 
-// Bytes is the transaction that puts the table in the place of its former self. The table's comment is a digest of its
-// structure, which tells one table from another; the elements of sets are not part of it, for they change while the
-// table stays.
+// Bytes is the transaction that puts the table in the place of its former self.
 func (t *Table) Bytes() []byte {
-	var structure, b bytes.Buffer
+	var b bytes.Buffer
+	b.WriteString(head(string(t.Name)))
 	for _, n := range t.Notes {
-		fmt.Fprintf(&structure, "\t# %s\n", n.text)
+		fmt.Fprintf(&b, "\t# %s\n", n.text)
 	}
-	notes := structure.Len()
 	for i := range t.Sets {
-		t.Sets[i].print(&structure, false)
+		t.Sets[i].print(&b)
 	}
-	empty := structure.Len()
 	for i := range t.Chains {
-		t.Chains[i].print(&structure)
+		t.Chains[i].print(&b)
 	}
-	b.Grow(structure.Len() + 4096)
-	// The first line makes sure that there is something to delete.
-	fmt.Fprintf(&b, "table inet %s\ndelete table inet %s\ntable inet %s {\n\tcomment \"sha256:%x\"\n", t.Name, t.Name, t.Name, sha256.Sum256(structure.Bytes()))
-	b.Write(structure.Bytes()[:notes])
-	for i := range t.Sets {
-		t.Sets[i].print(&b, true)
-	}
-	b.Write(structure.Bytes()[empty:])
 	b.WriteString("}\n")
 	return b.Bytes()
 }
 
-func (s *Set) print(b *bytes.Buffer, elements bool) {
+// head is how a table begins. Its first line makes sure that there is something to delete.
+func head(table string) string {
+	return fmt.Sprintf("table inet %s\ndelete table inet %s\ntable inet %s {\n", table, table, table)
+}
+
+func (s *Set) print(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\tset %s {\n\t\ttype %s_addr\n\t\tflags interval\n", s.Name, s.Family)
-	if elements && len(s.Elements) > 0 {
+	if len(s.Elements) > 0 {
 		b.WriteString("\t\telements = ")
 		spans(b, s.Elements)
 		b.WriteByte('\n')
 	}
 	b.WriteString("\t}\n")
-}
-
-// Refill is the transaction that gives sets of a table that is there other elements.
-func Refill(table constant, sets []Set) []byte {
-	var b bytes.Buffer
-	for _, s := range sets {
-		fmt.Fprintf(&b, "flush set inet %s %s\n", table, s.Name)
-		if len(s.Elements) > 0 {
-			fmt.Fprintf(&b, "add element inet %s %s ", table, s.Name)
-			spans(&b, s.Elements)
-			b.WriteByte('\n')
-		}
-	}
-	return b.Bytes()
 }
 
 func (c *Chain) print(b *bytes.Buffer) {

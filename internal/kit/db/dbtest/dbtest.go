@@ -17,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -53,6 +54,7 @@ func digest() string {
 		b, _ := fs.ReadFile(schema.Migrations, name)
 		fmt.Fprintf(h, "%s %d\n%s", name, len(b), b)
 	}
+	h.Write([]byte(schema.Cluster))
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
@@ -65,7 +67,10 @@ func prepare(ctx context.Context, s *private.Server) error {
 		return err
 	}
 	defer d.Close()
-	return d.Attach(ctx, schema.Migrations)
+	if err := d.Attach(ctx, schema.Migrations); err != nil {
+		return err
+	}
+	return execute(ctx, s.URL(template), schema.Cluster)
 }
 
 // URL makes a migrated database and tells where it is.
@@ -120,6 +125,49 @@ func Own(t testing.TB) (*db.DB, *private.Server) {
 	return attach(t, createOn(t, s, " TEMPLATE "+template)), s
 }
 
+// Pair makes two migrated databases of one server, the nodes of a cluster: one may follow the other.
+func Pair(t testing.TB, s *private.Server) (one, other *db.DB) {
+	t.Helper()
+	for _, d := range []**db.DB{&one, &other} {
+		url := createOn(t, s, " TEMPLATE "+template)
+		*d = attach(t, url)
+		t.Cleanup(func() { part(t, url) })
+	}
+	return one, other
+}
+
+// part ends what keeps a database that takes part in replication from being dropped.
+func part(t testing.TB, url string) {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close(ctx)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		_, err := conn.Exec(ctx, "SELECT gateway_cluster.unsubscribe()")
+		var active int
+		if err == nil {
+			_, err = conn.Exec(ctx, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = current_database() AND active")
+		}
+		if err == nil {
+			_, err = conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database() AND NOT active")
+		}
+		if err == nil {
+			err = conn.QueryRow(ctx, "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()").Scan(&active)
+		}
+		if err == nil && active == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Errorf("replication does not end: %d slots, %v", active, err)
+			return
+		}
+	}
+}
+
 // Freeze stops every process of a server as they are, until the returned function lets them go on. Connections stay open, and
 // nothing answers.
 func Freeze(t testing.TB, s *private.Server) (thaw func()) {
@@ -166,7 +214,12 @@ func attach(t testing.TB, url string) *db.DB {
 	}
 	urls.Store(d, url)
 	t.Cleanup(d.Close)
-	if err := d.Attach(t.Context(), schema.Migrations); err != nil {
+	// A machine that is busy with other tests may take longer than a gateway waits.
+	err = d.Attach(t.Context(), schema.Migrations)
+	for end := time.Now().Add(time.Minute); db.Away(err) && time.Now().Before(end); {
+		err = d.Attach(t.Context(), schema.Migrations)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return d

@@ -74,7 +74,7 @@ func cacheFolder() (string, error) {
 		return "", err
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || !ok || int(stat.Uid) != os.Geteuid() {
-		return "", fmt.Errorf("%s belongs to somebody else", base)
+		return "", fmt.Errorf("%s belongs to another user", base)
 	}
 	return base, nil
 }

@@ -1,7 +1,7 @@
 // Package private runs a PostgreSQL server of one's own, from the machine's PostgreSQL programs, for the lab and for tests.
 //
 // The server listens on a unix socket only, in a folder that nobody but its owner and root can enter, and trusts whoever
-// reaches it. It never runs as root, and it dies with the process that started it.
+// reaches it, unless it is given other settings. It never runs as root, and it dies with the process that started it.
 package private
 
 import (
@@ -37,6 +37,9 @@ type Options struct {
 	SocketDir string
 	// Group is a group of users who may reach the socket besides the owner and root; empty for none.
 	Group string
+	// Settings is a file that has more settings than those of this package, from the next start on; the server takes them again on SIGHUP.
+	// It may be missing. Without it the server listens on its socket only.
+	Settings string
 	// Fsync makes commits survive a power cut. Tests do without.
 	Fsync bool
 	// Log receives what the server says. Nil drops it; errors of Start carry the last lines anyway.
@@ -134,9 +137,19 @@ func launch(ctx context.Context, bin string, who owner, data string, lock *os.Fi
 	if err := os.Remove(pidFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	base := filepath.Join(opts.Dir, "private.conf")
+	text := "listen_addresses = ''\n"
+	if opts.Settings != "" {
+		text += "include_if_exists = '" + opts.Settings + "'\n"
+	}
+	if err := os.WriteFile(base, []byte(text), 0o644); err != nil {
+		return nil, err
+	}
 	settings := []string{
-		"listen_addresses=", "unix_socket_directories=" + opts.SocketDir, "unix_socket_permissions=0777", // the folder decides who gets there
+		"config_file=" + base, "unix_socket_directories=" + opts.SocketDir, "unix_socket_permissions=0777", // the folder decides who gets there
 		"max_connections=200", "shared_buffers=64MB", "log_destination=stderr", "logging_collector=off", "timezone=UTC", "log_timezone=UTC",
+		// Databases of one server may be the nodes of a cluster.
+		"wal_level=logical", "max_replication_slots=40", "max_wal_senders=40", "max_logical_replication_workers=20", "max_worker_processes=32", "wal_retrieve_retry_interval=200ms",
 	}
 	onDeath := syscall.SIGINT // fast shutdown
 	if !opts.Fsync {

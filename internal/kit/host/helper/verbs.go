@@ -8,6 +8,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
 )
 
@@ -18,12 +19,13 @@ var served = map[string]bool{
 	"CreateLink": true, "ChangeLink": true, "RemoveLink": true, "SetAddress": true, "RemoveAddress": true,
 	"AddRoute": true, "ReplaceRoute": true, "RemoveRoute": true, "AddRule": true, "RemoveRule": true,
 	"Forward": true, "AcceptRouters": true, "PortUsers": true, "Listen": true, "Deafen": true,
-	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterChanges": true, "FilterCounters": true, "PacketLog": true,
+	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterChanges": true, "FilterCounters": true, "FilterLoad": true, "FilterChange": true, "PacketLog": true,
 	"ProxyReload": true, "ProxyProcess": true, "LeaseServerAsk": true,
 	"TunnelDevices": true, "CreateTunnel": true, "ChangeTunnel": true, "RemoveTunnel": true, "TunnelFiles": true,
-	"RefreshPackages": true, "BeginUpgrade": true, "BeginRestore": true,
-	"Connections": true, "EndConnection": true,
+	"RefreshPackages": true, "BeginUpgrade": true, "BeginRestore": true, "LoadDatabaseSettings": true,
+	"Connections": true, "Traffic": true, "EndConnection": true,
 	"ReadLogBefore": true, "SearchJournal": true, "FollowJournal": true,
+	"FollowRouter": true, "DetectionSpare": true,
 }
 
 // probes is what is served apart from the helper, by a process that is not root.
@@ -33,8 +35,8 @@ var probes = map[string]bool{"Probe": true}
 var repeatable = map[string]bool{
 	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "ReadLogBefore": true, "PortUsers": true,
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterCounters": true,
-	"ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true, "RefreshPackages": true,
-	"Connections": true,
+	"ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true, "RefreshPackages": true, "LoadDatabaseSettings": true,
+	"Connections": true, "Traffic": true, "DetectionSpare": true,
 }
 
 func (c *Client) Read(p host.Place) ([]byte, error) {
@@ -79,6 +81,17 @@ func (c *Client) FollowJournal(ctx context.Context, q host.JournalQuery, sink fu
 			return err
 		}
 		sink(batch)
+		return nil
+	}))
+}
+
+func (c *Client) FollowRouter(ctx context.Context, told func(host.RouterState)) error {
+	return until(ctx, c.exchange(ctx, "FollowRouter", nil, func(in *cbor.Decoder) error {
+		var state host.RouterState
+		if err := in.Decode(&state); err != nil {
+			return err
+		}
+		told(state)
 		return nil
 	}))
 }
@@ -176,6 +189,14 @@ func (c *Client) FilterCounters(ctx context.Context) (host.FilterCounters, error
 	return ask[host.FilterCounters](ctx, c, "FilterCounters")
 }
 
+func (c *Client) FilterLoad(ctx context.Context, f host.File) (uint32, error) {
+	return ask[uint32](ctx, c, "FilterLoad", f)
+}
+
+func (c *Client) FilterChange(ctx context.Context, change nft.Change) ([]host.FilterCounter, error) {
+	return ask[[]host.FilterCounter](ctx, c, "FilterChange", change)
+}
+
 func (c *Client) PacketLog(ctx context.Context, sink func(batch []host.LoggedPacket, lost uint64)) error {
 	var batch []host.LoggedPacket
 	var lost uint64
@@ -234,12 +255,24 @@ func (c *Client) TunnelFiles(ctx context.Context) ([]host.TunnelFile, error) {
 
 func (c *Client) RefreshPackages(ctx context.Context) error { return c.do(ctx, "RefreshPackages") }
 
+func (c *Client) LoadDatabaseSettings(ctx context.Context) error {
+	return c.do(ctx, "LoadDatabaseSettings")
+}
+
 func (c *Client) BeginUpgrade(ctx context.Context, version string) error {
 	return c.do(ctx, "BeginUpgrade", version)
 }
 
 func (c *Client) Connections(ctx context.Context, q host.ConnectionQuery) (host.ConnectionPage, error) {
 	return ask[host.ConnectionPage](ctx, c, "Connections", q)
+}
+
+func (c *Client) Traffic(ctx context.Context, of []netip.Addr) (host.Traffic, error) {
+	return ask[host.Traffic](ctx, c, "Traffic", of)
+}
+
+func (c *Client) DetectionSpare(ctx context.Context, addresses []netip.Addr) error {
+	return c.do(ctx, "DetectionSpare", addresses)
 }
 
 func (c *Client) EndConnection(ctx context.Context, k host.ConnectionKey) error {

@@ -32,6 +32,14 @@ func (m *Machine) ReadDump(ctx context.Context, dump, into *os.File) error {
 	return host.ErrNotInstalled
 }
 
+// LoadDatabaseSettings has a server take them that a test lends.
+func (m *Machine) LoadDatabaseSettings(ctx context.Context) error {
+	if p, ok := m.postgres().(host.Database); ok {
+		return p.LoadDatabaseSettings(ctx)
+	}
+	return host.ErrNotInstalled
+}
+
 func (m *Machine) postgres() host.Backups {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -21,6 +21,7 @@ type detection struct {
 	decisions []Decision
 	alerts    []json.RawMessage
 	asked     map[host.DetectionVerb]int
+	spared    []netip.Addr
 }
 
 // Decision is a decision of the CrowdSec in memory.
@@ -128,6 +129,21 @@ func (m *Machine) DetectionAsked(v host.DetectionVerb) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.detection.asked[v]
+}
+
+// DetectionSpare remembers the addresses.
+func (m *Machine) DetectionSpare(_ context.Context, addresses []netip.Addr) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.detection.spared = slices.Clone(addresses)
+	return nil
+}
+
+// DetectionSpared are the addresses that the bouncer lets pass.
+func (m *Machine) DetectionSpared() []netip.Addr {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.detection.spared)
 }
 
 // DetectionAsk answers as CrowdSec does.

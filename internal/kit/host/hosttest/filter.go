@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
 )
 
@@ -32,16 +33,22 @@ const (
 	PacketLog      FilterVerb = "log"
 )
 
-// Load is what nft does with a table: from then on it is there, under its comment.
+// errNoNetlink is why a machine in memory has nft do what the kernel is told directly elsewhere.
+var errNoNetlink = errors.New("there is no netlink in memory")
+
+func (m *Machine) FilterLoad(context.Context, host.File) (uint32, error) { return 0, errNoNetlink }
+
+func (m *Machine) FilterChange(context.Context, nft.Change) ([]host.FilterCounter, error) {
+	return nil, errNoNetlink
+}
+
+// Load is what nft does with a table: from then on it is there.
 func (m *Machine) Load(ctx context.Context, in host.Input) (host.Output, error) {
 	m.mu.Lock()
 	defer m.filterChanged()
 	defer m.mu.Unlock()
 	for _, f := range in.Staged {
-		if _, rest, ok := strings.Cut(string(f.Content), "\tcomment \""); ok {
-			comment, _, _ := strings.Cut(rest, "\"")
-			m.filter.state.Present, m.filter.state.Comment = true, comment
-		}
+		m.filter.state.Present = m.filter.state.Present || strings.Contains(string(f.Content), "table inet gateway {")
 		m.filter.state.Generation++
 	}
 	return host.Output{}, ctx.Err()

@@ -42,8 +42,11 @@ type Machine struct {
 	packages    packages
 	probe       ProbeScript
 	connections []host.Connection
+	counting    bool
+	vendors     map[string]string
 	journal     journal
 	backups     backups
+	router      chan host.RouterState
 }
 
 type verb struct {
@@ -77,6 +80,7 @@ func New() *Machine {
 			NumCPUs: 2, MemoryTotal: 4 << 30, MemoryAvailable: 3 << 30, DiskTotal: 32 << 30, DiskFree: 16 << 30,
 		},
 		network: newNetwork(),
+		router:  make(chan host.RouterState, 16),
 	}
 	m.scripts[host.NftLoad] = m.Load
 	m.detect()

@@ -67,7 +67,7 @@ func TestMachine(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	m := hosttest.New()
-	m.SetFilter(host.FilterState{Present: true, Comment: "x", Generation: 7}, "digest")
+	m.SetFilter(host.FilterState{Present: true, Generation: 7}, "digest")
 	m.SetCounters("one", host.FilterCounter{Tag: "a", Packets: 1, Bytes: 2})
 	state, err := m.FilterState(t.Context())
 	if err != nil || state.Generation != 7 || m.Asked(hosttest.FilterState) != 1 || m.Asked(hosttest.FilterDigest) != 0 {

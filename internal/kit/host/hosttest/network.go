@@ -17,6 +17,7 @@ import (
 type network struct {
 	links      []host.Link
 	routes     []host.Route
+	neighbours []host.Neighbour
 	tables     map[string]uint32
 	forwarding host.Forwarding
 	ways       func(dst, src netip.Addr, in string) (host.Way, error)
@@ -49,6 +50,13 @@ func (m *Machine) SetRoutes(routes ...host.Route) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.network.routes = routes
+}
+
+// SetNeighbours sets the machines on the links.
+func (m *Machine) SetNeighbours(list ...host.Neighbour) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.network.neighbours = list
 }
 
 // SetRouteTables sets the names of the routing tables.
@@ -241,6 +249,13 @@ func (m *Machine) Routes(context.Context) ([]host.Route, error) {
 	return slices.Clone(m.network.routes), m.network.unread
 }
 
+// Neighbours are those of SetNeighbours.
+func (m *Machine) Neighbours(context.Context) ([]host.Neighbour, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.network.neighbours), m.network.unread
+}
+
 func sameKey(a host.Route, b host.NewRoute) bool {
 	return a.Destination == b.Destination && a.Metric == b.Metric && a.Table == b.Table
 }
@@ -326,7 +341,7 @@ func (m *Machine) RouteTo(_ context.Context, dst, src netip.Addr, in string) (ho
 	ways := m.network.ways
 	m.mu.Unlock()
 	if ways == nil {
-		return host.Way{Unreachable: "no route leads there"}, nil
+		return host.Way{Unreachable: "there is no route to it"}, nil
 	}
 	return ways(dst, src, in)
 }
@@ -359,4 +374,27 @@ func (m *Machine) AcceptRouters(_ context.Context, link string) error {
 	}
 	l.AcceptRA = 2
 	return nil
+}
+
+// SetVendors sets who made network cards, by the first three bytes of their addresses; nil is a machine without a list.
+func (m *Machine) SetVendors(byPrefix map[string]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.vendors = byPrefix
+}
+
+// Vendors answers by SetVendors.
+func (m *Machine) Vendors(macs []string) (map[string]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.vendors == nil {
+		return nil, host.ErrNotInstalled
+	}
+	found := map[string]string{}
+	for _, mac := range macs {
+		if name := m.vendors[mac[:8]]; name != "" {
+			found[mac] = name
+		}
+	}
+	return found, nil
 }

@@ -3,6 +3,7 @@ package hosttest
 import (
 	"context"
 	"io/fs"
+	"net/netip"
 	"slices"
 
 	"edge.internal/gateway/internal/kit/host"
@@ -59,6 +60,24 @@ func (m *Machine) Connections(ctx context.Context, q host.ConnectionQuery) (page
 		}
 	}
 	return page, ctx.Err()
+}
+
+// CountTraffic decides whether Traffic says that the kernel counts.
+func (m *Machine) CountTraffic(on bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counting = on
+}
+
+// Traffic adds up SetConnections.
+func (m *Machine) Traffic(ctx context.Context, of []netip.Addr) (host.Traffic, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	counts := host.NewTrafficOf(of)
+	for i := range m.connections {
+		counts.Add(&m.connections[i])
+	}
+	return host.Traffic{Counted: m.counting, List: counts.List()}, ctx.Err()
 }
 
 // EndConnection removes one of SetConnections.

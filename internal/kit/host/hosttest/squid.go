@@ -41,7 +41,7 @@ func (m *Machine) SquidJudge(_ context.Context, reload bool) (host.SquidJudge, e
 	case !active:
 		return host.SquidJudge{}, fmt.Errorf("the judge of the access list: %w", host.ErrNotRunning)
 	case judge == nil:
-		return host.SquidJudge{}, errors.New("nobody has said what the judge answers")
+		return host.SquidJudge{}, errors.New("no test has set what the judge answers")
 	}
 	return judge(reload)
 }

@@ -19,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/machine/job"
 	"edge.internal/gateway/internal/kit/host/machine/kea"
+	"edge.internal/gateway/internal/kit/host/machine/keepalived"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/packages"
 	"edge.internal/gateway/internal/kit/host/machine/probe"
@@ -58,6 +59,7 @@ type Machine struct {
 	*kea.Kea
 	*freeradius.Radius
 	*crowdsec.CrowdSec
+	*keepalived.Router
 	*wireguard.Tunnels
 	*packages.Packages
 	*probe.Probes
@@ -82,11 +84,11 @@ func New(opts Options) (*Machine, error) {
 	jobs, _ := opts.Units.(job.Starter)
 	journal, ok := opts.Units.(host.Journal)
 	if !ok {
-		journal = units.None{Reason: "nothing keeps what daemons say"}
+		journal = units.None{Reason: "nothing stores the output of daemons"}
 	}
 	return &Machine{
 		Units: opts.Units, Journal: journal, Files: f, Commands: c, Network: network.New(h), Filter: filter.New(h, c), Proxy: haproxy.New(h),
-		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), CrowdSec: crowdsec.New(h), Tunnels: wireguard.New(h, c, opts.Units),
+		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), CrowdSec: crowdsec.New(h), Router: keepalived.New(h), Tunnels: wireguard.New(h, c, opts.Units),
 		Packages: packages.New(h, jobs), Backups: backups.New(h, jobs, opts.Database, opts.User), Probes: probe.New(h), Table: conntrack.New(h), Known: facts.New(h),
 	}, nil
 }

@@ -1,37 +1,66 @@
 import { useTranslation } from 'react-i18next'
 import type { AuditEntry } from '../../api/types'
-import { addTexts } from '../../i18n/i18n'
+import { paths } from '../../app/paths'
 import { DataTable } from '../../kit/DataTable'
 import { Time } from '../../kit/Time'
-import en from './en.json'
-
-addTexts('audit', en)
+import './texts'
+import { changeSetOf } from './changes'
+import { addressOf, deedOf, deedsOfAll, type Line, linesOf } from './words'
 
 interface AuditListProps {
   entries: readonly AuditEntry[]
-  rowLink?: (entry: AuditEntry) => string
+  /** Asked for when the last row is in sight. */
+  onEnd?: () => void
 }
 
-/** Who did what to which thing, newest first. */
-export function AuditList({ entries, rowLink }: AuditListProps) {
+const linkOf = ({ newest, entries }: Line) => {
+  const set = changeSetOf(newest)
+  return set && entries.length > 1 ? paths.changeSet(set) : paths.auditEntry(newest.id)
+}
+
+/** Who did what to which thing, newest first; the entries of a change set are one line. */
+export function AuditList({ entries, onEnd }: AuditListProps) {
   const { t } = useTranslation('audit')
   if (entries.length === 0) return <p style={{ padding: '0 14px' }}>{t('none')}</p>
   return (
     <DataTable
       label={t('title')}
-      rows={entries}
-      rowKey={(entry) => entry.id}
-      rowLink={rowLink}
+      rows={linesOf(entries)}
+      rowKey={(line) => line.id}
+      rowLink={linkOf}
+      onEnd={onEnd}
       columns={[
         {
           key: 'action',
           header: t('action'),
-          width: 'minmax(0, 1.2fr)',
-          cell: (entry) => <span className="mono">{entry.action}</span>,
+          width: 'minmax(0, 1.4fr)',
+          cell: (line) => (line.entries.length > 1 ? deedsOfAll(line.entries) : deedOf(line.newest.action)),
         },
-        { key: 'subject', header: t('subject'), width: 'minmax(0, 1.8fr)', cell: (entry) => entry.subject },
-        { key: 'actor', header: t('actor'), width: 'minmax(0, 1.4fr)', cell: (entry) => entry.actor },
-        { key: 'at', header: t('at'), width: '100px', align: 'right', cell: (entry) => <Time at={entry.created_at} /> },
+        {
+          key: 'subject',
+          header: t('subject'),
+          width: 'minmax(0, 1.6fr)',
+          cell: ({ entries: [first, ...more] }) => (
+            <>
+              {first?.subject}
+              {more.length > 0 && <span className="soft"> {t('moreSubjects', { count: more.length })}</span>}
+            </>
+          ),
+        },
+        { key: 'actor', header: t('actor'), width: 'minmax(0, 1.3fr)', cell: (line) => line.newest.actor },
+        {
+          key: 'address',
+          header: t('address'),
+          width: 'minmax(0, 0.9fr)',
+          cell: (line) => <span className="mono">{addressOf(line.newest) ?? '–'}</span>,
+        },
+        {
+          key: 'at',
+          header: t('at'),
+          width: '100px',
+          align: 'right',
+          cell: (line) => <Time at={line.newest.created_at} />,
+        },
       ]}
     />
   )

@@ -1,4 +1,4 @@
-import { Button, SegmentedControl, TextInput } from '@mantine/core'
+import { Button, Chip, SegmentedControl, TextInput } from '@mantine/core'
 import { useDebouncedCallback } from '@mantine/hooks'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
@@ -12,6 +12,7 @@ import { LiveMark } from '../../kit/LiveMark'
 import { FaultNotice } from '../../kit/Loaded'
 import type { ListSearch } from '../../kit/list-logic'
 import { Page, Panel } from '../../kit/Page'
+import { Periods } from '../../kit/Periods'
 import { useStream } from '../../kit/useStream'
 import classes from './Audit.module.css'
 import { AuditList } from './AuditList'
@@ -19,9 +20,9 @@ import { ChangesView } from './ChangesView'
 import { yesterday } from './changes'
 import { EntryDrawer } from './EntryDrawer'
 import { filters, newerEntries } from './live-entries'
+import { isLogin } from './words'
 
-const pageSize = 100
-const times = ['from', 'to'] as const
+const pageSize = 200
 
 /** The views of the log: its entries, and what they add up to. */
 const views = ['entries', 'changes'] as const
@@ -58,11 +59,12 @@ export default function AuditPage() {
     void navigate({ to: '.', search: (old: ListSearch) => ({ ...old, ...part }), replace: true } as never)
   }, 250)
   const found = query.data?.pages.flat() ?? []
-  const entries = [...newerEntries(live.items, found, search), ...found]
+  const all = [...newerEntries(live.items, found, search), ...found]
+  const entries = search.logins === 'hide' ? all.filter((entry) => !isLogin(entry)) : all
 
   const view = search.view === 'changes' ? 'changes' : 'entries'
   const put = (part: ListSearch) =>
-    void navigate({ to: paths.audit, search: (old: ListSearch) => ({ ...old, ...part }) } as never)
+    void navigate({ to: paths.audit, search: (old: ListSearch) => ({ ...old, ...part }), replace: true } as never)
 
   return (
     <Page
@@ -93,37 +95,29 @@ export default function AuditPage() {
             <TextInput
               key={name}
               size="xs"
-              label={t(name)}
-              defaultValue={search[name] ?? ''}
-              onChange={(event) => change({ [name]: event.currentTarget.value || undefined })}
-            />
-          ))}
-          {times.map((name) => (
-            <TextInput
-              key={`${name} ${view}`}
-              size="xs"
-              type="datetime-local"
-              step={1}
-              label={t(name)}
+              label={t(name === 'action' ? 'code' : name)}
               defaultValue={search[name] ?? ''}
               onChange={(event) => change({ [name]: event.currentTarget.value || undefined })}
             />
           ))}
         </form>
+        <Periods search={search} onPeriod={put}>
+          <Chip
+            size="xs"
+            variant="outline"
+            checked={search.logins === 'hide'}
+            onChange={(hide) => put({ logins: hide ? 'hide' : undefined })}
+          >
+            {t('hideLogins')}
+          </Chip>
+        </Periods>
         {query.isError && <FaultNotice fault={query.error} />}
         {view === 'entries' && query.data && (
-          <AuditList entries={entries} rowLink={(row) => paths.auditEntry(row.id)} />
-        )}
-        {view === 'entries' && query.hasNextPage && (
-          <div className={classes.more}>
-            <Button variant="default" loading={query.isFetchingNextPage} onClick={() => query.fetchNextPage()}>
-              {t('more')}
-            </Button>
-          </div>
+          <AuditList entries={entries} onEnd={() => void (query.hasNextPage && query.fetchNextPage())} />
         )}
       </Panel>
       {view === 'changes' && <ChangesView newest={live.items.at(-1)?.id} />}
-      {id && <EntryDrawer id={id} known={entries.find((one) => one.id === id)} />}
+      {id && <EntryDrawer id={id} known={all.find((one) => one.id === id)} />}
     </Page>
   )
 }

@@ -5,6 +5,8 @@ import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import type { AuditEntry } from '../../api/types'
+import { kindName, said, useNames, useTexts } from '../../app/change-words'
+import type { Names } from '../../app/kinds'
 import { pathOfThing, paths } from '../../app/paths'
 import { FieldChanges } from '../../kit/FieldChanges'
 import { count, exactTime } from '../../kit/format'
@@ -13,8 +15,9 @@ import type { ListSearch } from '../../kit/list-logic'
 import { Notice } from '../../kit/Notice'
 import { Panel } from '../../kit/Page'
 import { Badge } from '../../kit/StateBadge'
+import { Waiting } from '../../kit/Waiting'
 import classes from './Audit.module.css'
-import { type ChangedThing, whatChanged, yesterday } from './changes'
+import { type ChangedThing, detailsOf, whatChanged, yesterday } from './changes'
 import { filters } from './live-entries'
 
 const pageSize = 1000
@@ -78,12 +81,16 @@ export function ChangesView({ newest }: { newest: string | undefined }) {
 function Things({ things }: { things: ChangedThing[] }) {
   const { t } = useTranslation('audit')
   const [most, setMost] = useState(thingsAtOnce)
+  const shown = things.slice(0, most)
+  const names = useNames(shown.flatMap(({ changes }) => changes.map(({ field }) => field)))
+  const ready = useTexts(shown.map(({ kind }) => kind))
   if (things.length === 0) return <p className="soft">{t('changes.none')}</p>
+  if (!ready) return <Waiting height={240} />
   return (
     <>
       <ul className={classes.things}>
-        {things.slice(0, most).map((thing) => (
-          <Thing key={thing.key} thing={thing} />
+        {shown.map((thing) => (
+          <Thing key={thing.key} thing={thing} names={names} />
         ))}
       </ul>
       {things.length > most && (
@@ -98,16 +105,16 @@ function Things({ things }: { things: ChangedThing[] }) {
   )
 }
 
-function Thing({ thing }: { thing: ChangedThing }) {
+function Thing({ thing, names }: { thing: ChangedThing; names: Names }) {
   const { t } = useTranslation('audit')
   const { kind, subject, fate, changes, actors, entries } = thing
-  const id = (entries[0]?.details as { id?: string } | null)?.id
+  const id = entries[0] && detailsOf(entries[0]).id
   const to = id && fate !== 'deleted' && fate !== 'passing' ? pathOfThing({ kind, id }) : undefined
   return (
     <li>
       <div className={classes.thing}>
         <Badge tone={tones[fate]}>{t(`changes.fates.${fate}`)}</Badge>
-        <span className="mono soft">{kind}</span>
+        <span className="soft">{kindName(kind)}</span>
         {to ? <Link to={to}>{subject}</Link> : <strong>{subject}</strong>}
         <span className="soft">{t('changes.by', { actors: actors.join(', ') })}</span>
         <Button
@@ -118,7 +125,7 @@ function Thing({ thing }: { thing: ChangedThing }) {
           {t('changes.entries', { count: entries.length })}
         </Button>
       </div>
-      {fate !== 'passing' && changes.length > 0 && <FieldChanges changes={changes} />}
+      {fate !== 'passing' && <FieldChanges changes={changes.filter(said)} kind={kind} names={names} />}
     </li>
   )
 }

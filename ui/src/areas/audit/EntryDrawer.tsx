@@ -1,8 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import type { AuditEntry } from '../../api/types'
-import { paths } from '../../app/paths'
+import { said, useNames, useTexts } from '../../app/change-words'
+import { pathOfThing, paths } from '../../app/paths'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import { Code } from '../../kit/Diff'
 import { FieldChanges } from '../../kit/FieldChanges'
@@ -11,8 +14,9 @@ import { Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
 import { Facts } from '../../kit/Page'
 import classes from './Audit.module.css'
-import { changesOf } from './changes'
+import { changeSetOf, changesOf, detailsOf, partsOf } from './changes'
 import { justAfter } from './live-entries'
+import { addressOf, deedOf } from './words'
 
 /** One entry by its id: from the list when it is there, else from the gateway, so that its link can be shared. */
 export function EntryDrawer({ id, known }: { id: string; known?: AuditEntry }) {
@@ -27,28 +31,27 @@ export function EntryDrawer({ id, known }: { id: string; known?: AuditEntry }) {
     staleTime: Number.POSITIVE_INFINITY,
   })
   return (
-    <DetailDrawer title={query.data?.action ?? t('id')} back={paths.audit}>
+    <DetailDrawer title={query.data ? deedOf(query.data.action) : t('id')} back={paths.audit}>
       <Loaded query={query}>
         {(entry) => {
           if (!entry) return <Notice tone="off">{t('gone')}</Notice>
-          const changes = changesOf(entry.details)
+          const set = changeSetOf(entry)
           return (
             <>
               <Facts
                 facts={[
                   [t('at'), exactTime(entry.created_at)],
                   [t('actor'), entry.actor],
-                  [t('subject'), entry.subject],
+                  [t('address'), <Mono key="address" text={addressOf(entry) ?? '–'} />],
+                  [t('subject'), <Subject key="subject" entry={entry} />],
+                  [t('code'), <Mono key="code" text={entry.action} />],
+                  ...(set ? [[t('changeSet'), <SetLink key="set" id={set} />] as [string, ReactNode]] : []),
                   [t('node'), <Mono key="node" text={entry.node_id} />],
                   [t('id'), <Mono key="id" text={entry.id} />],
                 ]}
               />
               <div className={classes.details}>
-                {changes.length > 0 ? (
-                  <FieldChanges changes={changes} />
-                ) : (
-                  entry.details != null && <Code label={t('details')} text={JSON.stringify(entry.details, null, 2)} />
-                )}
+                <Details entry={entry} />
               </div>
             </>
           )
@@ -56,6 +59,32 @@ export function EntryDrawer({ id, known }: { id: string; known?: AuditEntry }) {
       </Loaded>
     </DetailDrawer>
   )
+}
+
+/** What an entry is about, with the way to it while it exists. */
+function Subject({ entry }: { entry: AuditEntry }) {
+  const { kind, verb } = partsOf(entry.action)
+  const { id } = detailsOf(entry)
+  const to = id && verb !== 'delete' ? pathOfThing({ kind, id }) : undefined
+  return to ? <Link to={to}>{entry.subject}</Link> : entry.subject
+}
+
+/** What was changed, in the words of the form, or whatever else is known. */
+function Details({ entry }: { entry: AuditEntry }) {
+  const { t } = useTranslation('audit')
+  const { kind } = partsOf(entry.action)
+  const changes = changesOf(entry).filter(said)
+  const names = useNames(changes.map(({ field }) => field))
+  const ready = useTexts([kind])
+  const { remote_ip: _, ...rest } = detailsOf(entry)
+  if (changes.length > 0) return ready ? <FieldChanges changes={changes} kind={kind} names={names} /> : null
+  return Object.keys(rest).length > 0 && <Code label={t('details')} text={JSON.stringify(rest, null, 2)} />
+}
+
+/** The change set that an entry is part of: all that it did, and the way back. */
+function SetLink({ id }: { id: string }) {
+  const { t } = useTranslation('audit')
+  return <Link to={paths.changeSet(id)}>{t('viewChange')}</Link>
 }
 
 function Mono({ text }: { text: string }) {

@@ -20,7 +20,12 @@ export interface ChangedThing {
 interface Details {
   id?: string
   fields?: Record<string, [unknown, unknown]>
+  change_set?: string
+  remote_ip?: string
 }
+
+/** What is known about an entry; nothing for those who may not see it. */
+export const detailsOf = ({ details }: Pick<AuditEntry, 'details'>) => (details ?? {}) as Details
 
 const verbs = new Set(['create', 'update', 'delete', 'move'])
 
@@ -30,10 +35,12 @@ export function partsOf(action: string): { kind: string; verb: string } {
   return { kind: action.slice(0, Math.max(at, 0)), verb: action.slice(at + 1) }
 }
 
+/** The change set that an entry is part of; undefined if it is about something else. */
+export const changeSetOf = (entry: Pick<AuditEntry, 'details'>) => detailsOf(entry).change_set || undefined
+
 /** The details of a change: each field with its value before and after. */
-export function changesOf(details: unknown): FieldChange[] {
-  const fields = (details as Details | null)?.fields
-  return Object.entries(fields ?? {}).map(([field, [before, after]]) => ({ field, before, after }))
+export function changesOf(entry: Pick<AuditEntry, 'details'>): FieldChange[] {
+  return Object.entries(detailsOf(entry).fields ?? {}).map(([field, [before, after]]) => ({ field, before, after }))
 }
 
 const same = (a: unknown, b: unknown) => JSON.stringify(a ?? null) === JSON.stringify(b ?? null)
@@ -43,7 +50,7 @@ export function whatChanged(entries: readonly AuditEntry[]): ChangedThing[] {
   const things = new Map<string, AuditEntry[]>()
   for (const entry of entries) {
     const { kind, verb } = partsOf(entry.action)
-    const { id, fields } = (entry.details ?? {}) as Details
+    const { id, fields } = detailsOf(entry)
     if (!fields && !verbs.has(verb)) continue
     const key = `${kind} ${id ?? entry.subject}`
     things.set(key, [...(things.get(key) ?? []), entry])
@@ -56,7 +63,7 @@ export function whatChanged(entries: readonly AuditEntry[]): ChangedThing[] {
 function thingOf(key: string, entries: AuditEntry[]): ChangedThing {
   const net = new Map<string, FieldChange>()
   for (const entry of entries.toReversed()) {
-    for (const { field, before, after } of changesOf(entry.details)) {
+    for (const { field, before, after } of changesOf(entry)) {
       net.set(field, { field, before: net.has(field) ? net.get(field)?.before : before, after })
     }
   }

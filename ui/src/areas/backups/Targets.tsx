@@ -27,7 +27,7 @@ export default function Targets() {
     {
       key: 'active',
       header: t('columns.on'),
-      width: '34px',
+      width: '42px',
       cell: (row) => <RowSwitch resource={targets} row={row} field="active" name={nameOf(row)} harmless />,
     },
     {

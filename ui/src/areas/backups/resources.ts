@@ -1,6 +1,6 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
-import { singleton } from '../../api/resource'
+import { settings } from '../../api/resource'
 
 /** While something is under way it is asked for often; the gateway is away for a part of that time. */
 const often = 1000
@@ -20,6 +20,6 @@ export const restoreQuery = queryOptions({
   refetchInterval: ({ state: { data } }) => (data?.state === 'running' ? often : 60_000),
 })
 
-export const backupSettings = singleton('backup.settings', '/backup-settings', 'put')
+export const backupSettings = settings('backup.settings', '/backup-settings')
 
 export const downloadOf = (id: string) => `/api/v1/backups/${encodeURIComponent(id)}/download`

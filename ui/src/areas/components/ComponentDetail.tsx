@@ -8,7 +8,7 @@ import type { paths as ApiPaths } from '../../api/schema'
 import { componentStream } from '../../api/streams'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
-import { conditionOf, isTrouble, reasonOf } from '../../kit/condition'
+import { componentName, conditionOf, isTrouble, reasonOf } from '../../kit/condition'
 import { confirm } from '../../kit/confirm'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import { Code, Diff } from '../../kit/Diff'
@@ -37,7 +37,7 @@ export default function ComponentDetail() {
   const restart = useMutation({
     mutationFn: () =>
       confirm({
-        title: t('restart.title', { name }),
+        title: t('restart.title', { name: componentName(name) }),
         text: t(`restart.costs.${name}`),
         verb: t('restart.verb'),
         danger: true,
@@ -47,7 +47,7 @@ export default function ComponentDetail() {
               http.POST('/system/service-restart', { body: { kind: name as Restartable } }),
             )
             if (error) throw new Error(error)
-            toast('live', t('restart.done', { name }))
+            toast('live', t('restart.done', { name: componentName(name) }))
           } catch (cause) {
             // The console reaches the gateway through the reverse proxy: its restart cuts the answer off.
             if (name !== 'reverse-proxy' || toFault(cause).code !== 'unreachable') throw cause
@@ -58,7 +58,7 @@ export default function ComponentDetail() {
   })
 
   return (
-    <DetailDrawer title={name} back={paths.components} wide>
+    <DetailDrawer title={componentName(name)} back={paths.components} wide>
       <div className={classes.detail}>
         {component && (
           <Group gap="md">

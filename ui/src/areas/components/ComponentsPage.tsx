@@ -8,7 +8,7 @@ import { reapply } from '../../app/actions'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
 import { addTexts } from '../../i18n/i18n'
-import { isTrouble, reasonOf } from '../../kit/condition'
+import { componentName, isTrouble, reasonOf } from '../../kit/condition'
 import { LiveTable } from '../../kit/LiveTable'
 import { Page } from '../../kit/Page'
 import { StateBadge } from '../../kit/StateBadge'
@@ -47,7 +47,7 @@ export default function ComponentsPage() {
         rowKey={(row) => row.name}
         rowLink={(row) => paths.component(row.name)}
         columns={[
-          { key: 'name', header: t('name'), cell: (row) => row.name },
+          { key: 'name', header: t('name'), cell: (row) => componentName(row.name) },
           { key: 'state', header: t('state'), width: '130px', cell: (row) => <StateBadge component={row} /> },
           {
             key: 'revision',

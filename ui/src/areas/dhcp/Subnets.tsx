@@ -20,7 +20,7 @@ export default function Subnets() {
     {
       key: 'active',
       header: t('subnet.on'),
-      width: '34px',
+      width: '42px',
       cell: (row) => <RowSwitch resource={dhcpSubnets} row={row} field="active" name={row.cidr} harmless />,
     },
     {

@@ -153,7 +153,7 @@ function PathFields({ form, faults, busy, onChange, onAsk }: PathFieldsProps) {
       <TextInput
         className={classes.target}
         label={t('path.destination')}
-        placeholder="www.example.com"
+        placeholder={t('path.example')}
         classNames={{ input: 'mono' }}
         value={form.destination}
         onChange={(event) => put({ destination: event.currentTarget.value.trim() })}

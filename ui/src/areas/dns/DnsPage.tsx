@@ -1,10 +1,7 @@
 import { useTranslation } from 'react-i18next'
 import { paths } from '../../app/paths'
-import { addTexts } from '../../i18n/i18n'
 import { ServicePage } from '../../kit/ServicePage'
-import en from './en.json'
-
-addTexts('dns', en)
+import './texts'
 
 export default function DnsPage() {
   const { t } = useTranslation('dns')

@@ -4,12 +4,11 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { useCanEdit } from '../../app/session'
-import { confirm } from '../../kit/confirm'
 import { bytes, count, duration, percent } from '../../kit/format'
 import { HistoryChart } from '../../kit/HistoryChart'
 import { rate } from '../../kit/history'
 import { ServiceStatistics } from '../../kit/ServiceStatistics'
-import { toast } from '../../kit/toast'
+import { askToFlush } from './flush'
 
 const share = (value: number) => percent(value, 1)
 
@@ -77,22 +76,13 @@ function Flush() {
   const canEdit = useCanEdit()
   const queries = useQueryClient()
   if (!canEdit) return null
-  const ask = async () => {
-    const yes = await confirm({
-      title: t('flush.title'),
-      text: t('flush.text'),
-      verb: t('flush.verb'),
-      act: async () => {
-        const { error } = await unwrap(http.POST('/dns/flush-cache'))
-        if (error) throw new Error(error)
-      },
-    })
-    if (!yes) return
-    toast('live', t('flush.done'))
-    await queries.invalidateQueries({ queryKey: ['dns', 'stats'] })
-  }
   return (
-    <Button size="compact-sm" variant="default" leftSection={<IconTrash size={14} aria-hidden />} onClick={ask}>
+    <Button
+      size="compact-sm"
+      variant="default"
+      leftSection={<IconTrash size={14} aria-hidden />}
+      onClick={() => askToFlush(queries)}
+    >
       {t('flush.verb')}
     </Button>
   )

@@ -4,11 +4,10 @@ import { useTranslation } from 'react-i18next'
 import type { DnsRecord, DnsZone } from '../../api/types'
 import { paths } from '../../app/paths'
 import type { Column } from '../../kit/DataTable'
-import { DetailDrawer } from '../../kit/DetailDrawer'
 import { duration } from '../../kit/format'
 import { Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
-import { EditForm } from '../../kit/ResourceForm'
+import { EditDrawer } from '../../kit/ResourceDrawers'
 import { ResourceList } from '../../kit/ResourceList'
 import { RowHead } from '../../kit/RowHead'
 import { Badge } from '../../kit/StateBadge'
@@ -128,20 +127,17 @@ function Records({ zone }: { zone: DnsZone }) {
 
 /** What the zone itself is, and its deletion. */
 export function EditZone() {
-  const { t } = useTranslation('dns')
   const navigate = useNavigate()
   const id = useZoneId()
   return (
-    <DetailDrawer title={t('zone.edit')} back={paths.dnsZone(id)}>
-      <EditForm
-        resource={dnsZones}
-        id={id}
-        text="dns:zone"
-        fields={zoneFields}
-        name={(zone) => zone.name}
-        onDone={() => navigate({ to: paths.dnsZone(id), search: true } as never)}
-        onGone={() => navigate({ to: paths.dns })}
-      />
-    </DetailDrawer>
+    <EditDrawer
+      of={id}
+      list={paths.dnsZone(id)}
+      resource={dnsZones}
+      text="dns:zone"
+      fields={zoneFields}
+      name={(zone) => zone.name}
+      onGone={() => navigate({ to: paths.dns })}
+    />
   )
 }

@@ -38,7 +38,7 @@ export default function Zones() {
     {
       key: 'active',
       header: t('zone.on'),
-      width: '34px',
+      width: '42px',
       cell: (row) => <RowSwitch resource={dnsZones} row={row} field="active" name={row.name} harmless />,
     },
     {
@@ -97,10 +97,10 @@ export function Create() {
   const { t } = useTranslation('dns')
   const navigate = useNavigate()
   const made = useRef('')
-  const zones: Pick<typeof dnsZones, 'kind' | 'create'> = {
+  const zones: Pick<typeof dnsZones, 'kind' | 'create' | 'past'> = {
     ...dnsZones,
-    create: async (body) => {
-      const answer = await dnsZones.create(body)
+    create: async (body, intent) => {
+      const answer = await dnsZones.create(body, intent)
       made.current = answer.value.id
       return answer
     },

@@ -1,5 +1,5 @@
-import { resource, singleton } from '../../api/resource'
+import { resource, settings } from '../../api/resource'
 
 export const dnsZones = resource('dns.zone', '/dns/zones')
 export const dnsRecords = resource('dns.record', '/dns/records')
-export const dnsSettings = singleton('dns.settings', '/dns/settings', 'put')
+export const dnsSettings = settings('dns.settings', '/dns/settings')

@@ -1,16 +1,45 @@
 import './texts'
+import { Button } from '@mantine/core'
+import { IconShieldPlus } from '@tabler/icons-react'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { useSearch } from '@tanstack/react-router'
+import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { toFault } from '../../api/fault'
+import type { Explanation } from '../../api/types'
+import { paths } from '../../app/paths'
+import { useCanEdit } from '../../app/session'
 import { Loaded } from '../../kit/Loaded'
 import type { ListSearch } from '../../kit/list-logic'
 import { Notice } from '../../kit/Notice'
 import { Page, Panel } from '../../kit/Page'
+import { useBook } from './book'
 import { ExplainForm } from './ExplainForm'
 import { questionFrom } from './explain-logic'
+import { draftFor } from './log-logic'
 import { PathPicture, Steps, Verdict } from './Story'
+
+/** The rule that would let the packet pass, for those who may make one. */
+function WayOut({ answer }: { answer: Explanation }) {
+  const { t } = useTranslation('firewall')
+  const canEdit = useCanEdit()
+  const navigate = useNavigate()
+  const { services } = useBook().lists
+  const { packet, path, verdict, in_zone, out_zone } = answer
+  if (!canEdit || verdict === 'accept' || path === 'unroutable' || !packet.source) return null
+  const draft = draftFor({ ...packet, proto: packet.protocol }, in_zone, path === 'input' ? 'self' : out_zone, services)
+  return (
+    <Button
+      variant="default"
+      size="compact-sm"
+      mt="xs"
+      leftSection={<IconShieldPlus size={15} aria-hidden />}
+      onClick={() => void navigate({ to: paths.ruleNew, state: { draft } } as never)}
+    >
+      {t('explain.makeRule')}
+    </Button>
+  )
+}
 
 /** What happens to a packet and why, without sending one. The question stands in the address. */
 export default function ExplainPage() {
@@ -39,6 +68,7 @@ export default function ExplainPage() {
             <>
               <Panel title={t('explain.way')} aside={<Verdict answer={answer} />}>
                 <PathPicture answer={answer} />
+                <WayOut answer={answer} />
               </Panel>
               <Panel title={t('explain.steps')}>
                 <Steps answer={answer} />

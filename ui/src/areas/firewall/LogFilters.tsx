@@ -5,6 +5,7 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { Choice } from '../../kit/Choice'
 import type { ListSearch } from '../../kit/list-logic'
+import { interfaces } from '../network/resources'
 import classes from './Firewall.module.css'
 import { rules } from './resources'
 import { actions } from './rule-form'
@@ -17,6 +18,7 @@ export function LogFilters({ faults }: { faults: Record<string, string> }) {
   const navigate = useNavigate()
   const search = useSearch({ strict: false }) as ListSearch
   const { data = [] } = useQuery({ queryKey: [rules.kind], queryFn: rules.list })
+  const links = useQuery({ queryKey: [interfaces.kind], queryFn: interfaces.list })
   const change = (part: ListSearch) =>
     void navigate({ to: '.', search: (old: ListSearch) => ({ ...old, ...part }), replace: true } as never)
   const typed = useDebouncedCallback(change, 400)
@@ -33,11 +35,11 @@ export function LogFilters({ faults }: { faults: Record<string, string> }) {
       error={faults[name]}
     />
   )
-  const text = (name: string, label: string) => (
+  const text = (name: string, label: string, placeholder = t('log.network')) => (
     <TextInput
       size="xs"
       label={label}
-      placeholder={t('log.network')}
+      placeholder={placeholder}
       classNames={{ input: 'mono' }}
       defaultValue={search[name] ?? ''}
       onChange={(event) => typed({ [name]: event.currentTarget.value.trim() || undefined })}
@@ -54,7 +56,9 @@ export function LogFilters({ faults }: { faults: Record<string, string> }) {
       )}
       {text('src', t('rule.sections.src'))}
       {text('dst', t('rule.sections.dst'))}
+      {text('port', t('log.port'), t('any'))}
       {select('proto', t('log.proto'), plain(protocols))}
+      {select('interface', t('log.interface'), plain(links.data?.map(({ name }) => name) ?? []))}
       {select(
         'action',
         t('rule.action.label'),

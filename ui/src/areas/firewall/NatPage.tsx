@@ -1,6 +1,8 @@
 import './texts'
+import { Button } from '@mantine/core'
+import { IconPlus } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
-import { Outlet } from '@tanstack/react-router'
+import { Link, Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { NatRule } from '../../api/types'
 import { paths } from '../../app/paths'
@@ -17,12 +19,27 @@ import { CounterFeed, HitsCell, ResetHits } from './Hits'
 import { useInsights } from './Insights'
 import { RuleName } from './marks'
 import { natKinds } from './NatForm'
-import { natSentence } from './nat-text'
+import { natMatch, natTarget } from './nat-text'
 import { OrderedMenu } from './OrderedMenu'
 import { natRules } from './resources'
 import { labelFilter, labelsOf } from './rule-text'
 
 export { Create, Edit } from './NatForm'
+
+/** The usual rule first: its form has no more than it needs. */
+function NatActions() {
+  const { t } = useTranslation('firewall')
+  return (
+    <>
+      <ResetHits />
+      {useCanEdit() && (
+        <Button component={Link} to={paths.portForwardNew} leftSection={<IconPlus size={16} />}>
+          {t('forward.create')}
+        </Button>
+      )}
+    </>
+  )
+}
 
 export default function NatPage() {
   const { t } = useTranslation('firewall')
@@ -49,7 +66,7 @@ export default function NatPage() {
     {
       key: 'enabled',
       header: t('rule.on'),
-      width: '34px',
+      width: '42px',
       cell: (row) => <RowSwitch resource={natRules} row={row} field="enabled" name={row.name} />,
     },
     {
@@ -67,12 +84,18 @@ export default function NatPage() {
       sortBy: (row) => row.kind,
     },
     {
-      key: 'sentence',
-      header: t('nat.does'),
-      width: 'minmax(0, 1.8fr)',
+      key: 'match',
+      header: t('nat.sections.traffic'),
+      width: 'minmax(0, 1.3fr)',
+      cell: (row) => natMatch(row, t),
+    },
+    {
+      key: 'target',
+      header: t('nat.sections.target'),
+      width: 'minmax(0, 1.1fr)',
       cell: (row) => (
         <span className={classes.stack}>
-          <span className="mono">{natSentence(row, t)}</span>
+          <span className={row.kind === 'masquerade' ? undefined : 'mono'}>{natTarget(row, t)}</span>
           {row.enabled && idle.has(row.id) && (
             <span>
               <Badge tone="warn">{t('nat.noEffect')}</Badge> {idle.get(row.id)}
@@ -85,7 +108,7 @@ export default function NatPage() {
     ...(canEdit ? [menu] : []),
   ]
   return (
-    <Page title={t('nat.title')} lead={t('nat.lead')} actions={<ResetHits />}>
+    <Page title={t('nat.title')} lead={t('nat.lead')} actions={<NatActions />}>
       <CounterFeed />
       <ResourceList
         resource={natRules}
@@ -101,7 +124,9 @@ export default function NatPage() {
           labelFilter<NatRule>(labelsOf(data), t('rule.labels.label')),
         ]}
         searchText={(row) =>
-          [row.name, natSentence(row, t), row.kind, row.comment, row.note, ...row.labels, row.id].join(' ')
+          [row.name, natMatch(row, t), natTarget(row, t), row.kind, row.comment, row.note, ...row.labels, row.id].join(
+            ' ',
+          )
         }
         rowLink={(row) => paths.natRule(row.id)}
         createLink={paths.natRuleNew}

@@ -68,13 +68,13 @@ export function OrderedMenu<T extends { id: string; name: string }>(props: Order
       guard: ownConnection,
       queries,
     })
-  const copy = { ...row, name: t('copyName', { name: row.name }) }
+  const copy = () => ({ ...row, name: t('copyName', { name: row.name }) })
   return (
     <RowMenu
       name={row.name}
       items={() => [
         { label: t('menu.edit'), icon: IconPencil, act: () => go(link) },
-        { label: t('menu.duplicate'), icon: IconCopy, act: () => go(createLink, copy) },
+        { label: t('menu.duplicate'), icon: IconCopy, act: () => go(createLink, copy()) },
         { label: t('menu.top'), icon: IconRowInsertTop, act: () => void moveTo(0) },
         { label: t('menu.bottom'), icon: IconRowInsertBottom, act: () => void moveTo(order().length - 1) },
         { label: t('menu.place'), icon: IconArrowsSort, act: askWhere },

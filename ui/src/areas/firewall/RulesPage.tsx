@@ -95,7 +95,7 @@ function useColumns(book: Book, all: readonly Rule[]): Column<Rule>[] {
     {
       key: 'enabled',
       header: t('rule.on'),
-      width: '34px',
+      width: '42px',
       cell: (row) => <RowSwitch resource={rules} row={row} field="enabled" name={row.name} guard={ruleGuard(all)} />,
     },
     {
@@ -116,8 +116,8 @@ function useColumns(book: Book, all: readonly Rule[]): Column<Rule>[] {
       ),
       sortBy: (row) => row.name,
     },
-    { key: 'source', header: t('rule.sections.src'), cell: (row) => side(row, 'src') },
-    { key: 'destination', header: t('rule.sections.dst'), cell: (row) => side(row, 'dst') },
+    { key: 'source', header: t('rule.sections.src'), width: 'minmax(0, 1.2fr)', cell: (row) => side(row, 'src') },
+    { key: 'destination', header: t('rule.sections.dst'), width: 'minmax(0, 1.2fr)', cell: (row) => side(row, 'dst') },
     {
       key: 'service',
       header: t('rule.service.label'),

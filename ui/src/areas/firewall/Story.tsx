@@ -11,14 +11,18 @@ import {
   IconServer,
   IconShield,
 } from '@tabler/icons-react'
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ComponentType } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Explanation } from '../../api/types'
 import { paths } from '../../app/paths'
-import { decidingStep, type Stage, stationsOf } from './explain-logic'
+import { Fold } from '../../kit/Fold'
+import { Things } from '../../kit/Things'
+import { decidingStep, type Stage, skippedRules, stationsOf } from './explain-logic'
 import { place } from './log-logic'
 import { ActionBadge } from './marks'
+import { rules } from './resources'
 import classes from './Story.module.css'
 
 const icons: Record<Stage, ComponentType<IconProps>> = {
@@ -78,25 +82,38 @@ export function PathPicture({ answer }: { answer: Explanation }) {
 export function Steps({ answer: { steps } }: { answer: Explanation }) {
   const { t } = useTranslation('firewall')
   const decided = decidingStep(steps)
+  const { data = [] } = useQuery({ queryKey: [rules.kind], queryFn: rules.list })
+  const skipped = skippedRules(data, steps)
   return (
-    <ol className={classes.steps}>
-      {steps.map((step, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: an explanation is replaced as a whole, its steps have no other name.
-        <li key={index} data-outcome={step.outcome} data-decided={step === decided || undefined}>
-          <div className={classes.stepHead}>
-            <span className={classes.stage}>{t(`explain.stages.${step.stage}`)}</span>
-            {step.rule_id ? <Link to={linkOf(step.stage, step.rule_id)}>{step.title}</Link> : <span>{step.title}</span>}
-            {step.verdict ? (
-              <ActionBadge action={step.verdict} />
-            ) : (
-              <span className="soft">{t(`explain.outcomes.${step.outcome}`)}</span>
-            )}
-            {step === decided && <strong>{t('explain.decided')}</strong>}
-          </div>
-          <p>{step.reason}</p>
-        </li>
-      ))}
-    </ol>
+    <>
+      <ol className={classes.steps}>
+        {steps.map((step, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: an explanation is replaced as a whole, its steps have no other name.
+          <li key={index} data-outcome={step.outcome} data-decided={step === decided || undefined}>
+            <div className={classes.stepHead}>
+              <span className={classes.stage}>{t(`explain.stages.${step.stage}`)}</span>
+              {step.rule_id ? (
+                <Link to={linkOf(step.stage, step.rule_id)}>{step.title}</Link>
+              ) : (
+                <span>{step.title}</span>
+              )}
+              {step.verdict ? (
+                <ActionBadge action={step.verdict} />
+              ) : (
+                <span className="soft">{t(`explain.outcomes.${step.outcome}`)}</span>
+              )}
+              {step === decided && <strong>{t('explain.decided')}</strong>}
+            </div>
+            <p>{step.reason}</p>
+          </li>
+        ))}
+      </ol>
+      {skipped.length > 0 && (
+        <Fold title={t('explain.skipped', { count: skipped.length })}>
+          <Things things={skipped.map(({ id, name }) => ({ kind: rules.kind, id, name }))} />
+        </Fold>
+      )}
+    </>
   )
 }
 

@@ -11,7 +11,7 @@ export interface Hits {
   /** In total, over all changes of the rules. */
   packets: number
   bytes: number
-  /** Packets since the rules were last changed. */
+  /** Packets since the rule itself was last applied. */
   recent: number
   /** Packets per second, oldest first. */
   rates: readonly number[]

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { Explanation } from '../../api/types'
 import { cuts } from '../../kit/own-connection'
-import { decidingStep, questionFrom, stationsOf } from './explain-logic'
+import { decidingStep, questionFrom, skippedRules, stationsOf } from './explain-logic'
 
 const step = (stage: string, verdict?: string) => ({ stage, title: '', outcome: 'matched', reason: '', verdict })
 const answer = (part: object) =>
@@ -86,4 +86,13 @@ it('warns when a connection to the gateway does not get there', () => {
   expect(cuts({ verdict: 'accept', path: 'input' })).toBe(false)
   expect(cuts({ verdict: 'drop', path: 'input' })).toBe(true)
   expect(cuts({ verdict: 'accept', path: 'forward' })).toBe(true)
+})
+
+it('names the rules for other zones that come before the end', () => {
+  const rules = ['a', 'b', 'c', 'd'].map((id) => ({ id }))
+  const asked = (rule_id: string, verdict?: string) => ({ stage: 'forward', rule_id, verdict }) as never
+  const ids = (steps: never[]) => skippedRules(rules, steps).map(({ id }) => id)
+  expect(ids([asked('b'), asked('c', 'accept')])).toEqual(['a'])
+  expect(ids([asked('b'), asked('', 'drop')])).toEqual(['a', 'c', 'd'])
+  expect(ids([asked('', 'accept')])).toEqual([])
 })

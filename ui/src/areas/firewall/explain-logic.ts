@@ -17,6 +17,14 @@ export function decidingStep(steps: readonly Step[]): Step | undefined {
   return steps.findLast(({ verdict }) => verdict)
 }
 
+/** The rules that come before the end of the search and were not asked, because they are for other zones. */
+export function skippedRules<R extends { id: string }>(rules: readonly R[], steps: readonly Step[]): R[] {
+  const asked = new Set(steps.map((step) => step.rule_id))
+  if (!rules.some(({ id }) => asked.has(id))) return []
+  const end = rules.findIndex(({ id }) => id === decidingStep(steps)?.rule_id)
+  return rules.slice(0, end < 0 ? rules.length : end).filter(({ id }) => !asked.has(id))
+}
+
 /** The way of a packet through the gateway, and where it ended. */
 export function stationsOf(answer: Explanation): Station[] {
   const { path, verdict, nat, steps } = answer

@@ -15,6 +15,9 @@ import { rules } from './resources'
 
 const timeOfDay = { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 } as const
 
+const dayOfYear = { day: 'numeric', month: 'short' } as const
+const sameDay = (moment: string) => new Date(moment).toDateString() === new Date().toDateString()
+
 /** One packet in a row: what happened to it, by which rule, where it came from and where it wanted to go. */
 export function useLogColumns(): Column<Numbered>[] {
   const { t } = useTranslation('firewall')
@@ -31,6 +34,7 @@ export function useLogColumns(): Column<Numbered>[] {
         width: '96px',
         cell: ({ timestamp }) => (
           <time dateTime={timestamp} title={exactTime(timestamp)}>
+            {sameDay(timestamp) ? '' : `${new Date(timestamp).toLocaleDateString('en-GB', dayOfYear)} `}
             {new Date(timestamp).toLocaleTimeString('en-GB', timeOfDay)}
           </time>
         ),

@@ -5,7 +5,7 @@ import type { ListSearch } from '../../kit/list-logic'
 import { interfaceKind } from './book'
 import type { Draft } from './rule-form'
 
-export const logFilters = ['rule_id', 'src', 'dst', 'proto', 'action'] as const
+export const logFilters = ['rule_id', 'src', 'dst', 'port', 'proto', 'interface', 'action'] as const
 
 /** The filters of the address that the gateway applies. */
 export function logQuery(search: ListSearch): Record<string, string> {
@@ -45,7 +45,7 @@ export function zoneOf(link: string | undefined, zones: readonly Zone[], usage: 
 }
 
 /** The service that an event's protocol and port mean; the narrowest one that has them. */
-export function serviceOfEvent({ proto, destination_port: port }: LogEvent, services: readonly FirewallService[]) {
+export function serviceOfEvent({ proto, destination_port: port }: Packet, services: readonly FirewallService[]) {
   const speaks = (protocol: string) => protocol === proto || (protocol === 'tcp+udp' && /^(tcp|udp)$/.test(proto))
   const width = (one: FirewallService) => (one.port_end ?? one.port_start ?? 65_535) - (one.port_start ?? 0)
   return services
@@ -62,20 +62,28 @@ export interface Surroundings {
   usage: Map<string, Thing[]>
 }
 
-/** A rule that lets pass what an event was about. */
-export function draftOf(event: LogEvent, { zones, services, usage }: Surroundings): Draft {
-  const forwarded = Boolean(event.out_interface)
+type Packet = Pick<LogEvent, 'proto' | 'source' | 'destination'> & { destination_port?: number | null }
+
+/** A rule that lets a packet pass from one zone to another. */
+export function draftFor(packet: Packet, from: string, to: string, services: readonly FirewallService[]): Draft {
+  const { proto, source, destination, destination_port: port } = packet
   return {
-    name: `${event.proto}${event.destination_port ? ` ${event.destination_port}` : ''} ${event.source} → ${event.destination}`,
-    src_zone: zoneOf(event.interface, zones, usage) ?? 'any',
+    name: `${proto}${port ? ` ${port}` : ''} ${source} → ${destination}`,
+    src_zone: from || 'any',
     src_kind: 'cidr',
-    src_cidr: host(event.source),
-    dst_zone: forwarded ? (zoneOf(event.out_interface, zones, usage) ?? 'any') : 'self',
+    src_cidr: host(source),
+    dst_zone: to || 'any',
     dst_kind: 'cidr',
-    dst_cidr: host(event.destination),
-    service_object_id: serviceOfEvent(event, services)?.id,
+    dst_cidr: host(destination),
+    service_object_id: serviceOfEvent(packet, services)?.id,
     action: 'accept',
   }
+}
+
+/** A rule that lets pass what an event was about. */
+export function draftOf(event: LogEvent, { zones, services, usage }: Surroundings): Draft {
+  const zone = (link: string | undefined) => zoneOf(link, zones, usage) ?? 'any'
+  return draftFor(event, zone(event.interface), event.out_interface ? zone(event.out_interface) : 'self', services)
 }
 
 /** The question about a packet like that of an event. */

@@ -75,7 +75,7 @@ export function Builtin({ builtin }: { builtin: boolean }) {
 /** How many use a thing; a click names them. */
 export function UsedBy({ users, name }: { users: Thing[] | undefined; name: string }) {
   const { t } = useTranslation('firewall')
-  if (!users?.length) return <span className="soft">–</span>
+  if (!users?.length) return <span className="soft">{users ? 0 : '–'}</span>
   return (
     <Popover position="bottom-end" shadow="md" withinPortal>
       <Popover.Target>

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import i18n from '../../i18n/i18n'
-import { natSentence, natShape } from './nat-text'
+import { natMatch, natShape, natTarget } from './nat-text'
 import './texts'
 
 const t = i18n.getFixedT('en', 'firewall')
@@ -18,20 +18,19 @@ const rule = {
   target_port_end: null,
 }
 
+const said = (one: object) => `${natMatch(one as never, t)} → ${natTarget(one as never, t)}`
+
 it('says what a NAT rule does', () => {
-  expect(natSentence(rule, t)).toBe('tcp 443 from wan to this gateway → 10.0.0.5:8443')
+  expect(said(rule)).toBe('tcp 443 from wan to this gateway → 10.0.0.5:8443')
   expect(
-    natSentence(
-      { ...rule, dst_port: 5000, dst_port_end: 5010, target_address: '2001:db8::5', target_port_end: 8453 },
-      t,
-    ),
+    said({ ...rule, dst_port: 5000, dst_port_end: 5010, target_address: '2001:db8::5', target_port_end: 8453 }),
   ).toBe('tcp 5000–5010 from wan to this gateway → [2001:db8::5]:8443–8453')
   const out = { ...rule, in_zone: 'lan', out_zone: 'wan', protocol: 'any' as const, dst_port: null, target_port: null }
-  expect(natSentence({ ...out, kind: 'masquerade', target_address: '' }, t)).toBe(
-    'everything from lan to wan → as the outgoing interface',
+  expect(said({ ...out, kind: 'masquerade', target_address: '' })).toBe(
+    'everything from lan to wan → address of the outgoing interface',
   )
-  expect(natSentence({ ...out, kind: 'snat', src_cidr: '10.0.0.0/8' }, t)).toBe(
-    'everything from lan 10.0.0.0/8 to wan → as 10.0.0.5',
+  expect(said({ ...out, kind: 'snat', src_cidr: '10.0.0.0/8' })).toBe(
+    'everything from lan 10.0.0.0/8 to wan → source 10.0.0.5',
   )
 })
 

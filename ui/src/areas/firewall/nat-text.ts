@@ -18,8 +18,8 @@ type Said = Pick<
   | 'target_port_end'
 >
 
-/** A NAT rule as a sentence: tcp 443 from wan to this gateway → 10.0.0.5:8443. */
-export function natSentence(rule: Said, t: TFunction): string {
+/** What a NAT rule matches: tcp 443 from wan to this gateway. */
+export function natMatch(rule: Said, t: TFunction): string {
   const zone = (name: string) => (name === 'any' ? '' : name)
   const traffic = rule.protocol === 'any' ? t('nat.say.everything') : rule.protocol
   const from = [zone(rule.in_zone), rule.src_cidr].filter(Boolean).join(' ')
@@ -28,11 +28,11 @@ export function natSentence(rule: Said, t: TFunction): string {
     rule.dst_port ? `${traffic} ${span(rule.dst_port, rule.dst_port_end)}` : traffic,
     t('nat.say.from', { place: from || t('nat.say.anywhere') }),
     t('nat.say.to', { place: to || t(rule.kind === 'dnat' ? 'nat.say.gateway' : 'nat.say.anywhere') }),
-    `→ ${target(rule, t)}`,
   ].join(' ')
 }
 
-function target(
+/** What it makes of that: 10.0.0.5:8443. */
+export function natTarget(
   { kind, target_address: address, target_port: port, target_port_end: end }: Said,
   t: TFunction,
 ): string {

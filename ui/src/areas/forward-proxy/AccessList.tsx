@@ -22,7 +22,7 @@ export default function AccessList() {
     {
       key: 'active',
       header: t('acl.on'),
-      width: '34px',
+      width: '42px',
       cell: (row) => <RowSwitch resource={forwardProxyAcls} row={row} field="active" name={row.name} harmless />,
     },
     {

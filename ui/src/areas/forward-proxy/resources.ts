@@ -1,4 +1,4 @@
-import { orderedResource, singleton } from '../../api/resource'
+import { orderedResource, settings } from '../../api/resource'
 
 export const forwardProxyAcls = orderedResource('forward-proxy.acl', '/forward-proxy/acls')
-export const forwardProxySettings = singleton('forward-proxy.settings', '/forward-proxy/settings', 'put')
+export const forwardProxySettings = settings('forward-proxy.settings', '/forward-proxy/settings')

@@ -20,6 +20,9 @@ type Row = Omit<IdsAlert, 'id'> & { id: string }
 const periods = ['24', '168']
 const within = (at: string) => periods.filter((hours) => Date.now() - Date.parse(at) <= Number(hours) * 3_600_000)
 
+/** A ban of an operator: there is no attack to tell of. */
+const byHand = (alert: { scenario: string }) => alert.scenario === 'gateway/ban'
+
 /** What CrowdSec found. */
 export default function Alerts() {
   const { t } = useTranslation('ids')
@@ -35,7 +38,7 @@ export default function Alerts() {
       key: 'scenario',
       header: t('alert.scenario'),
       width: 'minmax(0, 1.4fr)',
-      cell: ({ scenario }) => <span className="mono">{scenario}</span>,
+      cell: (alert) => (byHand(alert) ? t('alert.byHand') : <span className="mono">{alert.scenario}</span>),
       sortBy: ({ scenario }) => scenario,
     },
     {
@@ -94,8 +97,9 @@ export function Detail() {
   const { t } = useTranslation('ids')
   const { id } = useParams({ strict: false }) as { id: string }
   const query = useQuery(alertQuery(id))
+  const titleOf = (alert: IdsAlertDetail) => (byHand(alert) ? t('alert.byHand') : alert.scenario)
   return (
-    <DetailDrawer title={query.data?.scenario ?? t('alert.detail')} back={paths.idsAlerts}>
+    <DetailDrawer title={query.data ? titleOf(query.data) : t('alert.detail')} back={paths.idsAlerts}>
       <Loaded query={query} height={240}>
         {(alert) => (
           <div className={classes.detail}>
@@ -110,7 +114,7 @@ export function Detail() {
               ]}
             />
             <Consequences decisions={alert.decisions} />
-            <Events events={alert.events} />
+            {!byHand(alert) && <Events events={alert.events} />}
           </div>
         )}
       </Loaded>

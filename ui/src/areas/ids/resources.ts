@@ -1,8 +1,8 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
-import { singleton } from '../../api/resource'
+import { settings } from '../../api/resource'
 
-export const idsSettings = singleton('ids.settings', '/ids/settings', 'put')
+export const idsSettings = settings('ids.settings', '/ids/settings')
 
 /** CrowdSec decides without asking anyone: what it says is read again now and then. */
 const often = 5000

@@ -1,4 +1,5 @@
 import './texts'
+import { useQuery } from '@tanstack/react-query'
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { paths } from '../../app/paths'
@@ -8,21 +9,23 @@ import { Page } from '../../kit/Page'
 import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
 import { ResourceList } from '../../kit/ResourceList'
 import { Badge } from '../../kit/StateBadge'
-import { addressRows } from './address-rows'
+import { vipStatusQuery } from '../cluster/resources'
+import { addressRows, withPrefix } from './address-rows'
 import { ipAddresses } from './resources'
 import { useLinks } from './useLinks'
 
-const kinds = ['managed', 'manual'] as const
+const kinds = ['managed', 'vip', 'manual'] as const
 
 export default function AddressesPage() {
   const { t } = useTranslation('network')
   const { links, queries } = useLinks()
+  const vip = useQuery(vipStatusQuery)
   const known = queries.live.data !== undefined
   return (
     <Page title={t('address.title')} lead={t('address.lead')}>
       <ResourceList
         resource={ipAddresses}
-        join={() => addressRows(links)}
+        join={() => addressRows(links, vip.data)}
         text="network:address"
         columns={[
           {
@@ -52,8 +55,7 @@ export default function AddressesPage() {
           {
             key: 'state',
             header: t('address.state'),
-            cell: (row) =>
-              known ? <Badge tone={row.tone}>{t(row.bound ? 'address.bound' : 'address.notBound')}</Badge> : '–',
+            cell: (row) => (known ? <Badge tone={row.tone}>{t(`address.${row.state}`)}</Badge> : '–'),
             sortBy: (row) => row.bound,
           },
           {
@@ -99,10 +101,9 @@ function useForm() {
       required: true,
       choices: declared.map(({ id, name, role }) => ({ value: id, label: `${name} (${role})` })),
     },
-    { name: 'address', type: 'mono', required: true },
+    { name: 'address', type: 'mono', required: true, split: withPrefix },
     { name: 'prefix', type: 'number', min: 1, max: 128, required: true },
-    // There is no cluster in which an address could move: it is shown where the API has made one, and can be turned off.
-    { name: 'is_vip', type: 'switch', when: virtual },
+    { name: 'is_vip', type: 'switch' },
     { name: 'vip_priority', type: 'number', min: 1, max: 254, when: virtual },
     { name: 'description', type: 'text' },
   ]

@@ -1,14 +1,13 @@
 import './texts'
 import { Button } from '@mantine/core'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { changeSet, type Operation } from '../../api/resource'
-import type { Adoptable } from '../../api/types'
+import { http, unwrap } from '../../api/client'
+import type { Adoptable, NetworkProposal, ProposedNetwork } from '../../api/types'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
-import ChangePreview from '../../kit/ChangePreview'
+import { Previewed } from '../../kit/ChangePreview'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import { FaultNotice, Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
@@ -17,49 +16,75 @@ import { objectionTo } from '../../kit/remove'
 import { toastApplied } from '../../kit/toast'
 import classes from './Adopt.module.css'
 import { AdoptChoices } from './AdoptChoices'
-import { adoptionOf, proposal } from './adoption'
+import { proposal, setUp, setupOf } from './adoption'
+import { Proof } from './Proof'
 import { adoptableQuery } from './useLinks'
 
-/** Declares links that are there already: choose, see what that changes, do it at once. */
+const proposalQuery = {
+  queryKey: ['network', 'setup'],
+  queryFn: async () => ({
+    links: await unwrap(http.GET('/network/adoptable')),
+    proposed: await unwrap(http.GET('/network/setup')),
+  }),
+  refetchOnWindowFocus: false,
+  // What is being edited must not change under the operator's hands.
+  staleTime: Number.POSITIVE_INFINITY,
+  gcTime: 0,
+}
+
+/** Makes networks of links that are there already: choose, see what that changes, do it at once, see that it works. */
 export default function Adopt() {
   const { t } = useTranslation('network')
-  const query = useQuery({ ...adoptableQuery, refetchOnWindowFocus: false })
+  const [done, setDone] = useState<ProposedNetwork[] | null>(null)
+  const query = useQuery({ ...proposalQuery, enabled: !done })
   return (
     <DetailDrawer title={t('adopt.title')} back={paths.interfaces} wide>
-      <Loaded query={query} height={320}>
-        {(links) => (links.length > 0 ? <AdoptForm links={links} /> : <Notice tone="live">{t('adopt.none')}</Notice>)}
-      </Loaded>
+      {done ? (
+        <Proof networks={done} />
+      ) : (
+        <Loaded query={query} height={320}>
+          {({ links, proposed }) =>
+            proposed.networks.length > 0 ? (
+              <AdoptForm links={links} proposed={proposed} onDone={setDone} />
+            ) : (
+              <Notice tone="live">{t('adopt.none')}</Notice>
+            )
+          }
+        </Loaded>
+      )}
     </DetailDrawer>
   )
 }
 
-interface Plan {
-  operations: Operation[]
-  objection: ReactNode
+interface AdoptFormProps {
+  links: Adoptable[]
+  proposed: NetworkProposal
+  onDone: (networks: ProposedNetwork[]) => void
 }
 
-function AdoptForm({ links }: { links: Adoptable[] }) {
+function AdoptForm({ links, proposed, onDone }: AdoptFormProps) {
   const { t } = useTranslation('network')
-  const navigate = useNavigate()
   const queries = useQueryClient()
   const canEdit = useCanEdit()
-  const [choices, setChoices] = useState(() => proposal(links))
-  const [starter, setStarter] = useState({ reach: true, masquerade: true })
-  const names = { reach: t('adopt.reach.name'), masquerade: t('adopt.masquerade.name') }
+  const [choices, setChoices] = useState(() => proposal(links, proposed))
+  const { upstream_forwards, time_servers } = proposed
+  const [sources, setSources] = useState({ upstream_forwards, time_servers, masquerade: true })
   const count = choices.filter(({ take }) => take).length
+  const wish = setupOf(choices, sources, proposed)
 
   const plan = useMutation({
-    mutationFn: async (): Promise<Plan> => {
-      const operations = adoptionOf(choices, starter, names)
-      return { operations, objection: await objectionTo(operations, ownConnection) }
+    mutationFn: async () => {
+      const { value } = await setUp(wish.networks, wish.sources, { preview: true })
+      const objection: ReactNode = await objectionTo(value.operations, ownConnection)
+      return { value, objection }
     },
   })
   const adopt = useMutation({
-    mutationFn: (operations: Operation[]) => changeSet(operations, t('adopt.title')),
+    mutationFn: () => setUp(wish.networks, wish.sources, { reason: t('adopt.title'), confirm_within: 0 }),
     onSuccess: async ({ applied }) => {
       toastApplied(t('adopt.done', { count }), applied)
-      // The preview goes first: it would be refused now, for what it announced is there.
-      await navigate({ to: paths.interfaces })
+      onDone(wish.networks)
+      await queries.invalidateQueries({ queryKey: adoptableQuery.queryKey })
       await queries.invalidateQueries()
     },
   })
@@ -68,7 +93,8 @@ function AdoptForm({ links }: { links: Adoptable[] }) {
     return (
       <div className={classes.step}>
         <p className={classes.lead}>{t('adopt.lead')}</p>
-        <AdoptChoices choices={choices} onChoices={setChoices} starter={starter} onStarter={setStarter} />
+        <AdoptChoices choices={choices} onChoices={setChoices} sources={sources} onSources={setSources} />
+        {plan.isError && <FaultNotice fault={plan.error} />}
         <div className={classes.actions}>
           <Button disabled={count === 0 || !canEdit} loading={plan.isPending} onClick={() => plan.mutate()}>
             {t('common:form.preview')}
@@ -77,17 +103,13 @@ function AdoptForm({ links }: { links: Adoptable[] }) {
       </div>
     )
   }
-  const { operations, objection } = plan.data
+  const { value, objection } = plan.data
   return (
     <div className={classes.step}>
       {adopt.isError && <FaultNotice fault={adopt.error} />}
       {objection}
       <div className={classes.actions}>
-        <Button
-          color={objection ? 'red.8' : undefined}
-          loading={adopt.isPending}
-          onClick={() => adopt.mutate(operations)}
-        >
+        <Button color={objection ? 'red.8' : undefined} loading={adopt.isPending} onClick={() => adopt.mutate()}>
           {t(objection ? 'adopt.anyway' : 'adopt.now', { count })}
         </Button>
         <Button
@@ -100,7 +122,7 @@ function AdoptForm({ links }: { links: Adoptable[] }) {
           {t('adopt.back')}
         </Button>
       </div>
-      <ChangePreview operations={operations} />
+      <Previewed {...value} />
     </div>
   )
 }

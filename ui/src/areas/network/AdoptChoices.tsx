@@ -1,52 +1,66 @@
-import { Checkbox, Select } from '@mantine/core'
+import { Checkbox, Select, TagsInput, TextInput } from '@mantine/core'
+import { Fragment } from 'react'
 import { useTranslation } from 'react-i18next'
 import { Badge } from '../../kit/StateBadge'
 import classes from './Adopt.module.css'
-import { addressText, type Choice, offersStarter, type Starter } from './adoption'
+import { type Choice, reachesOut, type Sources, services, withAddresses, withZone } from './adoption'
 import { useZoneNames } from './useLinks'
 
 interface AdoptChoicesProps {
   choices: Choice[]
   onChoices: (choices: Choice[]) => void
-  starter: Starter
-  onStarter: (starter: Starter) => void
+  sources: Sources
+  onSources: (sources: Sources) => void
 }
 
-/** Which links, into which zones, with which of their addresses, and what may pass at first. */
-export function AdoptChoices({ choices, onChoices, starter, onStarter }: AdoptChoicesProps) {
+/** Which links, into which zones, with which addresses, what the machines there get, and where that comes from. */
+export function AdoptChoices({ choices, onChoices, sources, onSources }: AdoptChoicesProps) {
   const { t } = useTranslation('network')
   const change = (name: string, part: Partial<Choice>) =>
     onChoices(choices.map((one) => (one.link.name === name ? { ...one, ...part } : one)))
+  const list = (name: 'upstream_forwards' | 'time_servers') => (
+    <TagsInput
+      label={t(`adopt.${name}.label`)}
+      description={t(`adopt.${name}.help`)}
+      value={sources[name]}
+      onChange={(value) => onSources({ ...sources, [name]: value })}
+      classNames={{ pill: 'mono' }}
+      splitChars={[',', ' ', ';']}
+      acceptValueOnBlur
+    />
+  )
   return (
     <>
       {choices.map((choice) => (
         <LinkChoice key={choice.link.name} choice={choice} onChange={(part) => change(choice.link.name, part)} />
       ))}
-      {offersStarter(choices) && (
-        <fieldset className={classes.starter}>
-          <legend>{t('adopt.starter')}</legend>
-          {(['reach', 'masquerade'] as const).map((name) => (
-            <Checkbox
-              key={name}
-              label={t(`adopt.${name}.label`)}
-              description={t(`adopt.${name}.help`)}
-              checked={starter[name]}
-              onChange={(event) => onStarter({ ...starter, [name]: event.currentTarget.checked })}
-            />
-          ))}
-        </fieldset>
-      )}
+      <fieldset className={classes.starter}>
+        <legend>{t('adopt.starter')}</legend>
+        {list('upstream_forwards')}
+        {list('time_servers')}
+        {reachesOut(choices) && (
+          <Checkbox
+            label={t('adopt.masquerade.label')}
+            description={t('adopt.masquerade.help')}
+            checked={sources.masquerade}
+            onChange={(event) => onSources({ ...sources, masquerade: event.currentTarget.checked })}
+          />
+        )}
+      </fieldset>
     </>
   )
 }
 
-function LinkChoice({ choice, onChange }: { choice: Choice; onChange: (part: Partial<Choice>) => void }) {
+interface LinkChoiceProps {
+  choice: Choice
+  onChange: (part: Partial<Choice>) => void
+}
+
+function LinkChoice({ choice, onChange }: LinkChoiceProps) {
   const { t } = useTranslation('network')
   const zones = useZoneNames()
-  const { link, take, zone, addresses } = choice
+  const { link, take, network } = choice
   const state = !link.up ? 'down' : link.carrier ? 'up' : 'no-carrier'
-  const toggle = (text: string, on: boolean) =>
-    onChange({ addresses: on ? [...addresses, text] : addresses.filter((one) => one !== text) })
   return (
     <fieldset className={classes.link}>
       <legend className="visually-hidden">{link.name}</legend>
@@ -62,30 +76,66 @@ function LinkChoice({ choice, onChange }: { choice: Choice; onChange: (part: Par
           className={classes.zone}
           aria-label={t('adopt.zoneOf', { name: link.name })}
           data={zones}
-          value={zone}
-          onChange={(value) => value && onChange({ zone: value })}
+          value={network.role}
+          onChange={(value) => value && onChange({ network: withZone(network, value) })}
           allowDeselect={false}
           disabled={!take}
           comboboxProps={{ shadow: 'md' }}
         />
       </div>
-      {take && link.addresses.length > 0 && (
-        <div className={classes.addresses}>
-          {link.addresses.map((address) => {
-            const text = addressText(address)
-            return (
-              <Checkbox
-                key={text}
-                size="xs"
-                label={<span className="mono">{text}</span>}
-                description={address.dynamic ? t('adopt.dynamic') : undefined}
-                checked={addresses.includes(text)}
-                onChange={(event) => toggle(text, event.currentTarget.checked)}
-              />
-            )
-          })}
-        </div>
-      )}
+      {take && <NetworkChoice choice={choice} onChange={onChange} />}
     </fieldset>
+  )
+}
+
+function NetworkChoice({ choice: { link, network }, onChange }: LinkChoiceProps) {
+  const { t } = useTranslation('network')
+  const set = (part: Partial<Choice['network']>) => onChange({ network: { ...network, ...part } })
+  const outside = network.role === 'wan'
+  const kept = link.addresses.filter(({ dynamic }) => dynamic).map(({ address, prefix }) => `${address}/${prefix}`)
+  const text = (name: 'gateway' | 'range_start' | 'range_end') => (
+    <TextInput
+      label={t(`adopt.${name}.label`)}
+      description={name === 'gateway' ? t('adopt.gateway.help') : undefined}
+      value={network[name]}
+      onChange={(event) => set({ [name]: event.currentTarget.value.trim() })}
+      classNames={{ input: 'mono' }}
+    />
+  )
+  return (
+    <div className={classes.addresses}>
+      <TagsInput
+        label={t('adopt.addresses.label', { name: link.name })}
+        description={
+          kept.length > 0
+            ? t('adopt.addresses.leased', { addresses: kept.join(', ') })
+            : t(outside ? 'adopt.addresses.outside' : 'adopt.addresses.inside')
+        }
+        value={network.addresses}
+        onChange={(addresses) => onChange({ network: withAddresses(network, addresses) })}
+        classNames={{ pill: 'mono' }}
+        splitChars={[',', ' ', ';']}
+        acceptValueOnBlur
+      />
+      {outside && network.addresses.length > 0 && text('gateway')}
+      {!outside &&
+        services.map((name) => (
+          <Fragment key={name}>
+            <Checkbox
+              label={t(`adopt.${name}.label`)}
+              description={t(`adopt.${name}.help`)}
+              checked={network[name]}
+              disabled={name !== 'internet' && network.addresses.length === 0}
+              onChange={(event) => set({ [name]: event.currentTarget.checked })}
+            />
+            {name === 'dhcp' && network.dhcp && (
+              <div className={classes.range}>
+                {text('range_start')}
+                {text('range_end')}
+              </div>
+            )}
+          </Fragment>
+        ))}
+    </div>
   )
 }

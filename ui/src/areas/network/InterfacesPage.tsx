@@ -1,14 +1,17 @@
 import './texts'
-import { Outlet } from '@tanstack/react-router'
+import { Button } from '@mantine/core'
+import { IconPlus } from '@tabler/icons-react'
+import { Link, Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { NetworkInterface } from '../../api/types'
 import { paths } from '../../app/paths'
+import { useCanEdit } from '../../app/session'
 import type { Column } from '../../kit/DataTable'
 import { Page } from '../../kit/Page'
 import { ResourceList } from '../../kit/ResourceList'
 import { Badge } from '../../kit/StateBadge'
 import AdoptOffer from './AdoptOffer'
-import { type Link, type LinkState, toneOf } from './links'
+import { type LinkState, type Link as NetworkLink, toneOf } from './links'
 import { Picture } from './Picture'
 import { interfaces } from './resources'
 import { useLinks, useZoneNames } from './useLinks'
@@ -16,7 +19,7 @@ import { useLinks, useZoneNames } from './useLinks'
 export { Create, Edit } from './InterfaceForm'
 
 /** A declared interface and the link it is; nothing is known of the link before the kernel was asked. */
-type Row = NetworkInterface & { link?: Link }
+type Row = NetworkInterface & { link?: NetworkLink }
 
 const states: LinkState[] = ['up', 'no-carrier', 'down', 'missing']
 
@@ -24,6 +27,7 @@ export default function InterfacesPage() {
   const { t } = useTranslation('network')
   const { links, queries } = useLinks()
   const zones = useZoneNames()
+  const canEdit = useCanEdit()
   const known = queries.live.data !== undefined
   const byName = new Map(links.map((link) => [link.name, link]))
   const columns: Column<Row>[] = [
@@ -69,7 +73,7 @@ export default function InterfacesPage() {
     },
   ]
   return (
-    <Page title={t('interface.title')} lead={t('interface.lead')}>
+    <Page title={t('interface.title')} lead={t('interface.lead')} actions={canEdit && <NewNetwork />}>
       <AdoptOffer />
       <Picture />
       <ResourceList
@@ -100,6 +104,15 @@ export default function InterfacesPage() {
       />
       <Outlet />
     </Page>
+  )
+}
+
+function NewNetwork() {
+  const { t } = useTranslation('network')
+  return (
+    <Button component={Link} to={paths.networkNew} leftSection={<IconPlus size={16} />}>
+      {t('network.create')}
+    </Button>
   )
 }
 

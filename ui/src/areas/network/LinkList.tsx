@@ -3,19 +3,20 @@ import { useTranslation } from 'react-i18next'
 import { paths } from '../../app/paths'
 import { Badge } from '../../kit/StateBadge'
 import { byZone } from './layout'
-import { type Link as NetworkLink, toneOf } from './links'
+import { isManaged, type Link as NetworkLink, toneOf } from './links'
+import type { NetworkProps } from './Picture'
 import classes from './Picture.module.css'
 import type { Rate } from './rates'
-import { addressMark, kindWords, rateWords } from './words'
+import { addressMark, kindWords, rateWords, zoneWords } from './words'
 
 /** What the picture shows, where there is no room for one. */
-export function LinkList({ links, rates }: { links: NetworkLink[]; rates: Record<string, Rate> }) {
+export function LinkList({ links, rates, counts }: NetworkProps) {
   const { t } = useTranslation('network')
   return (
     <div className={classes.list}>
       {[...byZone(links)].map(([zone, members]) => (
         <section key={zone ?? ''} aria-label={zone ?? t('picture.noZone')}>
-          <h3>{zone ?? t('picture.noZone')}</h3>
+          <h3>{zoneWords(zone, counts.get(zone ?? ''), t)}</h3>
           <ul>
             {members.map((link) => (
               <li key={link.name}>
@@ -46,7 +47,7 @@ function ListedLink({ link, rate }: { link: NetworkLink; rate: Rate | undefined 
         </span>
         <Badge tone={toneOf(link)}>{t(`states.${state}`)}</Badge>
       </div>
-      <div className="soft">{declared ? kindWords(link, t) : t('picture.notDeclared')}</div>
+      <div className="soft">{isManaged(link) ? kindWords(link, t) : t('picture.notDeclared')}</div>
       {addresses.map((address) => (
         <div key={address.text} className={classes.row}>
           <span className="mono">{address.text}</span>

@@ -23,7 +23,7 @@ export default function ManagedRoutes() {
           {
             key: 'active',
             header: t('route.on'),
-            width: '34px',
+            width: '42px',
             cell: (row) => <RowSwitch resource={routes} row={row} field="active" name={row.destination} />,
             sortBy: (row) => row.active,
           },

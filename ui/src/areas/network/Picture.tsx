@@ -1,45 +1,53 @@
 import { useElementSize } from '@mantine/hooks'
 import { useQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
 import { useTranslation } from 'react-i18next'
 import { healthQuery } from '../../app/state'
 import { Loaded } from '../../kit/Loaded'
 import { Panel } from '../../kit/Page'
 import { LinkList } from './LinkList'
-import { layOut } from './layout'
+import { layOut, mostLinks } from './layout'
 import type { Link } from './links'
 import classes from './Picture.module.css'
 import { PictureCard } from './PictureCard'
 import type { Rate } from './rates'
-import { useLinks } from './useLinks'
+import { useLinks, useZoneCounts, type ZoneCounts } from './useLinks'
+import { zoneWords } from './words'
 
 /** The network as it is now: drawn where there is room, a list on a phone. */
 export function Picture() {
   const { t } = useTranslation('network')
   const { links, rates, queries } = useLinks()
+  const counts = useZoneCounts(links)
   return (
     <Panel title={t('picture.title')}>
       <Loaded query={queries.live} height={260}>
-        {() => (
-          <>
-            <Drawing links={links} rates={rates} />
-            <LinkList links={links} rates={rates} />
-          </>
-        )}
+        {() =>
+          links.length > mostLinks ? (
+            <p className={classes.tooMany}>{t('picture.tooMany', { count: links.length })}</p>
+          ) : (
+            <>
+              <Drawing links={links} rates={rates} counts={counts} />
+              <LinkList links={links} rates={rates} counts={counts} />
+            </>
+          )
+        }
       </Loaded>
     </Panel>
   )
 }
 
-interface NetworkProps {
+export interface NetworkProps {
   links: Link[]
   rates: Record<string, Rate>
+  counts: Map<string, ZoneCounts>
 }
 
-function Drawing({ links, rates }: NetworkProps) {
+function Drawing({ links, rates, counts }: NetworkProps) {
   const { t } = useTranslation('network')
   const { ref, width: room } = useElementSize()
   const { data: health } = useQuery(healthQuery)
-  const { width, height, gateway, bands, trunks, edges } = layOut(links, room || 1000)
+  const { width, height, gateway, bands, trunks, edges } = useMemo(() => layOut(links, room || 1000), [links, room])
   const middle = gateway.x + gateway.width / 2
   return (
     <div ref={ref} className={classes.drawing}>
@@ -69,7 +77,7 @@ function Drawing({ links, rates }: NetworkProps) {
               data-none={band.zone === undefined || undefined}
             />
             <text className={classes.zone} x={band.x + 12} y={band.y + 20}>
-              {band.zone ?? t('picture.noZone')}
+              {zoneWords(band.zone, counts.get(band.zone ?? ''), t)}
             </text>
           </g>
         ))}

@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { paths } from '../../app/paths'
 import { type Card, shorten, size } from './layout'
-import { toneOf } from './links'
+import { isManaged, toneOf } from './links'
 import classes from './Picture.module.css'
 import type { Rate } from './rates'
 import { addressMark, cardWords, kindWords, rateWords } from './words'
@@ -25,7 +25,7 @@ export function PictureCard({ card, rate }: { card: Card; rate: Rate | undefined
   const body = (
     <>
       <title>{label}</title>
-      <rect className={classes.card} width={width} height={height} rx={5} data-declared={!!declared || undefined} />
+      <rect className={classes.card} width={width} height={height} rx={5} data-managed={isManaged(link) || undefined} />
       <text className={classes.name} x={12} y={22}>
         {name}
       </text>
@@ -37,7 +37,7 @@ export function PictureCard({ card, rate }: { card: Card; rate: Rate | undefined
       </g>
       <text className={classes.kind} x={12} y={40}>
         {shorten(
-          declared ? kindWords(link, t) : `${kindWords(link, t)} · ${t('picture.notDeclared')}`,
+          isManaged(link) ? kindWords(link, t) : `${kindWords(link, t)} · ${t('picture.notDeclared')}`,
           inner / letter.word,
         )}
       </text>

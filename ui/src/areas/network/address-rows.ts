@@ -1,3 +1,4 @@
+import type { VipStatus } from '../../api/types'
 import type { Tone } from '../../kit/Notice'
 import type { BoundAddress, Link } from './links'
 
@@ -5,23 +6,31 @@ export interface AddressRow extends BoundAddress {
   id: string
   /** The name of the link that has it, or should. */
   link: string
+  /** Whether it is there, or on another node. */
+  state: 'bound' | 'elsewhere' | 'notBound'
   tone: Tone
 }
 
-/** The addresses of all links, ours and those that somebody else bound. */
-export function addressRows(links: readonly Link[]): AddressRow[] {
+/** The addresses of all links, ours and those that somebody else bound. In a cluster, a virtual address may be on another node. */
+export function addressRows(links: readonly Link[], vip?: VipStatus): AddressRow[] {
   return links.flatMap(({ name, declared, addresses }) =>
-    addresses.map((address) => ({
-      ...address,
-      id: address.stored?.id ?? `${name} ${address.text}`,
-      link: name,
-      tone: address.bound ? 'live' : missing(address, declared?.active),
-    })),
+    addresses.map((address) => {
+      const kind = vip?.addresses.includes(address.text.split('/')[0] ?? '') ? 'vip' : address.kind
+      const elsewhere = kind === 'vip' && !address.bound && vip?.clustered === true && vip.state !== 'master'
+      return {
+        ...address,
+        kind,
+        id: address.stored?.id ?? `${name} ${address.text}`,
+        link: name,
+        state: address.bound ? 'bound' : elsewhere ? 'elsewhere' : 'notBound',
+        tone: address.bound ? 'live' : elsewhere || !declared?.active ? 'off' : 'bad',
+      }
+    }),
   )
 }
 
-/** In a cluster a virtual address may be with another node; that of an interface that is off is nowhere. */
-function missing({ kind }: BoundAddress, active: boolean | undefined): Tone {
-  if (!active) return 'off'
-  return kind === 'vip' ? 'warn' : 'bad'
+/** An address with its prefix length, as people write it: 10.20.0.1/24. */
+export function withPrefix(text: string) {
+  const [, address, prefix] = /^\s*([0-9a-fA-F:.]+)\/(\d{1,3})\s*$/.exec(text) ?? []
+  return address && prefix ? { address, prefix: Number(prefix) } : undefined
 }

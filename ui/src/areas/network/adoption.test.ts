@@ -1,64 +1,73 @@
 import { expect, it } from 'vitest'
-import { adoptionOf, offersStarter, proposal } from './adoption'
+import type { ProposedNetwork } from '../../api/types'
+import { proposal, rangeOf, reachesOut, setupOf, withAddresses, withZone } from './adoption'
 import { find } from './samples'
 
-const wan = find('wan0', {
-  suggested_role: 'wan',
-  addresses: [
-    { address: '198.51.100.7', prefix: 24, dynamic: true },
-    { address: '198.51.100.1', prefix: 24, dynamic: false },
-  ],
+const network = (name: string, part: Partial<ProposedNetwork> = {}): ProposedNetwork => ({
+  name,
+  type: 'ethernet',
+  parent: '',
+  vlan_id: null,
+  members: [],
+  bond_mode: null,
+  role: 'lan',
+  addresses: [],
+  gateway: '',
+  dhcp: false,
+  range_start: '',
+  range_end: '',
+  dns: false,
+  ntp: false,
+  internet: false,
+  lan: false,
+  ...part,
 })
-const lan = find('lan0', { addresses: [{ address: 'fd00::1', prefix: 64, dynamic: false }] })
-const names = { reach: 'out', masquerade: 'hide' }
-const both = { reach: true, masquerade: true }
-
-function counted() {
-  let last = 0
-  return () => `id${++last}`
-}
-
-it('proposes every link but parts of others, and every address but those that somebody renews', () => {
-  const bridge = find('br0', { type: 'bridge', members: ['eth1'] })
-  const choices = proposal([wan, bridge, find('eth1')])
-  expect(choices.map(({ take, zone, addresses }) => [take, zone, addresses])).toEqual([
-    [true, 'wan', ['198.51.100.1/24']],
-    [true, 'lan', []],
-    [false, 'lan', []],
-  ])
+const served = { dhcp: true, dns: true, ntp: true, internet: true }
+const lan = network('lan0', {
+  addresses: ['10.10.0.1/24'],
+  range_start: '10.10.0.128',
+  range_end: '10.10.0.254',
+  ...served,
 })
+const wan = network('wan0', { role: 'wan', addresses: ['198.51.100.7/24'], gateway: '198.51.100.1' })
+const proposed = { networks: [wan, lan], upstream_forwards: ['9.9.9.9'], time_servers: ['pool.ntp.org'] }
 
-it('is one change set whose addresses name the ids of their interfaces', () => {
-  const operations = adoptionOf(proposal([wan, lan]), both, names, counted())
-  expect(operations.map(({ kind, id, verb }) => `${verb} ${kind} ${id}`)).toEqual([
-    'create network.interface id1',
-    'create network.ip-address id2',
-    'create network.interface id3',
-    'create network.ip-address id4',
-    'create firewall.rule id5',
-    'create firewall.nat-rule id6',
+it('proposes what the gateway does, for links that are there', () => {
+  const choices = proposal([find('lan0'), find('wan0'), find('eth9')], proposed)
+  expect(choices.map(({ link, take, network: { role } }) => [link.name, take, role])).toEqual([
+    ['wan0', true, 'wan'],
+    ['lan0', true, 'lan'],
   ])
-  expect(operations[0]?.body).toMatchObject({ name: 'wan0', type: 'ethernet', role: 'wan' })
-  expect(operations[1]?.body).toEqual({ interface_id: 'id1', address: '198.51.100.1', prefix: 24 })
-  expect(operations[3]?.body).toEqual({ interface_id: 'id3', address: 'fd00::1', prefix: 64 })
-  expect(operations[4]?.body).toMatchObject({ src_zone: 'lan', dst_zone: 'wan', action: 'accept' })
-  expect(operations[5]?.body).toMatchObject({ kind: 'masquerade', out_zone: 'wan' })
+  expect(reachesOut(choices)).toBe(true)
+  expect(reachesOut(choices.map((one) => ({ ...one, take: false })))).toBe(false)
 })
 
-it('takes what was chosen, and rules only between a network inside and one outside', () => {
-  const [first, second] = proposal([wan, lan])
-  if (!first || !second) throw new Error('two links')
-  const without = [first, { ...second, take: false }]
-  expect(offersStarter(without)).toBe(false)
-  expect(adoptionOf(without, both, names, counted()).map(({ kind }) => kind)).toEqual([
-    'network.interface',
-    'network.ip-address',
-  ])
-  const bare = [{ ...first, addresses: [] }, second]
-  expect(adoptionOf(bare, { reach: true, masquerade: false }, names).map(({ kind }) => kind)).toEqual([
-    'network.interface',
-    'network.interface',
-    'network.ip-address',
-    'firewall.rule',
-  ])
+it('hands out the half of the network without the gateway, and follows the address', () => {
+  expect(rangeOf(['fd00::1/64', '10.1.0.254/24'])).toEqual({ range_start: '10.1.0.1', range_end: '10.1.0.127' })
+  expect(withAddresses(lan, ['172.16.0.1/24'])).toMatchObject({ range_start: '172.16.0.128', dhcp: true, dns: true })
+  expect(withAddresses(lan, ['fd00::1/64'])).toMatchObject({ range_start: '', dhcp: false, dns: true, ntp: true })
+  expect(withAddresses(lan, [])).toMatchObject({ dhcp: false, dns: false, ntp: false, internet: true })
+  expect(withAddresses(wan, [])).toMatchObject({ addresses: [], gateway: '' })
+})
+
+it('serves what is inside, and nothing outside', () => {
+  expect(withZone(lan, 'dmz')).toEqual({ ...lan, role: 'dmz' })
+  expect(withZone(lan, 'wan')).toMatchObject({ role: 'wan', dhcp: false, dns: false, ntp: false, internet: false })
+  expect(withZone(wan, 'lan')).toMatchObject({ role: 'lan', gateway: '', ...served, range_start: '198.51.100.128' })
+  expect(withZone(network('eth2', { role: 'wan' }), 'lan')).toMatchObject({ dhcp: false, dns: false, internet: true })
+})
+
+it('sends what was chosen, and sources only if they are others', () => {
+  const choices = proposal([find('lan0'), find('wan0')], proposed).map((one) => ({
+    ...one,
+    take: one.link.name === 'lan0',
+  }))
+  const { upstream_forwards, time_servers } = proposed
+  expect(setupOf(choices, { upstream_forwards, time_servers, masquerade: true }, proposed)).toEqual({
+    networks: [lan],
+    sources: { masquerade: true },
+  })
+  expect(
+    setupOf(choices, { upstream_forwards: [], time_servers: ['192.0.2.1'], masquerade: false }, proposed).sources,
+  ).toEqual({ masquerade: false, upstream_forwards: [], time_servers: ['192.0.2.1'] })
 })

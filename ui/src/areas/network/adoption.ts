@@ -1,77 +1,95 @@
-import type { Operation } from '../../api/resource'
-import type { Adoptable } from '../../api/types'
+import { answer, http } from '../../api/client'
+import type { Adoptable, NetworkProposal, ProposedNetwork } from '../../api/types'
+import { networkOf, propose } from '../dhcp/subnet'
 
 /** What the operator wants of a link that nobody declared. */
 export interface Choice {
   link: Adoptable
   take: boolean
-  zone: string
-  /** The addresses to take over, as texts with their prefix. */
-  addresses: string[]
+  network: ProposedNetwork
 }
 
-/** What the first rules shall do. */
-export interface Starter {
-  reach: boolean
+/** What concerns all networks. */
+export interface Sources {
+  upstream_forwards: string[]
+  time_servers: string[]
   masquerade: boolean
 }
 
-export const addressText = ({ address, prefix }: Adoptable['addresses'][number]) => `${address}/${prefix}`
-
-/**
- * What is proposed: every link but those that are part of another one, and every address but those that somebody
- * else renews.
- */
-export function proposal(links: readonly Adoptable[]): Choice[] {
-  const parts = new Set(links.flatMap(({ members }) => members))
-  return links.map((link) => ({
-    link,
-    take: !parts.has(link.name),
-    zone: link.suggested_role,
-    addresses: link.addresses.filter(({ dynamic }) => !dynamic).map(addressText),
-  }))
-}
-
-const taken = (choices: readonly Choice[]) => choices.filter(({ take }) => take)
-
-/** The first rules make sense between a network inside and one outside. */
-export function offersStarter(choices: readonly Choice[]): boolean {
-  const zones = taken(choices).map(({ zone }) => zone)
-  return zones.includes('wan') && zones.includes('lan')
-}
-
-interface Names {
-  reach: string
-  masquerade: string
-}
-
-/** One change set that declares what was chosen; addresses refer to their interface by the id it is given here. */
-export function adoptionOf(
-  choices: readonly Choice[],
-  starter: Starter,
-  names: Names,
-  newId: () => string = () => crypto.randomUUID(),
-): Operation[] {
-  const create = (kind: string, body: object, id = newId()): Operation => ({ kind, verb: 'create', id, body })
-  const operations = taken(choices).flatMap(({ link, zone, addresses }) => {
-    const id = newId()
-    const { name, type, parent, vlan_id, members, bond_mode } = link
-    return [
-      create('network.interface', { name, type, role: zone, parent, vlan_id, members, bond_mode }, id),
-      ...link.addresses
-        .filter((one) => addresses.includes(addressText(one)))
-        .map(({ address, prefix }) => create('network.ip-address', { interface_id: id, address, prefix })),
-    ]
+/** What is proposed for the links; those that are part of another one are not among them. */
+export function proposal(links: readonly Adoptable[], { networks }: NetworkProposal): Choice[] {
+  return networks.flatMap((network) => {
+    const link = links.find(({ name }) => name === network.name)
+    return link ? [{ link, take: true, network }] : []
   })
-  if (!offersStarter(choices)) return operations
-  const outward = { in_zone: 'any', out_zone: 'wan', protocol: 'any' }
-  return [
-    ...operations,
-    ...(starter.reach
-      ? [create('firewall.rule', { name: names.reach, src_zone: 'lan', dst_zone: 'wan', action: 'accept' })]
-      : []),
-    ...(starter.masquerade
-      ? [create('firewall.nat-rule', { name: names.masquerade, kind: 'masquerade', ...outward })]
-      : []),
-  ]
+}
+
+/** What the gateway does for the machines of a network. */
+export const services = ['dhcp', 'dns', 'ntp', 'internet'] as const
+
+const bare = (bound: string) => bound.split('/')[0] ?? ''
+
+/** The half of the network of the first IPv4 address that is handed out. */
+export function rangeOf(addresses: readonly string[]) {
+  const bound = addresses.find(networkOf) ?? ''
+  const { range_start, range_end } = propose(networkOf(bound), [bare(bound)])
+  return { range_start, range_end }
+}
+
+/** A network with other addresses: what is handed out follows them. */
+export function withAddresses(network: ProposedNetwork, addresses: string[]): ProposedNetwork {
+  const range = rangeOf(addresses)
+  const served = addresses.length > 0 && network.role !== 'wan'
+  return {
+    ...network,
+    addresses,
+    ...range,
+    gateway: addresses.length > 0 ? network.gateway : '',
+    dhcp: served && network.dhcp && range.range_start !== '',
+    dns: served && network.dns,
+    ntp: served && network.ntp,
+  }
+}
+
+/** A network in another zone: the gateway serves what is inside, and nothing outside. */
+export function withZone(network: ProposedNetwork, role: string): ProposedNetwork {
+  if ((role === 'wan') === (network.role === 'wan')) return { ...network, role }
+  const inside = role !== 'wan'
+  const range = rangeOf(network.addresses)
+  const has = inside && network.addresses.length > 0
+  return {
+    ...network,
+    role,
+    gateway: inside ? '' : network.gateway,
+    ...range,
+    dhcp: has && range.range_start !== '',
+    dns: has,
+    ntp: has,
+    internet: inside,
+  }
+}
+
+const taken = (choices: readonly Choice[]) => choices.filter(({ take }) => take).map(({ network }) => network)
+
+/** Whether a network inside is to reach the internet. */
+export const reachesOut = (choices: readonly Choice[]) => taken(choices).some(({ internet }) => internet)
+
+type Intent = { preview: boolean } | { reason: string; confirm_within: number }
+
+/** Sets networks up, or says what that would change. */
+export const setUp = (networks: ProposedNetwork[], sources: Partial<Sources>, intent: Intent) =>
+  answer(http.POST('/network/setup', { body: { networks, ...sources, ...intent } }))
+
+/** Of what concerns all networks, only what differs from what there is. */
+export function setupOf(choices: readonly Choice[], sources: Sources, was: NetworkProposal) {
+  const same = (a: readonly string[], b: readonly string[]) => JSON.stringify(a) === JSON.stringify(b)
+  const { upstream_forwards, time_servers, masquerade } = sources
+  return {
+    networks: taken(choices),
+    sources: {
+      masquerade,
+      ...(same(upstream_forwards, was.upstream_forwards) ? {} : { upstream_forwards }),
+      ...(same(time_servers, was.time_servers) ? {} : { time_servers }),
+    },
+  }
 }

@@ -20,6 +20,19 @@ const tower = join(
 const overlap = (a: Box, b: Box) =>
   a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height
 
+/** The lines of a path that goes up, down and sideways, as boxes without a width or a height. */
+function straight(path: string): Box[] {
+  const at = { x: 0, y: 0 }
+  return [...path.matchAll(/([MHV])([\d.]+)(?: ([\d.]+))?/g)].flatMap(([, verb, first, second]) => {
+    const from = { ...at }
+    if (verb !== 'V') at.x = Number(first)
+    if (verb !== 'H') at.y = Number(second ?? first)
+    if (verb === 'M') return []
+    const [x, y] = [Math.min(from.x, at.x), Math.min(from.y, at.y)]
+    return [{ x, y, width: Math.abs(from.x - at.x), height: Math.abs(from.y - at.y) }]
+  })
+}
+
 describe('the picture', () => {
   it('groups by zone: outside, inside, the others, and last what has none', () => {
     const zones = [...byZone(tower)].map(([zone, links]) => [zone, links.map(({ name }) => name)])
@@ -60,6 +73,30 @@ describe('the picture', () => {
     const { trunks, edges } = layOut(tower, 1000)
     expect(trunks).toHaveLength(4)
     expect(edges.map(({ key }) => key)).toEqual(['bond0.10 bond0', 'bond0 eth0', 'bond0 eth1'])
+  })
+
+  it('has zones side by side, as many as have room', () => {
+    const rows = (room: number) => [...new Set(layOut(tower, room).bands.map(({ y }) => y))].length
+    expect([rows(3000), rows(1200), rows(500)]).toEqual([1, 3, 4])
+  })
+
+  it('leads no line through a zone or the gateway', () => {
+    for (const room of [500, 1200, 3000]) {
+      const { trunks, bands, gateway } = layOut(tower, room)
+      for (const { path } of trunks) {
+        for (const line of straight(path)) {
+          for (const box of [...bands, gateway]) expect(overlap(line, box)).toBe(false)
+        }
+      }
+    }
+  })
+
+  it('says in words, not by a line, what is made of a link in another zone', () => {
+    const apart = join([
+      declare('lan0', { role: 'lan' }),
+      declare('lan0.20', { type: 'vlan', role: 'guest', parent: 'lan0' }),
+    ])
+    expect(layOut(apart, 1000).edges).toEqual([])
   })
 
   it('is there without any link, and with links that lead back to each other', () => {

@@ -37,7 +37,7 @@ export interface Picture {
 
 export const size = {
   gateway: { width: 108, height: 60 },
-  trunk: 40,
+  trunk: 30,
   card: 252,
   /** The upper edge of a card's first address, and from one to the next. */
   head: 50,
@@ -49,37 +49,56 @@ export const size = {
   pad: 12,
   title: 30,
   band: 14,
+  /** Over each row of bands, for the lines to them. */
+  bus: 22,
 }
+
+/** More links than these are a list, not a picture. */
+export const mostLinks = 200
 
 /** More addresses than these are counted, not drawn. */
 export const mostAddresses = 4
 
 /**
- * The network from left to right: the gateway, its zones as bands under each other, in each band what is reached
- * through it. What is made of other links stands before them; what belongs together stays together.
+ * The gateway, and its zones beside each other in as many rows as they need. Lines to the zones run between the rows, so that they cross
+ * nothing. In a zone, what is made of other links stands before them; what belongs together stays together.
  */
 export function layOut(links: readonly Link[], room: number): Picture {
   const left = size.gateway.width + size.trunk
-  const bands: Band[] = []
-  let y = 0
+  const rows: Band[][] = []
+  const at = { x: left, y: size.bus }
   for (const [zone, members] of byZone(links)) {
-    const band = layBand(zone, members, { x: left, y }, room - left)
-    bands.push(band)
-    y += band.height + size.band
+    const band = layBand(zone, members, room - left)
+    const row = rows.at(-1)
+    if (!row || at.x + band.width > room) {
+      if (row) at.y += tallest(row) + size.bus
+      at.x = left
+      rows.push([])
+    }
+    rows.at(-1)?.push(moved(band, at))
+    at.x += band.width + size.band
   }
-  const height = Math.max(y - size.band, size.gateway.height)
-  const width = Math.max(room, ...bands.map((band) => band.x + band.width))
-  for (const band of bands) band.width = width - band.x
-  const gateway = { x: 0, y: (height - size.gateway.height) / 2, ...size.gateway }
+  for (const row of rows) for (const band of row) band.height = tallest(row)
+  const bands = rows.flat()
+  const gateway = { x: 0, y: 0, ...size.gateway }
   return {
-    width,
-    height,
+    width: Math.max(room, ...bands.map((band) => band.x + band.width)),
+    height: Math.max(gateway.height, ...bands.map((band) => band.y + band.height)),
     gateway,
     bands,
-    trunks: bands.map((band) => ({ key: band.zone ?? '', path: across(gateway, band) })),
-    edges: edgesOf(bands),
+    trunks: bands.map((band) => ({ key: band.zone ?? '', path: trunk(gateway, band) })),
+    edges: bands.flatMap(edgesOf),
   }
 }
+
+const tallest = (row: Band[]) => Math.max(...row.map(({ height }) => height))
+
+const moved = (band: Band, { x, y }: { x: number; y: number }): Band => ({
+  ...band,
+  x,
+  y,
+  cards: band.cards.map((card) => ({ ...card, x: card.x + x, y: card.y + y })),
+})
 
 const first = ['wan', 'lan']
 
@@ -104,15 +123,15 @@ export function byZone(links: readonly Link[]): Map<string | undefined, Link[]> 
 }
 
 /** Groups of links side by side, in as many rows as they need. */
-function layBand(zone: string | undefined, links: Link[], at: { x: number; y: number }, room: number): Band {
+function layBand(zone: string | undefined, links: Link[], room: number): Band {
   const cards: Card[] = []
-  const start = { x: at.x + size.pad, y: at.y + size.title }
+  const start = { x: size.pad, y: size.title }
   let { x, y } = start
   let right = x
   let rowHeight = 0
   for (const columns of groups(links)) {
     const width = columns.length * (size.card + size.column) - size.column
-    if (x > start.x && x + width > at.x + room - size.pad) {
+    if (x > start.x && x + width > room - size.pad) {
       x = start.x
       y += rowHeight + size.row
       rowHeight = 0
@@ -129,7 +148,7 @@ function layBand(zone: string | undefined, links: Link[], at: { x: number; y: nu
     right = Math.max(right, x + width)
     x += width + size.row
   }
-  return { zone, cards, ...at, width: right + size.pad - at.x, height: y + rowHeight + size.pad - at.y }
+  return { zone, cards, x: 0, y: 0, width: right + size.pad, height: y + rowHeight + size.pad }
 }
 
 function bodyOf({ addresses }: Link): Pick<Card, 'shown' | 'height'> {
@@ -172,24 +191,22 @@ export function groups(links: readonly Link[]): Link[][][] {
 
 const byName = (a: Link, b: Link) => a.name.localeCompare(b.name, 'en', { numeric: true })
 
-function edgesOf(bands: Band[]): Line[] {
-  const cards = new Map(bands.flatMap((band) => band.cards.map((card) => [card.link.name, { card, band }])))
-  return [...cards.values()].flatMap(({ card, band }) =>
+/** Lines to the next column. Where a link is made of one in another zone or further away, its card says so in words. */
+function edgesOf({ cards }: Band): Line[] {
+  const named = new Map(cards.map((card) => [card.link.name, card]))
+  return cards.flatMap((card) =>
     card.link.under.flatMap((name) => {
-      const other = cards.get(name)
-      if (!other) return []
-      const beside = other.band === band && other.card.x >= card.x + card.width
-      return [{ key: `${card.link.name} ${name}`, path: beside ? across(card, other.card) : along(card, other.card) }]
+      const other = named.get(name)
+      if (other?.x !== card.x + card.width + size.column) return []
+      return [{ key: `${card.link.name} ${name}`, path: across(card, other) }]
     }),
   )
 }
 
-/** From the lower edge of one to the upper edge of the other, for what does not stand side by side. */
-function along(from: Box, to: Box): string {
-  const [upper, lower] = from.y <= to.y ? [from, to] : [to, from]
-  const [x1, y1, x2, y2] = [upper.x + upper.width / 2, upper.y + upper.height, lower.x + lower.width / 2, lower.y]
-  const middle = (y1 + y2) / 2
-  return `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`
+/** From the gateway, through the space before all bands and the space over this one's row, down to the band. */
+function trunk(gateway: Box, band: Box): string {
+  const [start, middle] = [gateway.x + gateway.width, gateway.y + gateway.height / 2]
+  return `M${start} ${middle}H${start + size.trunk / 2}V${band.y - size.bus / 2}H${band.x + 2 * size.pad}V${band.y}`
 }
 
 /** From the right side of one to the left side of the other. */

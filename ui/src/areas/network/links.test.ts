@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { addressRows } from './address-rows'
 import { interfaceShape } from './interface-shape'
-import { joinLinks, toneOf } from './links'
+import { isManaged, joinLinks, toneOf } from './links'
 import { sample } from './rates'
 import { bind, declare, find, live, plug } from './samples'
 
@@ -59,13 +59,33 @@ describe('an address', () => {
   it('of a tunnel is the tunnel’s, and managed', () => {
     const [wg] = only({ live: [plug('wg0', { tunnel: true, addr_info: [live('10.7.0.1', 24)] })] })
     expect([wg?.type, wg?.addresses.map(({ kind }) => kind)]).toEqual(['wireguard', ['managed']])
+    expect(wg && isManaged(wg)).toBe(true)
+    const [other] = only({ live: [plug('eth9')] })
+    expect(other && isManaged(other)).toBe(false)
   })
 
   it('has a row whether it is ours or not', () => {
     expect(addressRows(links).map(({ id, link, tone }) => [id, link, tone])).toEqual([
       ['id of 10.0.0.1', 'lan0', 'live'],
-      ['id of 10.0.0.9', 'lan0', 'warn'],
+      ['id of 10.0.0.9', 'lan0', 'bad'],
       ['lan0 10.0.0.77/24', 'lan0', 'live'],
+    ])
+  })
+
+  it('that is virtual may be on another node of a cluster', () => {
+    const vip = {
+      clustered: true,
+      state: 'backup',
+      since: null,
+      addresses: ['10.0.0.9', '10.0.0.77'],
+      drained: false,
+    } as const
+    expect(
+      addressRows(links, { ...vip, addresses: [...vip.addresses] }).map(({ kind, state, tone }) => [kind, state, tone]),
+    ).toEqual([
+      ['managed', 'bound', 'live'],
+      ['vip', 'elsewhere', 'off'],
+      ['vip', 'bound', 'live'],
     ])
   })
 })

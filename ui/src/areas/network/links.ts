@@ -1,4 +1,5 @@
 import type { Adoptable, IpAddress, LiveLink, NetworkInterface } from '../../api/types'
+import { grouped } from '../../kit/list-logic'
 import type { Tone } from '../../kit/Notice'
 
 export type LinkState = 'up' | 'no-carrier' | 'down' | 'missing'
@@ -46,6 +47,9 @@ export function toneOf({ state, declared }: Pick<Link, 'state' | 'declared'>): T
   return declared?.active ? 'bad' : 'off'
 }
 
+/** Whether the gateway manages a link. A tunnel of its own is managed, even without a zone. */
+export const isManaged = ({ declared, live }: Pick<Link, 'declared' | 'live'>) => !!declared || !!live?.tunnel
+
 const collator = new Intl.Collator('en', { numeric: true })
 
 /** Every link that is declared or there, by name; the loopback is nobody's business. */
@@ -53,6 +57,7 @@ export function joinLinks({ declared, addresses, live, adoptable }: Known): Link
   const rows = new Map(declared.map((one) => [one.name, one]))
   const lives = new Map(live.filter(({ link_type }) => link_type !== 'loopback').map((one) => [one.ifname, one]))
   const found = new Map(adoptable.map((one) => [one.name, one]))
+  const stored = grouped(addresses, ({ interface_id }) => interface_id)
   const names = [...new Set([...rows.keys(), ...lives.keys()])].sort(collator.compare)
   return names.map((name) => {
     const row = rows.get(name)
@@ -66,10 +71,7 @@ export function joinLinks({ declared, addresses, live, adoptable }: Known): Link
       live: link,
       state: stateOf(link),
       under: [...(shape?.parent ? [shape.parent] : []), ...(shape?.members ?? [])],
-      addresses: joinAddresses(
-        addresses.filter(({ interface_id }) => interface_id === row?.id),
-        link,
-      ),
+      addresses: joinAddresses(stored.get(row?.id ?? '') ?? [], link),
     }
   })
 }
@@ -79,19 +81,20 @@ export function joinLinks({ declared, addresses, live, adoptable }: Known): Link
  * ones do not count.
  */
 function joinAddresses(stored: IpAddress[], live: LiveLink | undefined): BoundAddress[] {
-  const bound = (live?.addr_info ?? [])
-    .filter(({ scope }) => scope !== 'link')
-    .map((one) => `${one.local}/${one.prefixlen}`)
+  const bound = new Set(
+    (live?.addr_info ?? []).filter(({ scope }) => scope !== 'link').map((one) => `${one.local}/${one.prefixlen}`),
+  )
   const ours = stored.map((one) => {
     const text = `${one.address}/${one.prefix}`
     return {
       text,
       kind: one.is_vip ? ('vip' as const) : ('managed' as const),
-      bound: bound.includes(text),
+      bound: bound.has(text),
       stored: one,
     }
   })
-  const others = bound.filter((text) => !ours.some((one) => one.text === text))
+  const own = new Set(ours.map(({ text }) => text))
+  const others = [...bound].filter((text) => !own.has(text))
   const kind = live?.tunnel ? ('managed' as const) : ('manual' as const)
   return [...ours, ...others.map((text) => ({ text, kind, bound: true }))]
 }

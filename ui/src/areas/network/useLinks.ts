@@ -2,8 +2,11 @@ import { queryOptions, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { http, unwrap } from '../../api/client'
 import { live } from '../../api/live'
+import { grouped } from '../../kit/list-logic'
+import { interfaceKind, useUsage } from '../firewall/book'
 import { zones } from '../firewall/resources'
-import { joinLinks } from './links'
+import { peersQuery, tunnelsQuery } from '../tunnels/resources'
+import { joinLinks, type Link } from './links'
 import { type Sample, sample } from './rates'
 import { interfaces, ipAddresses } from './resources'
 
@@ -51,4 +54,31 @@ export function useLinks() {
 export function useZoneNames(): string[] {
   const { data } = useQuery({ queryKey: [zones.kind], queryFn: zones.list })
   return useMemo(() => (data ?? []).map(({ name }) => name).filter((name) => name !== 'any' && name !== 'self'), [data])
+}
+
+export interface ZoneCounts {
+  rules: number
+  peers: number
+}
+
+/** How many rules name each zone, and how many peers its tunnels have. */
+export function useZoneCounts(links: readonly Link[]): Map<string, ZoneCounts> {
+  const { data: known } = useQuery({ queryKey: [zones.kind], queryFn: zones.list })
+  const { data: tunnels } = useQuery(tunnelsQuery)
+  const { data: peers } = useQuery(peersQuery)
+  const usage = useUsage()
+  return useMemo(() => {
+    const zoneOf = new Map(links.map(({ name, zone }) => [name, zone]))
+    const inside = new Map((tunnels ?? []).map(({ id, name }) => [id, zoneOf.get(name)]))
+    const connected = grouped(peers ?? none, ({ interface_id }) => inside.get(interface_id) ?? '')
+    return new Map(
+      (known ?? none).map(({ id, name }) => [
+        name,
+        {
+          rules: usage.get(id)?.filter(({ kind }) => kind !== interfaceKind).length ?? 0,
+          peers: connected.get(name)?.length ?? 0,
+        },
+      ]),
+    )
+  }, [links, known, tunnels, peers, usage])
 }

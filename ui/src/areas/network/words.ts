@@ -1,7 +1,8 @@
 import type { TFunction } from 'i18next'
 import { bytes } from '../../kit/format'
-import type { BoundAddress, Link } from './links'
+import { type BoundAddress, isManaged, type Link } from './links'
 import type { Rate } from './rates'
+import type { ZoneCounts } from './useLinks'
 
 /** What a link is, with what it is made of: VLAN 20 on eth0. */
 export function kindWords({ declared, type, under }: Link, t: TFunction): string {
@@ -9,6 +10,14 @@ export function kindWords({ declared, type, under }: Link, t: TFunction): string
   if (type === 'vlan') return t('network:kinds.vlanOn', { id: declared?.vlan_id ?? '', parent: under[0] ?? '–' })
   const word = t(`network:kinds.${type}`)
   return under.length > 0 ? t('network:kinds.of', { kind: word, members: under.join(', ') }) : word
+}
+
+/** A zone with what there is in it, for its heading. */
+export function zoneWords(zone: string | undefined, counts: ZoneCounts | undefined, t: TFunction): string {
+  if (zone === undefined) return t('network:picture.noZone')
+  const rules = counts && t('network:picture.rules', { count: counts.rules })
+  const peers = counts && counts.peers > 0 && t('network:picture.peers', { count: counts.peers })
+  return [zone, rules, peers].filter(Boolean).join(' · ')
 }
 
 /** What is to be said about an address besides itself; nothing about one of ours that is bound. */
@@ -22,11 +31,11 @@ export const rateWords = ({ rx, tx }: Rate) => ({ rx: `${bytes(rx)}/s`, tx: `${b
 
 /** Everything a card shows, in a sentence for those who do not see it. */
 export function cardWords(link: Link, rate: Rate | undefined, t: TFunction): string {
-  const { name, state, addresses, declared } = link
+  const { name, state, addresses } = link
   return [
     name,
     kindWords(link, t),
-    ...(declared ? [] : [t('network:picture.notDeclared')]),
+    ...(isManaged(link) ? [] : [t('network:picture.notDeclared')]),
     t(`network:states.${state}`),
     ...addresses.map((one) => [one.text, addressMark(one, t)].filter(Boolean).join(' ')),
     ...(rate ? [t('network:picture.rate', rateWords(rate))] : []),

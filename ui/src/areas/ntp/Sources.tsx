@@ -1,7 +1,11 @@
+import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import type { NtpSource } from '../../api/types'
+import { paths } from '../../app/paths'
+import { useCanEdit } from '../../app/session'
 import { type Column, DataTable } from '../../kit/DataTable'
 import { duration, offset } from '../../kit/format'
 import { Loaded } from '../../kit/Loaded'
@@ -23,6 +27,7 @@ const tones: Record<NtpSource['state'], Tone> = {
 /** What chronyd sees now: its own state and each of its sources. */
 export default function Sources() {
   const { t } = useTranslation('ntp')
+  const canEdit = useCanEdit()
   const status = useQuery({
     queryKey: ['ntp', 'status'],
     queryFn: () => unwrap(http.GET('/ntp/status')),
@@ -83,12 +88,27 @@ export default function Sources() {
                 </Notice>
               )
             }
-            if (list.length === 0) return <Notice tone="off">{t('sources.none')}</Notice>
+            if (list.length === 0) {
+              return (
+                <Notice tone="off" action={canEdit && <AddServer />}>
+                  {t('sources.none')}
+                </Notice>
+              )
+            }
             return <SourceTable sources={list} />
           }}
         </Loaded>
       </Panel>
     </>
+  )
+}
+
+function AddServer() {
+  const { t } = useTranslation('ntp')
+  return (
+    <Button component={Link} to={paths.ntpServerNew} size="compact-sm" variant="default">
+      {t('pool.create')}
+    </Button>
   )
 }
 

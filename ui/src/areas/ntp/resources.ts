@@ -1,4 +1,4 @@
-import { resource, singleton } from '../../api/resource'
+import { resource, settings } from '../../api/resource'
 
 export const ntpPools = resource('ntp.pool', '/ntp/pools')
-export const ntpSettings = singleton('ntp.settings', '/ntp/settings', 'put')
+export const ntpSettings = settings('ntp.settings', '/ntp/settings')

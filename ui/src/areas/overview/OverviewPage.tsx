@@ -8,6 +8,7 @@ import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
 import { healthQuery } from '../../app/state'
 import { addTexts } from '../../i18n/i18n'
+import { componentName } from '../../kit/condition'
 import { DataTable } from '../../kit/DataTable'
 import { duration } from '../../kit/format'
 import { LiveMark } from '../../kit/LiveMark'
@@ -83,7 +84,7 @@ export default function OverviewPage() {
           rowKey={(row) => row.name}
           rowLink={(row) => paths.component(row.name)}
           columns={[
-            { key: 'name', header: t('components.name'), cell: (row) => row.name },
+            { key: 'name', header: t('components.name'), cell: (row) => componentName(row.name) },
             { key: 'state', header: t('components.state'), cell: (row) => <StateBadge component={row} /> },
             {
               key: 'applied',

@@ -6,7 +6,7 @@ import { useTranslation } from 'react-i18next'
 import type { Certificate } from '../../api/types'
 import { paths } from '../../app/paths'
 import { Chart } from '../../kit/Chart'
-import { rate, windowOf } from '../../kit/history'
+import { hour, rate } from '../../kit/history'
 import { Notice } from '../../kit/Notice'
 import { CertificateBadge, DaysLeft } from '../certificates/marks'
 import { certificates } from '../certificates/resources'
@@ -57,7 +57,7 @@ function Requests() {
           times={lines.times}
           values={lines.requests}
           bad={lines.errors}
-          window={windowOf(lines.times)}
+          window={hour}
           height={72}
           format={String}
         />

@@ -42,7 +42,11 @@ export function Create() {
   const operations = (values: Values) => backendOperations(values, ids)
   return (
     <CreateDrawer
-      resource={{ kind: backends.kind, create: (body) => changeSet(operations(body as Values)) }}
+      resource={{
+        kind: backends.kind,
+        past: backends.past,
+        create: (body, intent) => changeSet(operations(body as Values), intent),
+      }}
       operations={operations}
       text="proxy:backend"
       list={paths.backends}

@@ -55,7 +55,7 @@ export default function BackendsPage() {
     {
       key: 'active',
       header: t('on'),
-      width: '34px',
+      width: '42px',
       cell: (row) => <RowSwitch resource={backends} row={row} field="active" name={row.name} harmless />,
       sortBy: (row) => row.active,
     },

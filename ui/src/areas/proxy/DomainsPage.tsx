@@ -84,7 +84,7 @@ function useColumns(): Column<Site>[] {
     {
       key: 'active',
       header: t('on'),
-      width: '34px',
+      width: '42px',
       cell: (row) => <RowSwitch resource={domains} row={row} field="active" name={row.name} harmless />,
       sortBy: (row) => row.active,
     },

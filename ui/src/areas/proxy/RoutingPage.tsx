@@ -38,7 +38,7 @@ export default function RoutingPage() {
     {
       key: 'active',
       header: t('on'),
-      width: '34px',
+      width: '42px',
       cell: (row) => <RowSwitch resource={routingRules} row={row} field="active" name={row.path_prefix} harmless />,
     },
     {

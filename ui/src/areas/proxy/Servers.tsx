@@ -53,7 +53,7 @@ export function Servers({ backend }: { backend: Backend }) {
         {
           key: 'active',
           header: t('on'),
-          width: '34px',
+          width: '42px',
           cell: (row) => <RowSwitch resource={servers} row={row} field="active" name={row.name} harmless />,
         },
         {

@@ -31,7 +31,11 @@ export function Create() {
   const operations = (values: Values) => siteOperations(values, ids)
   return (
     <CreateDrawer
-      resource={{ kind: domains.kind, create: (body) => changeSet(operations(body as Values)) }}
+      resource={{
+        kind: domains.kind,
+        past: domains.past,
+        create: (body, intent) => changeSet(operations(body as Values), intent),
+      }}
       operations={operations}
       text="proxy:site"
       list={paths.domains}

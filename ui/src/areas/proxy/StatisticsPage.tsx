@@ -148,7 +148,7 @@ function Tables() {
     number('rate', t('stats.rate'), (row) => row.req_rate, '70px'),
     number('total', t('stats.total'), (row) => row.req_tot),
     number('sessions', t('stats.sessions'), (row) => row.sessions, '70px'),
-    number('max', t('stats.most'), (row) => row.max_sessions, '70px'),
+    number('max', t('stats.most'), (row) => row.max_sessions, '110px'),
     ...volume<Frontend>(),
     answers(),
   ]

@@ -4,7 +4,7 @@ import { useTranslation } from 'react-i18next'
 import type { ProxyHistory } from '../../api/types'
 import { Chart } from '../../kit/Chart'
 import { bytes, count } from '../../kit/format'
-import { rate, windowOf } from '../../kit/history'
+import { hour, rate } from '../../kit/history'
 import { Loaded } from '../../kit/Loaded'
 import { Panel } from '../../kit/Page'
 import classes from './Proxy.module.css'
@@ -40,7 +40,7 @@ function TrafficChart({ history }: { history: ProxyHistory }) {
         times={times}
         values={requests}
         bad={errors}
-        window={windowOf(times)}
+        window={hour}
         height={200}
         clock
         format={(value) => String(value)}

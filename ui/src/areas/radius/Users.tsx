@@ -28,7 +28,7 @@ export default function Users() {
     {
       key: 'active',
       header: t('user.on'),
-      width: '34px',
+      width: '42px',
       cell: (row) => <RowSwitch resource={radiusUsers} row={row} field="active" name={row.name} harmless />,
     },
     {

@@ -1,10 +1,10 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
-import { resource, singleton } from '../../api/resource'
+import { resource, settings } from '../../api/resource'
 
 export const radiusUsers = resource('radius.user', '/radius/users')
 export const radiusClients = resource('radius.client', '/radius/clients')
-export const radiusSettings = singleton('radius.settings', '/radius/settings', 'put')
+export const radiusSettings = settings('radius.settings', '/radius/settings')
 
 /** The last attempts to log in, the newest first. */
 export const loginsQuery = queryOptions({

@@ -1,9 +1,11 @@
 import { useTranslation } from 'react-i18next'
 import { singleton } from '../../api/resource'
 import { maintenance } from '../../app/state'
-import { addTexts } from '../../i18n/i18n'
+import i18n, { addTexts } from '../../i18n/i18n'
+import { confirm } from '../../kit/confirm'
 import { Flag } from '../../kit/Flag'
 import type { FieldSpec } from '../../kit/fields'
+import { isOverIPv6 } from '../../kit/own-connection'
 import { Page, Panel } from '../../kit/Page'
 import { SettingsForm } from '../../kit/ResourceForm'
 import '../proxy/texts'
@@ -15,7 +17,22 @@ addTexts('settings', en)
 
 const ipv6 = singleton('system.ipv6', '/system/ipv6', 'post')
 const retention = singleton('system.retention', '/system/retention', 'put')
-const retentionFields: FieldSpec[] = [{ name: 'audit_days', type: 'number', min: 0, max: 3650 }]
+const retentionFields: FieldSpec[] = [
+  { name: 'audit_days', type: 'number', min: 0, max: 3650 },
+  { name: 'history_days', type: 'number', min: 1, max: 3650 },
+  { name: 'history_sets', type: 'number', min: 100, max: 1_000_000 },
+]
+
+/** Switching IPv6 off is not reverted by itself, so anyone connected over IPv6 would be cut off for good. */
+const agreedToIPv6 = async (enabled: boolean) =>
+  enabled ||
+  !(await isOverIPv6()) ||
+  confirm({
+    title: i18n.t('settings:ipv6.off.title'),
+    text: i18n.t('settings:ipv6.off.text'),
+    verb: i18n.t('settings:ipv6.off.verb'),
+    danger: true,
+  })
 
 export default function SettingsPage() {
   const { t } = useTranslation('settings')
@@ -24,7 +41,7 @@ export default function SettingsPage() {
     <Page title={t('title')} lead={t('lead')}>
       <Panel title={t('general')}>
         <div className={classes.flags}>
-          <Flag text="settings:ipv6" flag={ipv6} />
+          <Flag text="settings:ipv6" flag={ipv6} agreed={agreedToIPv6} />
           <Flag text="settings:maintenance" flag={maintenance} ask={ask} />
         </div>
       </Panel>

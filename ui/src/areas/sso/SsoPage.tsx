@@ -2,7 +2,7 @@ import { Button } from '@mantine/core'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
-import { singleton } from '../../api/resource'
+import { settings } from '../../api/resource'
 import { addTexts } from '../../i18n/i18n'
 import { CopyText } from '../../kit/CopyText'
 import type { FieldSpec, Values } from '../../kit/fields'
@@ -16,7 +16,7 @@ import classes from './Sso.module.css'
 
 addTexts('sso', en)
 
-const settings = singleton('oidc.settings', '/oidc/settings', 'put')
+const oidcSettings = settings('oidc.settings', '/oidc/settings')
 const fields: FieldSpec[] = [
   { name: 'enabled', type: 'switch' },
   { name: 'issuer', type: 'mono' },
@@ -35,7 +35,7 @@ export default function SsoPage() {
       </Panel>
       <Panel title={t('settings.title')}>
         <SettingsForm
-          singleton={settings}
+          singleton={oidcSettings}
           text="sso:settings"
           fields={fields}
           preview={false}

@@ -39,7 +39,7 @@ it('shows the code, the file and the text of a peer whose private key is known',
   show(true, 'admin', picture)
   const code = await screen.findByRole('img', { name: 'QR code of the configuration of Anna' })
   expect(code.getAttribute('src')).toMatch(/^data:image\/png;base64,/)
-  expect(screen.getByRole('link', { name: 'Download the file' }).getAttribute('href')).toBe('/api/v1/peers/p1/config')
+  expect(screen.getByRole('link', { name: 'Download file' }).getAttribute('href')).toBe('/api/v1/peers/p1/config')
   expect(screen.getByText(/PrivateKey = secret/)).toBeTruthy()
 })
 
@@ -47,18 +47,18 @@ it('keeps the file when the text is too long for a code', async () => {
   const error = { code: 'conflict', message: 'Too long for a QR code.' }
   show(true, 'admin', () => Response.json({ data: null, error }, { status: 409 }))
   expect(await screen.findByText('Too long for a QR code.')).toBeTruthy()
-  expect(screen.getByRole('link', { name: 'Download the file' })).toBeTruthy()
+  expect(screen.getByRole('link', { name: 'Download file' })).toBeTruthy()
 })
 
 it('says why there is none, and what the device needs instead', () => {
   const asked = show(false, 'admin', picture)
-  expect(screen.getByText('There is no configuration to give out')).toBeTruthy()
+  expect(screen.getByText('No configuration available')).toBeTruthy()
   expect(screen.getByText('the key of wg0')).toBeTruthy()
   expect(asked.filter((path) => path.startsWith('/peers'))).toEqual([])
 })
 
 it('is not asked for by a viewer', () => {
   const asked = show(true, 'viewer', picture)
-  expect(screen.getByText(/administrators alone/)).toBeTruthy()
+  expect(screen.getByText(/Only administrators/)).toBeTruthy()
   expect(asked).toEqual([])
 })

@@ -3,16 +3,17 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { answer, http } from '../../api/client'
+import { answer, http, intentHeaders } from '../../api/client'
 import type { Data } from '../../api/resource'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
 import { DetailDrawer } from '../../kit/DetailDrawer'
+import { usualIntent } from '../../kit/intent'
 import { FaultNotice, Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
 import { Badge } from '../../kit/StateBadge'
 import { toastApplied } from '../../kit/toast'
-import { importableQuery } from './resources'
+import { importableQuery, tunnels } from './resources'
 import classes from './Tunnels.module.css'
 
 type Importable = Data<'/tunnel/importable'>[number]
@@ -52,8 +53,9 @@ function Choice({ files, onDone }: { files: Importable[]; onDone: (files: Import
   const canEdit = useCanEdit()
   const [left, setLeft] = useState<readonly string[]>([])
   const names = files.filter((file) => possible(file) && !left.includes(file.name)).map(({ name }) => name)
+  const intent = usualIntent(tunnels.kind)
   const take = useMutation({
-    mutationFn: () => answer(http.POST('/tunnel/import', { body: { names } })),
+    mutationFn: () => answer(http.POST('/tunnel/import', { body: { names }, headers: intentHeaders(intent) })),
     onSuccess: ({ value, applied }) => {
       const count = value.filter(({ imported }) => imported).length
       if (count > 0) toastApplied(t('import.done', { count }), applied)

@@ -2,10 +2,11 @@ import { Button } from '@mantine/core'
 import { IconKey } from '@tabler/icons-react'
 import { useQueryClient } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
-import { type Answer, answer, http } from '../../api/client'
+import { type Answer, answer, http, type Intent, intentHeaders } from '../../api/client'
 import type { Resource } from '../../api/resource'
 import type { Tunnel, TunnelPeer } from '../../api/types'
 import { confirm } from '../../kit/confirm'
+import { usualIntent } from '../../kit/intent'
 import { ownConnection } from '../../kit/own-connection'
 import { objectionTo } from '../../kit/remove'
 import { renew } from '../../kit/renew'
@@ -16,15 +17,18 @@ import { randomKey } from './tunnel'
 /** Gives a tunnel a new key pair, after a question. Whoever had the old public key needs the new one. */
 export function NewTunnelPair({ tunnel }: { tunnel: Tunnel }) {
   const { t } = useTranslation('tunnels')
-  const make = () =>
-    answer(http.POST('/tunnel/interfaces/{id}/generate-keypair', { params: { path: { id: tunnel.id } } }))
+  const params = { path: { id: tunnel.id } }
+  const make = (intent: Intent) =>
+    answer(http.POST('/tunnel/interfaces/{id}/generate-keypair', { params, headers: intentHeaders(intent) }))
   return <NewPair resource={tunnels} row={tunnel} text={t(`pair.${tunnel.mode}Text`)} make={make} />
 }
 
 /** The same for a peer. */
 export function NewPeerPair({ peer }: { peer: TunnelPeer }) {
   const { t } = useTranslation('tunnels')
-  const make = () => answer(http.POST('/peers/{id}/generate-keypair', { params: { path: { id: peer.id } } }))
+  const params = { path: { id: peer.id } }
+  const make = (intent: Intent) =>
+    answer(http.POST('/peers/{id}/generate-keypair', { params, headers: intentHeaders(intent) }))
   return <NewPair resource={peers} row={peer} text={t('pair.peerText')} make={make} />
 }
 
@@ -32,7 +36,7 @@ interface NewPairProps {
   resource: Pick<Resource<unknown>, 'kind'>
   row: { id: string; name: string }
   text: string
-  make: () => Promise<Answer<unknown>>
+  make: (intent: Intent) => Promise<Answer<unknown>>
 }
 
 function NewPair({ resource: { kind }, row: { id, name }, text, make }: NewPairProps) {
@@ -53,7 +57,7 @@ function NewPair({ resource: { kind }, row: { id, name }, text, make }: NewPairP
       verb: t('pair.verb'),
       danger: true,
       act: async () => {
-        const { applied } = await make()
+        const { applied } = await make(usualIntent(kind))
         toastApplied(t('pair.done', { name }), applied)
         await renew(queries, kind)
       },

@@ -10,6 +10,7 @@ import { DetailDrawer } from '../../kit/DetailDrawer'
 import type { FieldSpec } from '../../kit/fields'
 import { FaultNotice } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
+import { ownConnection } from '../../kit/own-connection'
 import { CreateForm } from '../../kit/ResourceForm'
 import { Waiting } from '../../kit/Waiting'
 import { PeerConfig } from './Config'
@@ -72,10 +73,10 @@ export function Create() {
 function NewPeer({ tunnel, onMade }: { tunnel: Tunnel; onMade: (peer: TunnelPeer) => void }) {
   const next = useQuery(nextAddressQuery(tunnel.id))
   const made = useRef<TunnelPeer>(null)
-  const resource: Pick<typeof peers, 'kind' | 'create'> = {
+  const resource: Pick<typeof peers, 'kind' | 'create' | 'past'> = {
     ...peers,
-    create: async (body) => {
-      const answer = await peers.create(body)
+    create: async (body, intent) => {
+      const answer = await peers.create(body, intent)
       made.current = answer.value
       return answer
     },
@@ -91,6 +92,7 @@ function NewPeer({ tunnel, onMade }: { tunnel: Tunnel; onMade: (peer: TunnelPeer
         fields={fresh}
         defaults={{ name: '', allowed_ips: address, key: 'made', public_key: '', keepalive: 0, endpoint: '' }}
         shape={peerShape(tunnel.id)}
+        guard={ownConnection}
         onDone={() => made.current && onMade(made.current)}
       />
     </div>

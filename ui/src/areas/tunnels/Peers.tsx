@@ -57,7 +57,7 @@ export function Peers({ tunnel }: { tunnel: Tunnel }) {
     {
       key: 'active',
       header: t('peer.on'),
-      width: '34px',
+      width: '42px',
       cell: (row) => <RowSwitch resource={peers} row={row} field="active" name={row.name} />,
     },
     {

@@ -3,11 +3,10 @@ import { Link, Outlet, useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { Tunnel as TunnelRow } from '../../api/types'
 import { paths } from '../../app/paths'
-import { DetailDrawer } from '../../kit/DetailDrawer'
 import { FaultNotice, Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
 import { ownConnection } from '../../kit/own-connection'
-import { EditForm } from '../../kit/ResourceForm'
+import { EditDrawer } from '../../kit/ResourceDrawers'
 import { RowHead } from '../../kit/RowHead'
 import { About } from './About'
 import { Advice } from './Advice'
@@ -62,25 +61,22 @@ function Head({ tunnel }: { tunnel: TunnelRow }) {
 
 /** What the tunnel itself is, and its deletion. */
 export function EditTunnel() {
-  const { t } = useTranslation('tunnels')
   const navigate = useNavigate()
   const id = useTunnelId()
   const { data: peers = [] } = useQuery(peersQuery)
   const hasPeers = peers.some(({ interface_id }) => interface_id === id)
   return (
-    <DetailDrawer title={t('tunnel.edit')} back={paths.tunnel(id)}>
-      <EditForm
-        resource={tunnels}
-        id={id}
-        text="tunnels:tunnel"
-        fields={useTunnelFields()}
-        shape={tunnelShape}
-        guard={ownConnection}
-        fixed={() => (hasPeers ? ['mode'] : [])}
-        name={(row) => row.name}
-        onDone={() => navigate({ to: paths.tunnel(id) })}
-        onGone={() => navigate({ to: paths.tunnels })}
-      />
-    </DetailDrawer>
+    <EditDrawer
+      of={id}
+      list={paths.tunnel(id)}
+      resource={tunnels}
+      text="tunnels:tunnel"
+      fields={useTunnelFields()}
+      shape={tunnelShape}
+      guard={ownConnection}
+      fixed={() => (hasPeers ? ['mode'] : [])}
+      name={(row) => row.name}
+      onGone={() => navigate({ to: paths.tunnels })}
+    />
   )
 }

@@ -70,10 +70,10 @@ function NewTunnel({ proposal, conf }: { proposal: Values; conf: Conf | null }) 
   const navigate = useNavigate()
   const made = useRef('')
   const fields: FieldSpec[] = [...useTunnelFields(), { name: 'private_key', type: 'password' }]
-  const resource: Pick<typeof tunnels, 'kind' | 'create'> = {
+  const resource: Pick<typeof tunnels, 'kind' | 'create' | 'past'> = {
     ...tunnels,
-    create: async (body) => {
-      const answer = await tunnels.create(body)
+    create: async (body, intent) => {
+      const answer = await tunnels.create(body, intent)
       made.current = answer.value.id
       return answer
     },

@@ -40,7 +40,7 @@ export default function Tunnels() {
     {
       key: 'active',
       header: t('tunnel.on'),
-      width: '34px',
+      width: '42px',
       cell: (row) => <RowSwitch resource={tunnels} row={row} field="active" name={row.name} />,
     },
     {

@@ -1,10 +1,13 @@
 import './texts'
 import { Button } from '@mantine/core'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import type { PackageVersions } from '../../api/types'
+import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
+import { nodesQuery } from '../../app/state'
 import { confirm } from '../../kit/confirm'
 import { DataTable } from '../../kit/DataTable'
 import { Flag } from '../../kit/Flag'
@@ -48,6 +51,7 @@ function Offer({ versions }: { versions: PackageVersions }) {
   const canEdit = useCanEdit()
   const queries = useQueryClient()
   const last = useQuery(upgradeQuery)
+  const { data: nodes = [] } = useQuery(nodesQuery)
   const own = versions.packages[0]
   if (!own) return <p>{versions.error}</p>
   if (!versions.packaged) return <p>{t('gateway.notPackaged')}</p>
@@ -71,7 +75,12 @@ function Offer({ versions }: { versions: PackageVersions }) {
   return (
     <div className={classes.offer}>
       <p>{t('gateway.available', { from, to })}</p>
-      {canEdit && (
+      {nodes.length > 1 && (
+        <Button component={Link} to={paths.cluster} variant="default">
+          {t('gateway.cluster')}
+        </Button>
+      )}
+      {canEdit && nodes.length < 2 && (
         <Button onClick={ask} disabled={last.data?.state === 'running'}>
           {t('gateway.verb', { version: to })}
         </Button>

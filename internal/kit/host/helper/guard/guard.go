@@ -6,7 +6,7 @@ package guard
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -63,19 +63,31 @@ func (g guarded) FilterDigestOf(ctx context.Context, f host.File) (string, error
 
 // grammars are those of the places that hold directives.
 var grammars = map[host.Place]func(text string) error{
-	host.ChronyMain:        chrony,
-	host.ChronyDropIn:      chrony,
-	host.UnboundMain:       unbound,
-	host.UnboundDropIn:     unbound,
-	host.SquidMain:         squid,
-	host.SquidDropIn:       squid,
-	host.KeaConfig:         kea,
-	host.RadiusConfig:      radius,
-	host.RadiusClients:     radius,
-	host.RadiusUsers:       users,
-	host.ProxyConfig:       haproxy,
-	host.ProxyInspection:   spoe,
+	host.ChronyMain:       chrony,
+	host.ChronyDropIn:     chrony,
+	host.UnboundMain:      unbound,
+	host.UnboundDropIn:    unbound,
+	host.SquidMain:        squid,
+	host.SquidDropIn:      squid,
+	host.KeaConfig:        kea,
+	host.RadiusConfig:     radiusConfig,
+	host.RadiusClients:    radiusClients,
+	host.RadiusUsers:      users,
+	host.ProxyConfig:      haproxy,
+	host.ProxyInspection:  spoe,
+	host.ProxyBlockedPage: page,
+
+	host.ProxyCertificateList: certificates,
+	host.ProxyManagementList:  certificates,
+
 	host.PacketFilterTable: nft,
+	host.VRRPConfig:        keepalived,
+	host.VRRPDrain:         drain,
+	host.DatabaseSettings:  databaseSettings,
+	host.DatabaseAccess:    databaseAccess,
+	host.DatabaseMembers:   databaseMembers,
+	host.MasterKey:         masterKey,
+	host.NodeFile:          nodeFile,
 
 	host.DetectionConfig:    crowdSec[host.DetectionConfig].only,
 	host.DetectionSources:   crowdSec[host.DetectionSources].only,
@@ -86,16 +98,49 @@ var grammars = map[host.Place]func(text string) error{
 	host.DetectionBouncer:   crowdSec[host.DetectionBouncer].only,
 }
 
-// lines calls look with the words of every line that has some.
-func lines(text string, look func(words []string) error) error {
+// masterKey takes a key and nothing else.
+func masterKey(text string) error {
+	if len(text) != 32 {
+		return fmt.Errorf("it has %d bytes", len(text))
+	}
+	return nil
+}
+
+var nodeLine = regexp.MustCompile(`^(NODE_ID|HOSTNAME|MGMT_IP|ROLE|PEER_HOSTS)=[A-Za-z0-9.:,_-]*$`)
+
+// nodeFile takes settings whose values a shell reads as they are.
+func nodeFile(text string) error {
+	return lines(text, longest, func(words []string) error {
+		if len(words) != 1 || !nodeLine.MatchString(words[0]) {
+			return fmt.Errorf("it has %q", strings.Join(words, " "))
+		}
+		return nil
+	})
+}
+
+// longest is how long a line may be. Some daemons cut longer ones, each at a length of its own, and read the rest as another line; for
+// one that does not, there is no limit.
+const longest, anyLength = 1000, 0
+
+// lines calls look with the words of every line that has some and is no comment. What a daemon could take for the end of a line, or for
+// none, is refused everywhere.
+func lines(text string, limit int, look func(words []string) error) error {
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
-		words := strings.Fields(line)
-		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
-			continue
+		line = strings.TrimRight(line, " \t\n")
+		var err error
+		switch words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' }); {
+		case limit > 0 && len(line) > limit:
+			err = fmt.Errorf("it has %d characters", len(line))
+		case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+			err = errors.New("it has a control character")
+		case strings.HasSuffix(line, `\`):
+			err = errors.New("it goes on in the next line")
+		case len(words) > 0 && !strings.HasPrefix(words[0], "#"):
+			err = look(words)
 		}
-		if err := look(words); err != nil {
+		if err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
 	}
@@ -112,172 +157,40 @@ func only(directives ...string) func(words []string) error {
 	}
 }
 
-func chrony(text string) error {
-	known := only("allow", "bindaddress", "confdir", "driftfile", "makestep", "pool", "port", "rtcsync", "server")
-	return lines(text, func(words []string) error {
-		if words[0] == "confdir" && !slices.Equal(words[1:], []string{"/etc/chrony/conf.d"}) {
-			return fmt.Errorf("it reads %s", strings.Join(words[1:], " "))
-		}
-		return known(words)
-	})
+// forms are what may follow a directive: a regular expression for the rest of its line.
+type forms map[string]*regexp.Regexp
+
+// following makes forms of expressions by directive.
+func following(rest map[string]string) forms {
+	f := forms{}
+	for directive, form := range rest {
+		f[directive] = regexp.MustCompile("^(?:" + form + ")$")
+	}
+	return f
 }
 
-func unbound(text string) error {
-	known := only("access-control:", "aggressive-nsec:", "cache-max-ttl:", "cache-min-ttl:", "chroot:", "control-enable:", "control-interface:", "control-use-cert:",
-		"deny-any:", "directory:", "do-not-query-localhost:", "domain-insecure:", "extended-statistics:", "forward-addr:", "forward-first:", "forward-tls-upstream:", "forward-zone:",
-		"harden-large-queries:", "harden-short-bufsize:", "hide-identity:", "hide-version:", "include-toplevel:", "interface-automatic:", "interface:", "ip-freebind:", "local-data:", "local-zone:",
-		"logfile:", "module-config:", "msg-cache-size:", "name:", "num-threads:", "prefetch-key:", "prefetch:", "qname-minimisation:", "remote-control:", "rrset-cache-size:",
-		"server:", "so-reuseport:", "stub-addr:", "stub-first:", "stub-no-cache:", "stub-zone:", "tls-cert-bundle:", "trust-anchor-file:", "unwanted-reply-threshold:", "use-syslog:", "username:")
-	exact := map[string]string{
-		"include-toplevel:":  `"/etc/unbound/gateway.conf.d/*.conf"`,
-		"trust-anchor-file:": `"/usr/share/dns/root.key"`,
-		"control-interface:": host.ResolverSocket,
-		"logfile:":           `""`,
-		"chroot:":            `""`,
-	}
-	return lines(text, func(words []string) error {
-		if words[0] == "module-config:" && !slices.Contains([]string{"iterator", "validator iterator"}, unquoted(strings.Join(words[1:], " "))) {
-			return fmt.Errorf("it has %s", strings.Join(words, " "))
-		}
-		if want, ok := exact[words[0]]; ok && unquoted(strings.Join(words[1:], " ")) != unquoted(want) {
-			return fmt.Errorf("it has %s", strings.Join(words, " "))
-		}
-		return known(words)
-	})
-}
-
-func unquoted(s string) string { return strings.Trim(s, `"'`) }
-
-func squid(text string) error {
-	known := only("access_log", "acl", "cache", "cache_mem", "coredump_dir", "email_err_data", "external_acl_type", "forwarded_for", "http_access", "http_port",
-		"httpd_suppress_version_string", "include", "logfile_rotate", "pid_filename", "pinger_enable", "shutdown_lifetime", "stats_collection", "visible_hostname")
-	return lines(text, func(words []string) error {
-		switch words[0] {
-		case "external_acl_type":
-			// The first word that is a path is the program.
-			if i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "/") }); i < 0 || words[i] != host.JudgeProgram {
-				return fmt.Errorf("it runs another program than %s", host.JudgeProgram)
-			}
-		case "access_log":
-			if words[1] != "none" && !strings.HasPrefix(words[1], "stdio:/var/log/squid/") && !strings.HasPrefix(words[1], "daemon:/var/log/squid/") {
-				return fmt.Errorf("it logs to %s", words[1])
-			}
-		case "include":
-			if !slices.Equal(words[1:], []string{host.SquidDropIn.Path()}) && !slices.Equal(words[1:], []string{"/etc/squid/conf.d/*.conf"}) {
-				return fmt.Errorf("it reads %s", strings.Join(words[1:], " "))
-			}
-		case "acl":
-			// A quoted name is that of a file to read.
-			if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, `"`) }) {
-				return fmt.Errorf("it reads a file: %s", strings.Join(words, " "))
-			}
-		}
-		return known(words)
-	})
-}
-
-// kea refuses every library but the one that tells leases.
-func kea(text string) error {
-	var file struct {
-		Dhcp4 struct {
-			Hooks []struct {
-				Library string `json:"library"`
-			} `json:"hooks-libraries"`
-			Control struct {
-				Name string `json:"socket-name"`
-			} `json:"control-socket"`
-			Leases struct {
-				Type string `json:"type"`
-				Name string `json:"name"`
-			} `json:"lease-database"`
-		}
-	}
-	// Kea's own grammar is wider: comments, and files that it includes.
-	if err := json.Unmarshal([]byte(text), &file); err != nil {
-		return fmt.Errorf("it is not JSON: %w", err)
-	}
-	paths := host.LeaseServer()
-	for _, h := range file.Dhcp4.Hooks {
-		if h.Library != paths.LeaseCommands {
-			return fmt.Errorf("it loads %s", h.Library)
-		}
-	}
-	if name := file.Dhcp4.Control.Name; name != "" && name != paths.Control {
-		return fmt.Errorf("it takes commands at %s", name)
-	}
-	if l := file.Dhcp4.Leases; l.Type != "" && (l.Type != "memfile" || l.Name != paths.Leases) {
-		return fmt.Errorf("it keeps leases in %s %s", l.Type, l.Name)
+// take refuses every line but those of the forms.
+func (f forms) take(words []string) error {
+	if form := f[words[0]]; form == nil || !form.MatchString(strings.Join(words[1:], " ")) {
+		return fmt.Errorf("it has %q", strings.Join(words, " "))
 	}
 	return nil
 }
 
-// runs is what makes FreeRADIUS run or load something, write where it should not, or read another file.
-var runs = regexp.MustCompile("`|\\bexec\\b|%\\{(?:exec|sql|ldap|perl|python|rest|redis|cache|file|unpack)|\\b(?:perl|python3?|ruby|mruby|lua|rlm_\\w+|sql\\w*|ldap|rest|redis\\w*|unix|passwd|detail|cache\\w*|program|script\\w*)\\b *[{=]")
-
-func radius(text string) error {
-	folder := map[string]string{
-		"libdir": "/usr/lib/freeradius", "logdir": "/var/log/freeradius", "run_dir": "/run/freeradius", "prefix": "/usr",
-		"filename": "${confdir}/gateway-users ${logdir}/gateway-logins.log", "file": "${logdir}/radius.log", "pidfile": "${run_dir}/freeradius.pid",
-	}
-	return radiusLines(text, "'", func(line string, words []string) error {
-		if at := runs.FindString(line); at != "" {
-			return fmt.Errorf("it has %q", at)
-		}
-		if strings.HasPrefix(words[0], "$INCLUDE") && !slices.Equal(words[1:], []string{"gateway-clients.conf"}) {
-			return fmt.Errorf("it reads %s", strings.Join(words[1:], " "))
-		}
-		if want, ok := folder[words[0]]; ok && len(words) == 3 && words[1] == "=" && !slices.Contains(strings.Fields(want), words[2]) {
-			return fmt.Errorf("it has %s", strings.Join(words, " "))
-		}
-		return nil
-	})
-}
-
-// users is the file of users, in which a value in back quotes is a command, and one in double quotes is evaluated.
-func users(text string) error {
-	return radiusLines(text, `'\`, func(line string, _ []string) error {
-		if strings.ContainsAny(line, "`\"$%") || strings.Contains(line, "Exec-Program") {
-			return fmt.Errorf("it runs or reads something")
-		}
-		return nil
-	})
-}
-
-// radiusLines calls look with every line and its words, in which texts in single quotes are empty: nothing in them is evaluated. In such a
-// text a back slash stands before one of the escaped characters alone, so that there are no two ways to read it.
-func radiusLines(text, escaped string, look func(line string, words []string) error) error {
-	return lines(text, func(words []string) error {
-		var bare strings.Builder
-		line := strings.Join(words, " ")
-		in := false
-		for i := 0; i < len(line); i++ {
-			switch {
-			case !in:
-				bare.WriteByte(line[i])
-				in = line[i] == '\''
-			case line[i] == '\\':
-				if i++; i == len(line) || !strings.Contains(escaped, line[i:i+1]) {
-					return fmt.Errorf("a back slash in a text can be read in two ways")
-				}
-			case line[i] == '\'':
-				bare.WriteByte('\'')
-				in = false
-			}
-		}
-		if in {
-			return fmt.Errorf("a text does not end")
-		}
-		return look(bare.String(), strings.Fields(bare.String()))
-	})
-}
+// address is one of IPv4 or IPv6, or a network.
+const address = `[0-9a-f.:]+(?:/[0-9]{1,3})?`
 
 var quoted = regexp.MustCompile(`"[^"]*"`)
 
 // nft refuses to read other files.
 func nft(text string) error {
-	return lines(text, func(words []string) error {
+	return lines(text, anyLength, func(words []string) error {
+		line := strings.Join(words, " ")
+		if strings.Count(line, `"`)%2 != 0 {
+			return errors.New("a text goes on in the next line")
+		}
 		// A text has no escapes; what remains can only be a directive.
-		if strings.Contains(quoted.ReplaceAllString(strings.Join(words, " "), ""), "include") {
+		if strings.Contains(quoted.ReplaceAllString(line, ""), "include") {
 			return fmt.Errorf("it reads another file")
 		}
 		return nil

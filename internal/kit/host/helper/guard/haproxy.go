@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,17 +10,27 @@ import (
 
 // directives are HAProxy's that the gateway uses; those with several forms stand with their second word.
 var directives = []string{
-	"global", "defaults", "frontend", "backend", "resolvers", "cache", "listen", "peers", "ring",
-	"balance", "bind", "cluster-secret", "default-path", "default_backend", "description", "group", "user", "hard-stop-after", "hash-type", "hold", "limited-quic",
-	"log", "log-format", "maxconn", "mode", "parse-resolv-conf", "resolve_retries", "retries", "server", "setcap", "setenv", "ssl-default-bind-ciphers", "ssl-default-bind-options",
-	"stick-table", "tune.bufsize", "tune.http.maxhdr", "tune.maxrewrite", "unique-id-format", "use_backend", "acl", "filter", "nameserver", "accepted_payload_size",
-	"stats socket", "stats timeout",
-	"option httpchk", "option httplog", "option dontlog-normal", "option idle-close-on-response", "option redispatch", "option forwardfor", "option tcp-check", "option log-separate-errors", "option spop-check",
-	"timeout check", "timeout client", "timeout connect", "timeout http-keep-alive", "timeout http-request", "timeout queue", "timeout retry", "timeout server",
-	"timeout tunnel", "timeout resolve", "timeout tarpit",
-	"http-check send", "http-check expect", "http-check connect",
+	"global", "defaults", "frontend", "backend", "resolvers",
+	"balance", "cluster-secret", "default_backend", "description", "filter", "h2-workaround-bogus-websocket-clients", "hard-stop-after", "hash-type", "hold", "limited-quic",
+	"log-format", "mode", "parse-resolv-conf", "resolve_retries", "retries", "setcap", "ssl-default-bind-ciphers", "ssl-default-bind-options",
+	"stick-table", "tune.bufsize", "tune.http.maxhdr", "tune.maxrewrite", "unique-id-format", "use_backend",
+	"option httpchk", "option httplog", "option dontlog-normal", "option idle-close-on-response", "option redispatch", "option log-separate-errors", "option spop-check",
+	"timeout check", "timeout client", "timeout connect", "timeout http-keep-alive", "timeout http-request", "timeout queue", "timeout retry", "timeout server", "timeout tunnel",
+	"http-check send", "http-check expect",
 	"http-request", "http-response", "http-after-response", "tcp-request",
 }
+
+// reaching are the directives that say who HAProxy is, and which files and sockets it reaches. It reads its files as root.
+var reaching = following(map[string]string{
+	"bind":         `(?:quic[46]@)?(?:::)?:[0-9]{1,5}(?: v6only)?(?: ssl crt-list (?:certificates|management)\.list alpn [a-z0-9.,/]+)?`,
+	"default-path": `config`,
+	"group":        `haproxy`,
+	"log":          `global|stdout(?: len [0-9]+)? format raw daemon (?:info|notice)|/run/gateway/waf\.sock len [0-9]+ format raw local0 alert`,
+	"server":       `[^ /@]+ (?:unix@/run/gateway/(?:api|acme)\.sock|(?:[A-Za-z0-9_.-]+|\[[0-9a-f:.]+\]):[0-9]{1,5})(?: [^@]*(?:@system-ca[^@]*)?)?`,
+	"setenv":       `RES_OPTIONS timeout:1 attempts:1`,
+	"stats":        `socket /run/haproxy/admin\.sock mode 660 group haproxy level admin expose-fd listeners`,
+	"user":         `haproxy`,
+})
 
 // files are what makes HAProxy read a file, as root: the word before its name. What stands in a header is no such word.
 var files = []string{"errorfile", "errorfiles", "file", "lf-file", "-f", "crt", "crt-list", "ca-file", "ca-verify-file", "crl-file", "ca-base", "crt-base"}
@@ -28,20 +39,35 @@ var files = []string{"errorfile", "errorfiles", "file", "lf-file", "-f", "crt", 
 var converters = regexp.MustCompile(`\bmap(?:_\w+)?\(([^,)]*)`)
 
 // expressions are evaluated in texts that are otherwise taken as they are.
-var expressions = regexp.MustCompile(`%\[[^\]]*\]?`)
+var expressions = regexp.MustCompile(`%(?:\{[^}]*\})?\[[^\]]*\]?`)
 
 func haproxy(text string) error {
-	return lines(text, func(words []string) error {
-		words = unescaped(strings.Join(words, " "))
-		first := words[0]
-		if first == "no" && len(words) > 1 {
-			words = words[1:]
-			first = words[0]
+	named := map[string]bool{}
+	err := lines(text, anyLength, func(words []string) error {
+		words, expands := unescaped(strings.Join(words, " "))
+		if len(words) == 0 {
+			return nil
 		}
-		if len(words) > 1 && slices.Contains([]string{"stats", "option", "timeout", "http-check"}, first) {
+		if expands {
+			return errors.New("it has a variable, which can be any word")
+		}
+		if words[0] == "no" && len(words) > 1 {
+			words = words[1:]
+		}
+		first := words[0]
+		named[first] = true
+		if reaching[first] != nil {
+			if err := reaching.take(words); err != nil {
+				return err
+			}
+			if first != "setenv" && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, " ") }) {
+				return fmt.Errorf("it has a blank within a word: %q", words)
+			}
+		}
+		if len(words) > 1 && slices.Contains([]string{"option", "timeout", "http-check"}, first) {
 			first += " " + words[1]
 		}
-		if !slices.Contains(directives, first) {
+		if reaching[first] == nil && !slices.Contains(directives, first) {
 			return fmt.Errorf("it has %q", first)
 		}
 		if first == "setcap" && !slices.Equal(words[1:], []string{"cap_net_bind_service"}) {
@@ -76,15 +102,22 @@ func haproxy(text string) error {
 		}
 		return nil
 	})
+	if err == nil && !(named["user"] && named["group"]) {
+		err = errors.New("it leaves HAProxy the rights of root")
+	}
+	return err
 }
 
 // spoe is how HAProxy asks the web application firewall: through a backend of its own configuration, and of no other file.
 func spoe(text string) error {
-	known := only("[waf]", "args", "groups", "max-frame-size", "messages", "no", "option", "spoe-agent", "spoe-group", "spoe-message", "timeout", "use-backend")
-	return lines(text, func(words []string) error {
-		words = unescaped(strings.Join(words, " "))
+	known := only("[waf]", "args", "groups", "max-frame-size", "maxconnrate", "messages", "no", "option", "spoe-agent", "spoe-group", "spoe-message", "timeout", "use-backend")
+	return lines(text, anyLength, func(words []string) error {
+		words, expands := unescaped(strings.Join(words, " "))
 		if len(words) == 0 {
 			return nil
+		}
+		if expands {
+			return errors.New("it has a variable, which can be any word")
 		}
 		for _, m := range converters.FindAllStringSubmatch(strings.Join(words, " "), -1) {
 			return fmt.Errorf("it reads %s", m[1])
@@ -93,14 +126,27 @@ func spoe(text string) error {
 	})
 }
 
+// page is what HAProxy evaluates before it answers it.
+func page(text string) error {
+	if strings.Contains(strings.NewReplacer("%%", "", "%[unique-id]", "").Replace(text), "%") {
+		return errors.New("it has more to evaluate than the number of the request")
+	}
+	return nil
+}
+
+var certificate = regexp.MustCompile(`^certificates/(?:default|[0-9a-f-]{36})\.pem(?: [*A-Za-z0-9_.-]+)*$`)
+
+// certificates names files with keys, which HAProxy reads as root.
+var certificates = onlyLines(certificate.MatchString)
+
 // below tells whether a name leads to a file of the gateway's: relative to its configuration, and not out of there.
 func below(name string) bool {
 	return !strings.HasPrefix(name, "/") && !slices.Contains(strings.Split(name, "/"), "..") && !strings.Contains(name, "$")
 }
 
-// unescaped splits a line into words as HAProxy does: quotes and back slashes do not hide what a word is.
-func unescaped(line string) []string {
-	var words []string
+// unescaped splits a line into words as HAProxy does: quotes and back slashes do not hide what a word is. Expands says that one has a
+// variable of the environment in it.
+func unescaped(line string) (words []string, expands bool) {
 	var word strings.Builder
 	var quote rune
 	in, escaped := false, false
@@ -116,7 +162,7 @@ func unescaped(line string) []string {
 		case quote == 0 && (r == '\'' || r == '"'):
 			in, quote = true, r
 		case quote == 0 && r == '#' && !in:
-			return words
+			return words, expands
 		case quote == 0 && (r == ' ' || r == '\t'):
 			if in {
 				words = append(words, word.String())
@@ -125,11 +171,12 @@ func unescaped(line string) []string {
 			}
 		default:
 			in = true
+			expands = expands || r == '$' && quote == '"'
 			word.WriteRune(r)
 		}
 	}
 	if in {
 		words = append(words, word.String())
 	}
-	return words
+	return words, expands
 }

@@ -54,7 +54,7 @@ func (b *Backups) DumpDatabase(ctx context.Context, snapshot string, into *os.Fi
 	address, env := withoutPassword(b.database)
 	_, err := job.Run(ctx, job.Program{
 		// What it writes is compressed once, with all the rest.
-		Argv: []string{pgDump, "--format=custom", "--compress=0", "--no-password", "--snapshot=" + snapshot, "--dbname=" + address},
+		Argv: []string{pgDump, "--format=custom", "--compress=0", "--no-password", "--exclude-schema=gateway_cluster", "--no-subscriptions", "--snapshot=" + snapshot, "--dbname=" + address},
 		Env:  env, As: b.user, Out: into, Within: within,
 	})
 	return err
@@ -122,6 +122,14 @@ func (b *Backups) BeginRestore(ctx context.Context, wish host.RestoreWish) error
 		return errors.Join(err, folder.Remove(host.RestorePassphrase), folder.Remove(host.RestoreWishFile))
 	}
 	return nil
+}
+
+// LoadDatabaseSettings starts the job that gives PostgreSQL what the gateway needs.
+func (b *Backups) LoadDatabaseSettings(ctx context.Context) error {
+	if b.jobs == nil || b.home.Foreign {
+		return fmt.Errorf("this machine has no unit that manages PostgreSQL: %w", host.ErrNotInstalled)
+	}
+	return b.jobs.Begin(ctx, host.DatabaseJob)
 }
 
 // LastRestore is the running restore or the last one.

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,6 +66,27 @@ func (t *Table) Connections(ctx context.Context, q host.ConnectionQuery) (page h
 		page.List = page.List[:q.Limit]
 	}
 	return page, nil
+}
+
+// accounting says whether the kernel counts the bytes of connections.
+const accounting = "/proc/sys/net/netfilter/nf_conntrack_acct"
+
+// Traffic adds up what connections carry from and to addresses.
+func (t *Table) Traffic(ctx context.Context, of []netip.Addr) (host.Traffic, error) {
+	if err := t.home.Here("connection tracking"); err != nil {
+		return host.Traffic{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answersWithin)
+	defer cancel()
+	counts := host.NewTrafficOf(of)
+	if err := t.netfilter.Connections(ctx, counts.Add); err != nil {
+		return host.Traffic{}, fmt.Errorf("reading the table of connections: %w", err)
+	}
+	on, err := os.ReadFile(accounting)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it is not there before the first connection is tracked
+		return host.Traffic{}, err
+	}
+	return host.Traffic{Counted: strings.TrimSpace(string(on)) == "1", List: counts.List()}, nil
 }
 
 // EndConnection removes a connection.

@@ -100,6 +100,17 @@ func TestConnections(t *testing.T) {
 			t.Errorf("%s: %+v", name, page)
 		}
 	}
+	// Both ends of the redirected connection are counted, the destination as it is after NAT.
+	traffic, err := table.Traffic(t.Context(), []netip.Addr{local.Addr(), netip.MustParseAddr("127.0.0.9"), netip.MustParseAddr("::1"), netip.MustParseAddr("10.0.0.1")})
+	if err != nil || !traffic.Counted || len(traffic.List) != 2 {
+		t.Fatalf("%+v, %v", traffic, err)
+	}
+	if six := traffic.List[1]; six.Address.String() != "::1" || six.Connections < 1 || six.Sent == 0 {
+		t.Errorf("%+v", six)
+	}
+	if four := traffic.List[0]; four.Address != local.Addr() || four.Connections < 2 || four.Sent < c.SentBytes || four.Received < c.ReceivedBytes {
+		t.Errorf("%+v", four)
+	}
 	// Each is ended by its key, and by nothing less.
 	other := c.ConnectionKey
 	other.ID++
@@ -120,6 +131,9 @@ func TestConnections(t *testing.T) {
 	}
 	if _, err := New(home.Home{Foreign: true}).Connections(t.Context(), host.ConnectionQuery{Limit: 1}); !errors.Is(err, host.ErrNotInstalled) {
 		t.Errorf("the connections of others: %v", err)
+	}
+	if _, err := New(home.Home{Foreign: true}).Traffic(t.Context(), nil); !errors.Is(err, host.ErrNotInstalled) {
+		t.Errorf("the traffic of others: %v", err)
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 type Known struct {
 	home      home.Home
 	machineID func() string
+	vendors   vendors
 }
 
 // New returns what is known about a machine.

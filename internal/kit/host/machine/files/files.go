@@ -56,8 +56,10 @@ func (s *Files) Read(p host.Place) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
-		return nil, fmt.Errorf("%s belongs to another user: %w", spec.Path, fs.ErrNotExist)
+	if uid := int(info.Sys().(*syscall.Stat_t).Uid); uid != os.Geteuid() {
+		if owner, _, err := s.owner(spec.Owner, spec.Group); err != nil || uid != owner {
+			return nil, fmt.Errorf("%s belongs to another user: %w", spec.Path, fs.ErrNotExist)
+		}
 	}
 	return io.ReadAll(f)
 }

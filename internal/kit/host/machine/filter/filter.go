@@ -1,9 +1,10 @@
-// Package filter asks the kernel's packet filter.
+// Package filter asks and tells the kernel's packet filter.
 package filter
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
@@ -94,6 +96,31 @@ func (s *Filter) FilterCounters(ctx context.Context) (host.FilterCounters, error
 		boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 		return host.FilterCounters{Table: fmt.Sprintf("%s/%d", bytes.TrimSpace(boot), read.Table), List: read.List}, err
 	})
+}
+
+func (s *Filter) FilterLoad(ctx context.Context, f host.File) (uint32, error) {
+	if err := s.home.Here(host.PacketFilter); err != nil {
+		return 0, err
+	}
+	generation, err := s.netfilter.Load(ctx, ownTable, string(f.Content))
+	if err != nil {
+		return 0, fmt.Errorf("loading the packet filter: %w", err)
+	}
+	return generation, nil
+}
+
+func (s *Filter) FilterChange(ctx context.Context, c nft.Change) ([]host.FilterCounter, error) {
+	if err := s.home.Here(host.PacketFilter); err != nil {
+		return nil, err
+	}
+	removed, err := s.netfilter.Change(ctx, ownTable, tag, &c)
+	if errors.Is(err, unix.ERESTART) {
+		return nil, host.ErrFilterMoved
+	}
+	if err != nil {
+		return nil, fmt.Errorf("changing the packet filter: %w", err)
+	}
+	return removed, nil
 }
 
 // ask bounds a question to the kernel, and says what it was about when it fails.

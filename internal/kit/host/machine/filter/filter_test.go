@@ -156,12 +156,12 @@ func TestFilterState(t *testing.T) {
 		}
 		return got
 	}
-	if got := state(); got.Present || got.Comment != "" {
+	if got := state(); got.Present {
 		t.Fatalf("without a table: %+v", got)
 	}
 	load(t, s, fmt.Sprintf(table, "one"))
 	first := state()
-	if !first.Present || first.Comment != "fp:one" {
+	if !first.Present {
 		t.Fatalf("state = %+v", first)
 	}
 	if again := state(); again != first {
@@ -169,15 +169,15 @@ func TestFilterState(t *testing.T) {
 	}
 	nftRun(t, "add", "table", "ip", "somebody")
 	other := state()
-	if other.Generation == first.Generation || !other.Present || other.Comment != "fp:one" {
+	if other.Generation == first.Generation || !other.Present {
 		t.Fatalf("after a change elsewhere: %+v after %+v", other, first)
 	}
 	load(t, s, fmt.Sprintf(table, "two"))
-	if got := state(); got.Generation == other.Generation || got.Comment != "fp:two" {
+	if got := state(); got.Generation == other.Generation || !got.Present {
 		t.Fatalf("after another load: %+v", got)
 	}
 	nftRun(t, "delete", "table", "inet", "gateway")
-	if got := state(); got.Present || got.Comment != "" {
+	if got := state(); got.Present {
 		t.Fatalf("after the table went: %+v", got)
 	}
 }

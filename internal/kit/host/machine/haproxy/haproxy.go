@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -30,13 +31,22 @@ const (
 	letGo = 10 * time.Second
 	// goneAfter is how long no master may be seen before it counts as gone: a restart rewrites the file with its number.
 	goneAfter = 500 * time.Millisecond
+	// idleFor is how long a former worker may have nothing left to do before it is ended, and seeOff how long one look at all of them may take.
+	idleFor = 3 * time.Second
+	seeOff  = time.Second
 )
 
 // Proxy is the HAProxy of a machine.
-type Proxy struct{ home home.Home }
+type Proxy struct {
+	home home.Home
+
+	mu     sync.Mutex
+	looked time.Time // when former workers were last looked at
+	idle   []int     // those of them that had nothing left to do
+}
 
 // New returns the HAProxy of a machine.
-func New(h home.Home) *Proxy { return &Proxy{h} }
+func New(h home.Home) *Proxy { return &Proxy{home: h} }
 
 var errNotRunning = fmt.Errorf("haproxy: %w", host.ErrNotRunning)
 
@@ -120,12 +130,63 @@ func asking(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, askWithin, fmt.Errorf("haproxy did not answer within %s: %w", askWithin, context.DeadlineExceeded))
 }
 
-// ProxyProcess tells who serves.
+// ProxyProcess tells who serves, and ends former workers that have not noticed that they are done.
 func (s *Proxy) ProxyProcess(ctx context.Context) (host.ProxyProcess, error) {
 	ctx, cancel := asking(ctx)
 	defer cancel()
 	p, err := s.processes(ctx)
+	if err == nil {
+		s.endIdle(ctx, p.old)
+	}
 	return p.current(), err
+}
+
+// endIdle ends former workers that serve nothing and still do not exit, when two looks in a row find them so. The threads of HAProxy 2.6 exit one
+// by one. A thread that checks after another one has exited never sees that all are done: it spins and uses a whole core, and hard-stop-after
+// does not end it. Every runtime change asks who serves, so most calls look at nothing.
+func (s *Proxy) endIdle(ctx context.Context, workers []int) {
+	if !s.mu.TryLock() {
+		return // another call looks already
+	}
+	defer s.mu.Unlock()
+	if time.Since(s.looked) < idleFor {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, seeOff)
+	defer cancel()
+	var idle []int
+	for _, pid := range workers {
+		if said, err := s.about(ctx, pid); err != nil || !servesNothing(said) {
+			continue
+		}
+		if slices.Contains(s.idle, pid) {
+			s.end(ctx, pid)
+		}
+		idle = append(idle, pid)
+	}
+	s.looked, s.idle = time.Now(), idle
+}
+
+// about is what a worker says about itself.
+func (s *Proxy) about(ctx context.Context, pid int) (string, error) {
+	return s.tell(ctx, host.ProxyMasterSocket, fmt.Sprintf("@!%d show info\n", pid))
+}
+
+// end ends a worker at once. That is its answer.
+func (s *Proxy) end(ctx context.Context, pid int) {
+	_, _ = s.tell(ctx, host.ProxyMasterSocket, fmt.Sprintf("expert-mode on; @!%d debug dev exit 0\n", pid))
+}
+
+// servesNothing tells from what a worker says about itself whether it ends, and has nothing to do but to answer this question.
+func servesNothing(said string) bool {
+	values := map[string]string{}
+	for line := range strings.Lines(said) {
+		name, value, _ := strings.Cut(line, ":")
+		values[name] = strings.TrimSpace(value)
+	}
+	jobs, err := strconv.Atoi(values["Jobs"])
+	lasting, err2 := strconv.Atoi(values["Unstoppable Jobs"])
+	return err == nil && err2 == nil && values["Stopping"] == "1" && jobs-lasting <= 1
 }
 
 // ProxyReload makes a new worker read the installed files.
@@ -173,7 +234,7 @@ func (s *Proxy) waitLetGo(ctx context.Context, workers []int) {
 	for _, pid := range workers {
 		for ctx.Err() == nil {
 			// The answer is about the process, or that there is no such process any more.
-			said, err := s.tell(ctx, host.ProxyMasterSocket, fmt.Sprintf("@!%d show info\n", pid))
+			said, err := s.about(ctx, pid)
 			if err == nil && !strings.Contains(said, "\nStopping: 0\n") {
 				break
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/proxytest"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // machine is what these tests need of a machine.
@@ -43,7 +45,7 @@ func proxyConfig(root string) string {
 defaults
 	mode http
 	timeout connect 1s
-	timeout client 5s
+	timeout client 1m
 	timeout server 5s
 frontend web
 	bind 127.0.0.1:18080
@@ -181,6 +183,73 @@ func TestEveryReloadIsConfirmed(t *testing.T) {
 	})
 }
 
+// A former worker serves the connections that it has, however often it is looked at. What has nothing left is ended: the race in which a
+// worker of HAProxy 2.6 stays cannot be provoked on demand, so its parts are tried one by one.
+func TestFormerWorkers(t *testing.T) {
+	onEachHAProxy(t, func(t *testing.T, s machine, _ string) {
+		halfway := func() net.Conn {
+			conn, err := net.Dial("tcp", "127.0.0.1:18080")
+			if err == nil {
+				t.Cleanup(func() { conn.Close() })
+				_, err = conn.Write([]byte("GET /a HTTP/1.0\r\n"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			waittest.Until(t, "the connection is known", func() bool {
+				return strings.Contains(askProxy(t, s, host.ProxyQuestion{Words: strings.Fields("show info")})[0], "\nCurrConns: 1\n")
+			})
+			return conn
+		}
+		reload := func() (former int) {
+			was, err := s.ProxyProcess(t.Context())
+			if err == nil {
+				_, err = s.ProxyReload(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return was.PID
+		}
+		left := func() int {
+			now, err := s.ProxyProcess(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return now.OldWorkers
+		}
+		conn := halfway()
+		reload()
+		for end := time.Now().Add(2*idleFor + time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			if n := left(); n != 1 {
+				t.Fatalf("%d former workers", n)
+			}
+		}
+		if _, err := conn.Write([]byte("\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := io.ReadAll(conn); err != nil || !strings.HasSuffix(string(answer), "first") {
+			t.Errorf("%s, %v", answer, err)
+		}
+		waittest.Until(t, "it ends with its connection", func() bool { return left() == 0 })
+
+		halfway()
+		s.end(t.Context(), reload())
+		waittest.Until(t, "it is ended", func() bool { return left() == 0 })
+	})
+	for said, want := range map[string]bool{
+		"Stopping: 1\nJobs: 2\nUnstoppable Jobs: 1\n": true,
+		"Stopping: 1\nJobs: 3\nUnstoppable Jobs: 1\n": false,
+		"Stopping: 0\nJobs: 2\nUnstoppable Jobs: 1\n": false,
+		"Stopping: 1\n": false,
+		"":              false,
+	} {
+		if servesNothing(said) != want {
+			t.Errorf("%q: not %v", said, want)
+		}
+	}
+}
+
 func TestRefusedReload(t *testing.T) {
 	onEachHAProxy(t, func(t *testing.T, s machine, root string) {
 		was, err := s.ProxyProcess(t.Context())
@@ -206,8 +275,8 @@ func TestRefusedReload(t *testing.T) {
 
 func TestReloadRefusedText(t *testing.T) {
 	for log, want := range map[string]string{
-		"": "haproxy refused the reload and goes on as it was; its log says why",
-		"[NOTICE]   (1) : haproxy version is 3.0.11\n[ALERT]    (1) : config : parsing [/etc/haproxy/gateway/haproxy.cfg:3] : unknown keyword 'x' in 'global' section\n": "haproxy refused the reload and goes on as it was: parsing [/etc/haproxy/gateway/haproxy.cfg:3] : unknown keyword 'x' in 'global' section",
+		"": "HAProxy refused the reload and keeps its configuration; its log has the reason",
+		"[NOTICE]   (1) : haproxy version is 3.0.11\n[ALERT]    (1) : config : parsing [/etc/haproxy/gateway/haproxy.cfg:3] : unknown keyword 'x' in 'global' section\n": "HAProxy refused the reload and keeps its configuration: parsing [/etc/haproxy/gateway/haproxy.cfg:3] : unknown keyword 'x' in 'global' section",
 	} {
 		if got := (&host.ReloadRefused{Log: log}).Error(); got != want {
 			t.Errorf("%q, want %q", got, want)

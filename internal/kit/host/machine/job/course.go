@@ -47,7 +47,7 @@ func (c *Course) Advance(ctx context.Context) error {
 	if err := c.Back(ctx); ctx.Err() != nil {
 		return context.Cause(ctx)
 	} else if err != nil {
-		return c.End(host.JobStuck, fmt.Sprintf("%s Taking the %s back failed, too: %s", Sentence(*c.Reason), c.Name, err))
+		return c.End(host.JobStuck, fmt.Sprintf("%s Rolling back the %s failed as well: %s", Sentence(*c.Reason), c.Name, err))
 	}
 	return c.End(host.JobTakenBack, *c.Reason)
 }

@@ -39,7 +39,7 @@ func (s Service) Live(ctx context.Context) []string {
 	live := []string{}
 	components, err := s.components(ctx)
 	if err != nil {
-		fmt.Fprintln(Output(ctx), "the gateway does not tell its components:", err)
+		fmt.Fprintln(Output(ctx), "the gateway does not list its components:", err)
 	}
 	for name, state := range components {
 		if state == "live" {
@@ -71,7 +71,7 @@ func (s Service) Waiting(ctx context.Context) (waiting, idle []string) {
 		case "pending":
 			waiting = append(waiting, name)
 		case "degraded":
-			idle = append(idle, fmt.Sprintf("The component %s is not as it should be: look at what it says.", name))
+			idle = append(idle, fmt.Sprintf("The component %s is not live. See its reason.", name))
 		}
 	}
 	slices.Sort(idle)

@@ -122,7 +122,7 @@ func TestLeaseServer(t *testing.T) {
 	configure(`c[{"id": 1, "subnet": "10.10.0.0/99"}]`)
 	err := host.AskLeaseServer(t.Context(), m, host.LeaseServerReload, nil, nil)
 	refused, ok := errors.AsType[*host.LeaseServerRefused](err)
-	if !ok || !strings.Contains(refused.Error(), "kea refuses config-reload: Config reload failed") || refused.UnknownLink() != "" || mark() != "gateway-b" {
+	if !ok || !strings.Contains(refused.Error(), "Kea refuses config-reload: Config reload failed") || refused.UnknownLink() != "" || mark() != "gateway-b" {
 		t.Fatal(err, mark())
 	}
 	configure(`d[{"id": 1, "subnet": "10.10.0.0/24", "interface": "gone-0.7"}]`)

@@ -73,7 +73,7 @@ func (s *Network) CreateLink(ctx context.Context, n host.NewLink) error {
 	}
 	err := netlink.LinkAdd(link)
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("this kernel knows no links of kind %s", n.Kind)
+		return fmt.Errorf("this kernel has no support for %s interfaces", n.Kind)
 	}
 	return err
 }

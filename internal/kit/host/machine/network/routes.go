@@ -142,7 +142,7 @@ func (s *Network) RouteTo(ctx context.Context, dst, src netip.Addr, in string) (
 	}
 	found, err := netlink.RouteGetWithOptions(dst.AsSlice(), options)
 	if _, unknown := errors.AsType[netlink.LinkNotFoundError](err); unknown {
-		return host.Way{Unreachable: fmt.Sprintf("there is no link %s", in)}, nil
+		return host.Way{Unreachable: fmt.Sprintf("there is no interface %s", in)}, nil
 	}
 	if reason := nowhere[errno(err)]; reason != "" {
 		return host.Way{Unreachable: reason}, nil
@@ -167,7 +167,8 @@ func (s *Network) RouteTo(ctx context.Context, dst, src netip.Addr, in string) (
 	if err != nil {
 		return host.Way{}, fmt.Errorf("asking for the interface to %s: %w", dst, err)
 	}
-	return host.Way{Interface: link.Attrs().Name, Source: sourceTo(dst, link.Attrs().Name)}, nil
+	via, _ := netip.AddrFromSlice(found[0].Gw)
+	return host.Way{Interface: link.Attrs().Name, Via: via.Unmap(), Source: sourceTo(dst, link.Attrs().Name)}, nil
 }
 
 // sourceTo is the address that the machine's own packets have that leave by the link.
@@ -187,8 +188,8 @@ func errno(err error) unix.Errno {
 
 // nowhere is what the kernel means when it answers with an error instead of a route.
 var nowhere = map[unix.Errno]string{
-	unix.ENETUNREACH:  "no route leads there",
-	unix.EHOSTUNREACH: "no route leads there, or the gateway does not forward what comes in there",
+	unix.ENETUNREACH:  "there is no route to it",
+	unix.EHOSTUNREACH: "there is no route to it, or the gateway does not forward packets from that interface",
 	unix.EACCES:       "a route forbids it",
 	unix.EINVAL:       "the addresses do not fit the interface, or a route drops it",
 	unix.EXDEV:        "the sender's address does not belong to that interface (reverse path filter)",

@@ -52,6 +52,8 @@ type Record struct {
 	Step string `json:"step"`
 	// Attempts counts how often the swap was begun.
 	Attempts int `json:"attempts"`
+	// Guarded says that what is set aside may be of a restore that got stuck: it is for people to remove.
+	Guarded bool `json:"guarded"`
 }
 
 // Runner does restores. It needs root.
@@ -109,7 +111,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	if rec.ID != wish.ID {
 		rec = &Record{
 			Restore:    host.Restore{ID: wish.ID, Backup: wish.Backup, State: host.JobRunning, BeganAt: wish.At},
-			Interfaces: wish.Interfaces,
+			Interfaces: wish.Interfaces, Guarded: rec.State == host.JobStuck || rec.Guarded,
 		}
 	}
 	if rec.State == host.JobRunning {
@@ -211,6 +213,9 @@ func (r *Runner) prepare(ctx context.Context, rec *Record) error {
 		if rec.Live == nil {
 			rec.Live = r.Service.Live(ctx)
 		}
+		if err := r.makeRoom(ctx, rec); err != nil {
+			return err
+		}
 		id, err := uuid.Parse(rec.Backup)
 		if err != nil {
 			return err
@@ -246,6 +251,25 @@ func (r *Runner) prepare(ctx context.Context, rec *Record) error {
 	return r.step(ctx, rec, stepCheck, func(ctx context.Context) error { return r.check(ctx, rec) })
 }
 
+// makeRoom drops the old database if an earlier restore could not, for example because of an open session: this restore needs the name.
+func (r *Runner) makeRoom(ctx context.Context, rec *Record) error {
+	left, err := r.Server.Exists(ctx, r.former())
+	if err != nil {
+		return err
+	}
+	if left && rec.Guarded {
+		return fmt.Errorf("the database %s is left from a restore that got stuck, and may be the only one with the data from before it. Drop it when you no longer need it, then restore again", r.former())
+	}
+	rec.Guarded = false
+	if !left {
+		return nil
+	}
+	if err := r.Server.Drop(ctx, r.former()); err != nil {
+		return fmt.Errorf("the database %s is left from another restore and cannot be dropped. End the sessions in it, then restore again: %w", r.former(), err)
+	}
+	return nil
+}
+
 // check brings the loaded database up to date, and asks every daemon about what it would get.
 func (r *Runner) check(ctx context.Context, rec *Record) error {
 	if err := copyFolder(r.Folder.Path(tried), r.Folder.Path(unpacked), archive.State); err != nil {
@@ -258,7 +282,7 @@ func (r *Runner) check(ctx context.Context, rec *Record) error {
 	} else if id, err := r.KeyID(); err != nil {
 		return err
 	} else if id != rec.Manifest.KeyID {
-		rec.Warnings = append(rec.Warnings, "The secrets of the backup are sealed with a master key that this machine does not have: enter them again.")
+		rec.Warnings = append(rec.Warnings, "The secrets in the backup are encrypted with a master key that this machine does not have. Enter them again.")
 	}
 	state := r.Folder.Path(tried) + "/state"
 	if err := r.Adapt(ctx, r.next(), state, keyFile, rec.Interfaces); err != nil {
@@ -385,15 +409,8 @@ func (r *Runner) goBack(ctx context.Context, rec *Record) error {
 			if err := r.hold(ctx); err != nil {
 				return err
 			}
-			if err := r.Server.Exchange(ctx, r.former(), r.next()); err != nil {
-				return fmt.Errorf("the database cannot be put back: %w", err)
-			}
-			if rec.Kept {
-				if err := r.Files.replace(r.Folder.Path(kept), true); err != nil {
-					return fmt.Errorf("the files cannot be put back: %w", err)
-				}
-			}
-			return nil
+			// Where one of the two fails, the other is put back all the same: less is left to do by hand.
+			return errors.Join(r.returnDatabase(ctx), r.returnFiles(rec))
 		})
 		if err != nil {
 			return err
@@ -407,10 +424,32 @@ func (r *Runner) goBack(ctx context.Context, rec *Record) error {
 	})
 }
 
+// returnDatabase puts the former database back. As long as the new one has its own name, the former one was not replaced.
+func (r *Runner) returnDatabase(ctx context.Context) error {
+	waiting, err := r.Server.Exists(ctx, r.next())
+	if err == nil && !waiting {
+		err = r.Server.Exchange(ctx, r.former(), r.next())
+	}
+	if err != nil {
+		return fmt.Errorf("the database cannot be put back: %w", err)
+	}
+	return nil
+}
+
+func (r *Runner) returnFiles(rec *Record) error {
+	if !rec.Kept {
+		return nil
+	}
+	if err := r.Files.replace(r.Folder.Path(kept), true); err != nil {
+		return fmt.Errorf("the files cannot be put back: %w", err)
+	}
+	return nil
+}
+
 // clean removes what no later restore needs. What was replaced goes when the gateway serves without it.
 func (r *Runner) clean(ctx context.Context, rec *Record) error {
 	var failed []error
-	if rec.State != host.JobStuck {
+	if rec.State != host.JobStuck && !rec.Guarded {
 		for _, name := range []string{r.next(), r.former()} {
 			failed = append(failed, r.Server.Drop(ctx, name))
 		}

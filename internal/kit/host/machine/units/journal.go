@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,7 +23,7 @@ import (
 
 const journalctl = "/usr/bin/journalctl"
 
-// fields of the journal that are read, besides those that it always tells. What a program was started with is not among them.
+// fields of the journal that are read. The last three it always tells. What a program was started with is not among them.
 const (
 	fieldText     = "MESSAGE"
 	fieldPriority = "PRIORITY"
@@ -31,21 +32,29 @@ const (
 	fieldSlice    = "_SYSTEMD_SLICE"
 	fieldWay      = "_TRANSPORT"
 	fieldPID      = "_PID"
+	fieldBoot     = "_BOOT_ID"
+	fieldCursor   = "__CURSOR"
+	fieldTime     = "__REALTIME_TIMESTAMP"
 )
 
-// told are the fields that people see, by their names there.
+// told are the fields that people see, by their names there. Each one makes a search slower, for all of them are written for every entry.
 var told = []struct{ field, name string }{
-	{fieldUnit, "unit"}, {fieldAbout, "about"}, {"SYSLOG_IDENTIFIER", "identifier"}, {"_COMM", "program"}, {fieldPID, "pid"}, {"_UID", "uid"}, {fieldWay, "transport"},
-	{"COMPONENT", "component"}, {"REQUEST_ID", "request_id"}, {"ACTOR", "actor"}, {"_HOSTNAME", "hostname"}, {"_BOOT_ID", "boot_id"},
+	{fieldUnit, "unit"}, {fieldAbout, "about"}, {"SYSLOG_IDENTIFIER", "identifier"}, {fieldPID, "pid"}, {fieldWay, "transport"},
+	{"COMPONENT", "component"}, {"REQUEST_ID", "request_id"}, {"ACTOR", "actor"}, {fieldBoot, "boot_id"},
 }
 
-// journalFields is the list for journalctl.
-func journalFields() string {
-	names := []string{fieldText, fieldPriority, fieldSlice}
-	for _, f := range told {
-		names = append(names, f.field)
+// journalFields are those that a query needs and that are not told anyway.
+func journalFields(q host.JournalQuery) []string {
+	names := []string{fieldText, fieldPriority}
+	if slices.ContainsFunc(q.Voices, func(v host.Voice) bool { spec, _ := v.Spec(); return spec.Slice != "" }) {
+		names = append(names, fieldSlice)
 	}
-	return strings.Join(names, ",")
+	for _, f := range told {
+		if f.field != fieldBoot {
+			names = append(names, f.field)
+		}
+	}
+	return names
 }
 
 // searchArguments have the journal begin at the end of what is asked for.
@@ -75,14 +84,14 @@ func moment(t time.Time) string {
 // matches are the terms by which the journal finds entries in its indexes: those of the units, and what systemd says about these. What is
 // written to an output has the same priority whatever it says, so that its words have to be read.
 func matches(q host.JournalQuery) []string {
-	var own, about, slices []string
+	var own, about, templates []string
 	for _, v := range q.Voices {
 		spec, _ := v.Spec()
 		for _, s := range spec.Services {
 			own, about = append(own, fieldUnit+"="+s), append(about, fieldAbout+"="+s)
 		}
 		if spec.Slice != "" {
-			slices = append(slices, fieldSlice+"="+spec.Slice)
+			templates = append(templates, fieldSlice+"="+spec.Slice)
 		}
 	}
 	var priorities []string
@@ -103,7 +112,7 @@ func matches(q host.JournalQuery) []string {
 			all = append(all, t...)
 		}
 	}
-	for _, who := range [][]string{own, slices} {
+	for _, who := range [][]string{own, templates} {
 		either(who, priorities)
 		if len(priorities) > 0 {
 			either(who, []string{fieldWay + "=stdout"})
@@ -118,7 +127,7 @@ func (Systemd) SearchJournal(ctx context.Context, q host.JournalQuery, sink func
 	if err := q.Check(); err != nil {
 		return err
 	}
-	return runJournal(ctx, searchArguments(q), func(said io.Reader) error { return search(ctx, said, q, sink) })
+	return runJournal(ctx, q, searchArguments(q), func(said io.Reader) error { return search(ctx, said, q, sink) })
 }
 
 // FollowJournal asks systemd's journal.
@@ -126,18 +135,18 @@ func (Systemd) FollowJournal(ctx context.Context, q host.JournalQuery, sink func
 	if err := q.Check(); err != nil {
 		return err
 	}
-	return runJournal(ctx, followArguments(q), func(said io.Reader) error { return follow(said, q, sink) })
+	return runJournal(ctx, q, followArguments(q), func(said io.Reader) error { return follow(said, q, sink) })
 }
 
 // runJournal runs journalctl and has what it says read, until the context ends or the reader has enough.
-func runJournal(ctx context.Context, args []string, read func(io.Reader) error) error {
+func runJournal(ctx context.Context, q host.JournalQuery, args []string, read func(io.Reader) error) error {
 	out, in, err := child.Pipe()
 	if err != nil {
 		return err
 	}
 	defer out.Close()
 	var complaints child.Tail
-	cmd := exec.Command(journalctl, append([]string{"--quiet", "--no-pager", "--system", "--output=export", "--output-fields=" + journalFields()}, args...)...)
+	cmd := exec.Command(journalctl, append([]string{"--quiet", "--no-pager", "--system", "--output=export", "--output-fields=" + strings.Join(journalFields(q), ",")}, args...)...)
 	cmd.Env, cmd.Dir = []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}, "/"
 	cmd.Stdout, cmd.Stderr = in, &complaints
 	ended, err := child.Start(cmd, syscall.SIGKILL)
@@ -180,7 +189,7 @@ const (
 
 // search reads entries, newest first.
 func search(ctx context.Context, said io.Reader, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
-	r, ear := newExport(said), host.NewEar(q)
+	r, ear := newExport(said, q), host.NewEar(q)
 	var batch []host.JournalEntry
 	var place host.JournalPlace
 	size, found, told := 0, 0, time.Now()
@@ -220,7 +229,7 @@ func search(ctx context.Context, said io.Reader, q host.JournalQuery, sink func(
 
 // follow reads entries as they come.
 func follow(said io.Reader, q host.JournalQuery, sink func([]host.JournalEntry)) error {
-	r, ear := newExport(said), host.NewEar(q)
+	r, ear := newExport(said, q), host.NewEar(q)
 	var batch []host.JournalEntry
 	for {
 		s, err := r.next()
@@ -255,9 +264,9 @@ const (
 	numberNone
 )
 
-func newExport(r io.Reader) *export {
+func newExport(r io.Reader, q host.JournalQuery) *export {
 	x := &export{in: bufio.NewReaderSize(r, 64<<10), numbers: map[string]int{}}
-	for _, name := range append(strings.Split(journalFields(), ","), "__CURSOR", "__REALTIME_TIMESTAMP") {
+	for _, name := range append(journalFields(q), fieldBoot, fieldCursor, fieldTime) {
 		if name == fieldText {
 			x.numbers[name] = numberText
 			continue
@@ -268,8 +277,13 @@ func newExport(r io.Reader) *export {
 	return x
 }
 
-// value is what the entry at hand has of a field.
-func (x *export) value(name string) string { return string(x.values[x.numbers[name]]) }
+// value is what the entry at hand has of a field; of one that was not asked for there is nothing.
+func (x *export) value(name string) string {
+	if number, ok := x.numbers[name]; ok {
+		return string(x.values[number])
+	}
+	return ""
+}
 
 // next reads an entry. What it returns is valid until the next one is read.
 func (x *export) next() (host.Said, error) {
@@ -378,12 +392,12 @@ func (x *export) keep(number int, piece []byte) {
 
 // said is the entry at hand.
 func (x *export) said() (host.Said, error) {
-	at, err := strconv.ParseInt(x.value("__REALTIME_TIMESTAMP"), 10, 64)
+	at, err := strconv.ParseInt(x.value(fieldTime), 10, 64)
 	if err != nil {
 		return host.Said{}, errors.New("the journal has an entry without a time")
 	}
 	s := host.Said{
-		At: time.UnixMicro(at).UTC(), Cursor: x.value("__CURSOR"), Priority: -1, Plain: x.value(fieldWay) == "stdout",
+		At: time.UnixMicro(at).UTC(), Cursor: x.value(fieldCursor), Priority: -1, Plain: x.value(fieldWay) == "stdout",
 		Of: [3]string{x.value(fieldUnit), "", x.value(fieldSlice)}, Text: x.text, Cut: x.cut,
 	}
 	if p, err := strconv.Atoi(x.value(fieldPriority)); err == nil && p >= 0 && p <= 7 {

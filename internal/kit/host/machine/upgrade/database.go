@@ -18,9 +18,9 @@ const (
 	psql      = "/usr/bin/psql"
 )
 
-// dump writes all of the database to a file.
+// dump writes all of the database to a file, but for what a superuser has made in it: that stays when the database is replaced.
 func (m Machine) dump(ctx context.Context, path string) error {
-	return job.Into(ctx, path, job.Program{Argv: []string{pgDump, "--format=custom", "--no-password", "--dbname=" + m.Database}, As: m.User, Within: longer})
+	return job.Into(ctx, path, job.Program{Argv: []string{pgDump, "--format=custom", "--no-password", "--exclude-schema=gateway_cluster", "--no-subscriptions", "--dbname=" + m.Database}, As: m.User, Within: longer})
 }
 
 // load replaces all of the database by what a dump has, in one transaction: it is there whole, or the database stays what it is. What a
@@ -49,10 +49,14 @@ func (m Machine) load(ctx context.Context, folder string) error {
 	defer out.Close()
 	_, err = job.Run(ctx, job.Program{Argv: []string{
 		psql, "--no-psqlrc", "--no-password", "--quiet", "--set=ON_ERROR_STOP=1", "--single-transaction", "--dbname=" + m.Database,
-		"--command=SET lock_timeout = '60s'", "--command=DROP OWNED BY CURRENT_USER CASCADE", "--file=-",
+		"--command=SET lock_timeout = '60s'", "--command=DROP OWNED BY CURRENT_USER CASCADE", "--file=-", "--command=" + compareAgain,
 	}, In: in, Out: out, As: m.User, Within: longer})
 	return err
 }
+
+// compareAgain has a standby compare all it has with its primary: what replication has brought since the dump does not come again, and for tables that
+// were made again it brings nothing.
+const compareAgain = `DO $$ BEGIN IF to_regclass('public.ha_state') IS NOT NULL THEN UPDATE public.ha_state SET synced_at = NULL; END IF; END $$`
 
 // databaseSize is how many bytes the database has on the disk.
 func (m Machine) databaseSize(ctx context.Context) (int64, error) {

@@ -258,7 +258,7 @@ func (m Machine) Verify(ctx context.Context, id string, former, next Package) er
 		return fmt.Errorf("what version %s depends on cannot be fetched: %w", next.Version, err)
 	}
 	if mounted(m.State) {
-		return fmt.Errorf("%s is a file system of its own, which cannot be put back in one piece; install the package by hand", m.State)
+		return fmt.Errorf("%s is a separate file system, which cannot be rolled back as a whole; install the package yourself", m.State)
 	}
 	return m.space(ctx, id, former, next)
 }

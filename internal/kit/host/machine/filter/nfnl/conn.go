@@ -1,7 +1,9 @@
-// Package nfnl speaks nfnetlink with the kernel: it reads the packet filter's tables and the packets that they log.
+// Package nfnl speaks nfnetlink with the kernel: it reads the packet filter's tables and the packets that they log, and makes and changes
+// the gateway's own table.
 //
 // It exists beside the libraries because a gateway reads thousands of counters and hundreds of thousands of logged packets
-// a second: nothing is allocated per message, and only what is wanted is parsed.
+// a second: nothing is allocated per message, and only what is wanted is parsed. What it writes is made of the text of a table, of whose
+// words it knows those that the gateway uses: nothing else can be said through it.
 package nfnl
 
 import (
@@ -24,6 +26,8 @@ const (
 	dumpBuffer = 64 << 10              // the kernel fills at most 32 KiB at a time
 	dumpFlags  = unix.NLM_F_DUMP       // many answers, then NLMSG_DONE
 	askFlags   = unix.NLM_F_ACK        // one answer or none, then an acknowledgement
+	// defaultSendBuffer is what every socket may send at once.
+	defaultSendBuffer = 64 << 10
 )
 
 // conn is a netlink socket for one goroutine at a time.
@@ -33,6 +37,10 @@ type conn struct {
 	out  []byte // the request
 	in   []byte // what was received
 	seq  uint32
+	// sendBuffer is how long a message may be.
+	sendBuffer int
+	// roomy says that the kernel keeps more for us than it does by default.
+	roomy bool
 	// receive is made once, because a closure per datagram would be garbage per datagram.
 	receive  func(fd uintptr) bool
 	received int
@@ -49,7 +57,7 @@ func dial(size int) (*conn, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("binding a netfilter socket: %w", err)
 	}
-	c := &conn{file: os.NewFile(uintptr(fd), "nfnetlink"), in: make([]byte, size)}
+	c := &conn{file: os.NewFile(uintptr(fd), "nfnetlink"), in: make([]byte, size), sendBuffer: defaultSendBuffer}
 	c.receive = func(fd uintptr) bool {
 		for {
 			c.received, c.failed = unix.Read(int(fd), c.in)

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"hash"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,7 +48,7 @@ var (
 	ruleConfig      = []uint16{unix.NFTA_RULE_EXPRESSIONS, unix.NFTA_RULE_COMPAT, unix.NFTA_RULE_USERDATA}
 	flowtableConfig = []uint16{flowtableName, flowtableHook, flowtableFlags}
 	setConfig       = []uint16{
-		unix.NFTA_SET_NAME, unix.NFTA_SET_FLAGS, unix.NFTA_SET_KEY_TYPE, unix.NFTA_SET_KEY_LEN, unix.NFTA_SET_DATA_TYPE, unix.NFTA_SET_DATA_LEN,
+		unix.NFTA_SET_FLAGS, unix.NFTA_SET_KEY_TYPE, unix.NFTA_SET_KEY_LEN, unix.NFTA_SET_DATA_TYPE, unix.NFTA_SET_DATA_LEN,
 		unix.NFTA_SET_POLICY, unix.NFTA_SET_DESC, unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_GC_INTERVAL, unix.NFTA_SET_USERDATA, unix.NFTA_SET_OBJ_TYPE,
 		setExpr, setExpressions,
 	}
@@ -79,10 +80,23 @@ type digester struct {
 	present bool
 	sum     hash.Hash
 	buf     []byte
+	// inline are the digests of the sets that have no name of their own: the kernel numbers them as they come, so that a rule is told
+	// apart by what its sets have.
+	inline map[string][]byte
+}
+
+// apart is the digest of what a function adds.
+func (d *digester) apart(add func() error) ([]byte, error) {
+	whole := d.sum
+	d.sum = sha256.New()
+	err := add()
+	sum := d.sum.Sum(nil)
+	d.sum = whole
+	return sum, err
 }
 
 func (d *digester) read(ctx context.Context) error {
-	d.present, d.sum = false, sha256.New()
+	d.present, d.sum, d.inline = false, sha256.New(), map[string][]byte{}
 	d.beginTable(unix.NFT_MSG_GETTABLE, askFlags)
 	d.text(unix.NFTA_TABLE_NAME, d.table)
 	err := d.exchange(ctx, func(_ uint16, attrs []byte) {
@@ -92,12 +106,34 @@ func (d *digester) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	chains, err := d.chains(ctx, d.table, func(attrs []byte) { d.part(partChain, attrs, chainConfig, nil) })
+	if err := d.sets(ctx); err != nil {
+		return err
+	}
+	if err := d.allChains(ctx); err != nil {
+		return err
+	}
+	if err := d.objects(ctx); err != nil {
+		return err
+	}
+	return d.flowtables(ctx)
+}
+
+// allChains reads the chains, whose order says nothing.
+func (d *digester) allChains(ctx context.Context) error {
+	heads := map[string][]byte{}
+	chains, err := d.chains(ctx, d.table, func(attrs []byte) {
+		for kind, data := range attributes(attrs) {
+			if kind == unix.NFTA_CHAIN_NAME {
+				heads[string(cString(data))] = d.appendConfig([]byte{partChain}, attrs, chainConfig, nil)
+			}
+		}
+	})
 	if err != nil {
 		return err
 	}
+	slices.Sort(chains)
 	for _, name := range chains {
-		d.sum.Write([]byte(name + "\x00"))
+		d.sum.Write(heads[name])
 		err := d.rules(ctx, d.table, name, func(attrs []byte) {
 			d.part(partRule, attrs, ruleConfig, func(kind uint16) masking {
 				if kind == unix.NFTA_RULE_EXPRESSIONS {
@@ -110,19 +146,15 @@ func (d *digester) read(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := d.sets(ctx); err != nil {
-		return err
-	}
-	if err := d.objects(ctx); err != nil {
-		return err
-	}
-	return d.flowtables(ctx)
+	return nil
 }
 
+// sets reads the sets, whose order says nothing.
 func (d *digester) sets(ctx context.Context) error {
 	type set struct {
 		name  string
 		flags uint32
+		head  []byte
 	}
 	var sets []set
 	d.beginTable(unix.NFT_MSG_GETSET, dumpFlags)
@@ -143,9 +175,12 @@ func (d *digester) sets(ctx context.Context) error {
 		if !own {
 			return
 		}
-		sets = append(sets, x)
-		d.part(partSet, attrs, setConfig, func(kind uint16) masking {
+		x.head = d.appendConfig([]byte{partSet}, attrs, setConfig, func(kind uint16) masking {
 			switch kind {
+			case unix.NFTA_SET_USERDATA: // of a set without a name, it is what nft needs for listing it, each version in its own way
+				if x.flags&unix.NFT_SET_ANONYMOUS != 0 {
+					return left
+				}
 			case setExpr:
 				return expression
 			case setExpressions:
@@ -153,19 +188,30 @@ func (d *digester) sets(ctx context.Context) error {
 			}
 			return plain
 		})
+		sets = append(sets, x)
 	})
 	if err != nil {
 		return err
 	}
+	slices.SortFunc(sets, func(a, b set) int { return strings.Compare(a.name, b.name) })
 	for _, x := range sets {
-		// The packets themselves fill a dynamic set.
-		if x.flags&unix.NFT_SET_EVAL != 0 {
+		sum, err := d.apart(func() error {
+			d.sum.Write(x.head)
+			// The packets themselves fill a dynamic set.
+			if x.flags&unix.NFT_SET_EVAL != 0 {
+				return nil
+			}
+			return d.elements(ctx, x.name)
+		})
+		if err != nil {
+			return err
+		}
+		if x.flags&unix.NFT_SET_ANONYMOUS != 0 {
+			d.inline[x.name] = sum
 			continue
 		}
 		d.sum.Write([]byte(x.name + "\x00"))
-		if err := d.elements(ctx, x.name); err != nil {
-			return err
-		}
+		d.sum.Write(sum)
 	}
 	return nil
 }
@@ -182,7 +228,7 @@ func (d *digester) elements(ctx context.Context, set string) error {
 				continue
 			}
 			for _, element := range attributes(list) {
-				d.buf = appendConfig(d.buf[:0], element, elementConfig, func(kind uint16) masking {
+				d.buf = d.appendConfig(d.buf[:0], element, elementConfig, func(kind uint16) masking {
 					switch kind {
 					case unix.NFTA_SET_ELEM_EXPR:
 						return expression
@@ -258,7 +304,7 @@ func (d *digester) flowtables(ctx context.Context) error {
 
 // part adds the configuration of one object.
 func (d *digester) part(mark byte, attrs []byte, config []uint16, mask func(kind uint16) masking) {
-	d.buf = appendConfig(append(d.buf[:0], mark), attrs, config, mask)
+	d.buf = d.appendConfig(append(d.buf[:0], mark), attrs, config, mask)
 	d.sum.Write(d.buf)
 }
 
@@ -269,11 +315,12 @@ const (
 	plain masking = iota
 	expression
 	expressionList
+	left // out
 )
 
 // appendConfig writes the attributes that are configuration, in the order in which the kernel gives them. Each has its length
 // before it, so that no two configurations are written the same.
-func appendConfig(b, attrs []byte, config []uint16, mask func(kind uint16) masking) []byte {
+func (d *digester) appendConfig(b, attrs []byte, config []uint16, mask func(kind uint16) masking) []byte {
 	b = append(b, '(')
 	for kind, data := range attributes(attrs) {
 		if !slices.Contains(config, kind) {
@@ -284,10 +331,11 @@ func appendConfig(b, attrs []byte, config []uint16, mask func(kind uint16) maski
 			as = mask(kind)
 		}
 		switch as {
+		case left:
 		case expression:
-			b = appendExpression(b, data)
+			b = d.appendExpression(b, data)
 		case expressionList:
-			b = appendExpressions(b, data)
+			b = d.appendExpressions(b, data)
 		default:
 			b = appendPlain(b, kind, data)
 		}
@@ -301,16 +349,16 @@ func appendPlain(b []byte, kind uint16, data []byte) []byte {
 	return append(b, data...)
 }
 
-func appendExpressions(b, list []byte) []byte {
+func (d *digester) appendExpressions(b, list []byte) []byte {
 	b = append(b, '[')
 	for _, x := range attributes(list) {
-		b = appendExpression(b, x)
+		b = d.appendExpression(b, x)
 	}
 	return append(b, ']')
 }
 
 // appendExpression writes an expression without what the traffic changes in it.
-func appendExpression(b, x []byte) []byte {
+func (d *digester) appendExpression(b, x []byte) []byte {
 	name, data := expressionOf(x)
 	b = appendPlain(b, unix.NFTA_EXPR_NAME, name)
 	switch string(name) {
@@ -318,14 +366,23 @@ func appendExpression(b, x []byte) []byte {
 		return b
 	case "quota":
 		return appendQuota(b, data)
+	case "lookup":
+		b = append(b, '(')
+		for kind, value := range attributes(data) {
+			if sum := d.inline[string(cString(value))]; kind == unix.NFTA_LOOKUP_SET && sum != nil {
+				value = sum
+			}
+			b = appendPlain(b, kind, value)
+		}
+		return append(b, ')')
 	case "dynset": // what it puts beside the elements that it adds
 		b = append(b, '(')
 		for kind, value := range attributes(data) {
 			switch kind {
 			case unix.NFTA_DYNSET_EXPR:
-				b = appendExpression(b, value)
+				b = d.appendExpression(b, value)
 			case dynsetExpressions:
-				b = appendExpressions(b, value)
+				b = d.appendExpressions(b, value)
 			default:
 				b = appendPlain(b, kind, value)
 			}

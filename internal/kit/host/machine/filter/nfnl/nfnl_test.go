@@ -139,6 +139,7 @@ func FuzzHostileMessages(f *testing.F) {
 	f.Add(datagram("gateway:x", 1, 2))
 	f.Add(ipv6(17, []byte{1, 2, 3, 4}, extension(unix.IPPROTO_HOPOPTS, 8)))
 	f.Add(appendAttr(nil, unix.NFTA_RULE_USERDATA, []byte{0, 255, 'g'}))
+	f.Add([]byte(`iifname vmap { "lan0" : goto a/b } ip saddr { 10.0.0.0/8, 192.0.2.1-192.0.2.9 } meta l4proto . th dport { tcp . 22, udp . 1-9 } dnat ip6 to [::1]:80-90 comment "x"`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := logReader{prefixes: map[string]string{}}
 		r.read(b, time.Now())
@@ -147,10 +148,11 @@ func FuzzHostileMessages(f *testing.F) {
 		tally := tally{index: map[string]int{}}
 		tally.add(b)
 		comment(b)
-		appendExpressions(nil, b)
-		appendConfig(nil, b, ruleConfig, nil)
+		new(digester).appendExpressions(nil, b)
+		new(digester).appendConfig(nil, b, ruleConfig, nil)
 		for m := range messages(b) {
 			m.refusal()
 		}
+		_ = (&batch{table: "t"}).addRule("c", string(b), 0)
 	})
 }

@@ -35,14 +35,7 @@ func (s *Socket) ReadState(ctx context.Context, table string) (host.FilterState,
 		}
 		c.beginTable(unix.NFT_MSG_GETTABLE, askFlags)
 		c.text(unix.NFTA_TABLE_NAME, table)
-		err = c.exchange(ctx, func(_ uint16, attrs []byte) {
-			state.Present = true
-			for kind, data := range attributes(attrs) {
-				if kind == tableUserdata {
-					state.Comment = string(comment(data))
-				}
-			}
-		})
+		err = c.exchange(ctx, func(uint16, []byte) { state.Present = true })
 		if errors.Is(err, unix.ENOENT) {
 			return nil
 		}

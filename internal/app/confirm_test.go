@@ -1,0 +1,168 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/resource"
+)
+
+// confirming is a house that takes back what is not confirmed, with a time source.
+func confirming(t *testing.T, b *kittest.Bench) (house, func()) {
+	t.Helper()
+	if err := b.Engine.Recover(); err != nil {
+		t.Fatal(err)
+	}
+	h := build(t, b)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { h.Resources.Guard(ctx); close(done) }()
+	stop := func() { cancel(); <-done; h.Stop() }
+	t.Cleanup(stop)
+	return h, stop
+}
+
+// sources is chrony's file, and the rows behind it.
+func (h house) sources(t *testing.T, admin string) string {
+	t.Helper()
+	file, err := h.Machine.Read(host.ChronyDropIn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []struct{ Address string }
+	h.call(t, admin, http.MethodGet, "/ntp/pools", nil).Want(t, 200).Into(t, &rows)
+	var list []string
+	for _, r := range rows {
+		list = append(list, r.Address)
+	}
+	return strings.Join(list, " ") + "\n" + string(file)
+}
+
+// soon is the least time there is to confirm something, for what nobody confirms, and later more than any test takes.
+const soon, later = 10 * time.Second, 600 * time.Second
+
+// try adds a time source that is to be confirmed.
+func (h house) try(t *testing.T, admin, address string, within time.Duration) (set string) {
+	t.Helper()
+	a := kittest.Call(t, h.Handler(), http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": address}, "Authorization", "Bearer "+admin, "X-Test-Client", loopback, httpd.ConfirmWithinHeader, fmt.Sprint(within.Seconds())).Want(t, 201)
+	if by, err := time.Parse(time.RFC3339Nano, a.Header.Get(httpd.ConfirmByHeader)); err != nil || time.Until(by) > within {
+		t.Fatalf("%v %v", a.Header, err)
+	}
+	return a.Header.Get(httpd.ChangeSetHeader)
+}
+
+func (h house) set(t *testing.T, admin, id string) (set resource.StoredWhole) {
+	t.Helper()
+	h.call(t, admin, http.MethodGet, "/change-sets/"+id, nil).Want(t, 200).Into(t, &set)
+	return set
+}
+
+func TestConfirmedChangeStays(t *testing.T) {
+	h, _ := confirming(t, kittest.New(t))
+	admin := h.setUp(t)
+	before := h.sources(t, admin)
+	id := h.try(t, admin, "one.example.net", later)
+	if !strings.Contains(h.sources(t, admin), "server one.example.net") {
+		t.Fatal(h.sources(t, admin))
+	}
+	var waiting []resource.WaitingSet
+	h.call(t, admin, http.MethodGet, "/change-sets/waiting", nil).Want(t, 200).Into(t, &waiting)
+	if len(waiting) != 1 || waiting[0].ID.String() != id || waiting[0].Actor != adminEmail || waiting[0].AppliedAt == nil {
+		t.Fatalf("%+v", waiting)
+	}
+	// The same component takes no other change; others do.
+	refused := h.call(t, admin, http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": "two.example.net"}).Want(t, 409)
+	if !strings.Contains(refused.Error.Message, adminEmail) || !strings.Contains(string(refused.Body), id) {
+		t.Errorf("%s", refused.Body)
+	}
+	h.call(t, admin, http.MethodPost, "/dns/zones", map[string]any{"name": "example.net"}).Want(t, 201)
+
+	path := "/change-sets/" + id + "/confirm"
+	h.call(t, admin, http.MethodPost, path, nil).Want(t, 409) // an old connection
+	h.call(t, admin, http.MethodPost, path, map[string]any{"proof": "made up"}).Want(t, 409)
+	kittest.Call(t, h.Handler(), http.MethodPost, path, nil, "Authorization", "Bearer "+admin, "X-Test-Client", loopback, "X-Test-Connection", "new").Want(t, 200)
+	if set := h.set(t, admin, id); set.State != "confirmed" {
+		t.Errorf("%+v", set)
+	}
+	h.call(t, admin, http.MethodPost, path, nil).Want(t, 409)
+	h.call(t, admin, http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": "two.example.net"}).Want(t, 201)
+	if after := h.sources(t, admin); after == before || !strings.Contains(after, "one.example.net") {
+		t.Error(after)
+	}
+	if h.Audited(t, "change-set.confirm") != 1 {
+		t.Error("no audit entry")
+	}
+}
+
+func TestUnconfirmedChangeGoesBack(t *testing.T) {
+	h, _ := confirming(t, kittest.New(t))
+	admin := h.setUp(t)
+	before := h.sources(t, admin)
+	id := h.try(t, admin, "one.example.net", soon)
+	for end := time.Now().Add(2 * time.Minute); h.set(t, admin, id).State == "waiting"; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it stays")
+		}
+	}
+	set := h.set(t, admin, id)
+	if set.State != "taken_back" || set.RevertedBy == nil {
+		t.Fatalf("%+v", set)
+	}
+	if back := h.set(t, admin, set.RevertedBy.String()); back.Reason != "It was not confirmed in time." || back.Actor != "gateway-api" {
+		t.Errorf("%+v", back)
+	}
+	if after := h.sources(t, admin); after != before {
+		t.Errorf("%s\n%s", before, after)
+	}
+	h.call(t, admin, http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": "two.example.net"}).Want(t, 201)
+}
+
+func TestDiscardedChangeGoesBackAtOnce(t *testing.T) {
+	h, _ := confirming(t, kittest.New(t))
+	admin := h.setUp(t)
+	before := h.sources(t, admin)
+	id := h.try(t, admin, "one.example.net", later)
+	h.call(t, admin, http.MethodPost, "/change-sets/"+id+"/discard", nil).Want(t, 200)
+	if after := h.sources(t, admin); after != before || h.set(t, admin, id).State != "taken_back" {
+		t.Errorf("%s\n%s", before, after)
+	}
+}
+
+// A process that dies while a change waits leaves it to the next one.
+func TestUnconfirmedChangeGoesBackAtTheNextStart(t *testing.T) {
+	b := kittest.New(t)
+	h, stop := confirming(t, b)
+	admin := h.setUp(t)
+	before := h.sources(t, admin)
+	id := h.try(t, admin, "one.example.net", later)
+	stop()
+	h, _ = confirming(t, kittest.Again(t, b))
+	for end := time.Now().Add(2 * time.Minute); h.set(t, admin, id).State == "waiting"; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it stays")
+		}
+	}
+	if after := h.sources(t, admin); after != before {
+		t.Errorf("%s\n%s", before, after)
+	}
+	if left := h.Engine.Waiting(); len(left) != 0 {
+		t.Errorf("%+v", left)
+	}
+}
+
+func TestConfirmWithinHasBounds(t *testing.T) {
+	h, _ := confirming(t, kittest.New(t))
+	admin := h.setUp(t)
+	for _, seconds := range []string{"9", "601", "soon", "-1"} {
+		a := kittest.Call(t, h.Handler(), http.MethodPost, "/ntp/pools", `{"kind":"server","address":"one.example.net"}`, "Authorization", "Bearer "+admin, "X-Test-Client", loopback, httpd.ConfirmWithinHeader, seconds)
+		a.WantField(t, httpd.ConfirmWithinHeader)
+	}
+	h.call(t, admin, http.MethodPost, "/change-sets", `{"confirm_within":5,"operations":[{"kind":"ntp.pool","verb":"create","body":{"kind":"server","address":"one.example.net"}}]}`).WantField(t, "confirm_within")
+}

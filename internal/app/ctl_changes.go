@@ -1,0 +1,174 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edge.internal/gateway/internal/kit/resource"
+)
+
+// changesCommand shows the history, and what is waiting to be confirmed.
+func changesCommand(cfg *Config) *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{
+		Use: "changes [change set]", Short: "List the newest change sets, or show one", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				set, err := callAPI[resource.StoredWhole](cmd, cfg, http.MethodGet, "/change-sets/"+url.PathEscape(args[0]), nil)
+				if err == nil {
+					printSet(cmd, set)
+				}
+				return err
+			}
+			waiting, err := callAPI[[]resource.WaitingSet](cmd, cfg, http.MethodGet, "/change-sets/waiting", nil)
+			if err != nil {
+				return err
+			}
+			for _, w := range waiting {
+				cmd.Printf("Waiting: %s by %s goes back at %s unless it is confirmed: gateway-ctl confirm %s\n", w.ID, w.Actor, w.ConfirmBy.Local().Format(time.DateTime), w.ID)
+			}
+			list, err := callAPI[[]resource.Stored](cmd, cfg, http.MethodGet, fmt.Sprintf("/change-sets?limit=%d", limit), nil)
+			if err != nil {
+				return err
+			}
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, s := range list {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", s.ID, s.CreatedAt.Local().Format(time.DateTime), s.Actor, summary(s.Kinds), s.Reason)
+			}
+			return table.Flush()
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", 20, "how many")
+	return cmd
+}
+
+// summary says in a few words what a set did.
+func summary(kinds []resource.KindSum) string {
+	var parts []string
+	for _, k := range kinds {
+		for _, x := range []struct {
+			n    int
+			verb string
+		}{{k.Created, "+"}, {k.Updated, "~"}, {k.Deleted, "-"}} {
+			if x.n > 0 {
+				parts = append(parts, fmt.Sprintf("%s%d %s", x.verb, x.n, k.Kind))
+			}
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func printSet(cmd *cobra.Command, s resource.StoredWhole) {
+	cmd.Printf("%s  %s  %s  %s\n", s.ID, s.CreatedAt.Local().Format(time.DateTime), s.Actor, s.Reason)
+	printRows(cmd, s.Rows)
+	for _, a := range s.Report {
+		cmd.Printf("%s: %s, %s, %d ms %s\n", a.Component, a.State, a.Way, a.DurationMS, a.Error)
+		for _, f := range a.Files {
+			cmd.Print(f.Diff)
+		}
+	}
+}
+
+func printRows(cmd *cobra.Command, rows []resource.RowChange) {
+	for _, r := range rows {
+		cmd.Printf("%s %s %s (%s)\n", r.Verb, r.Kind, r.Name, r.ID)
+		for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
+			cmd.Printf("    %s: %s -> %s\n", name, r.Fields[name][0], r.Fields[name][1])
+		}
+		for _, name := range r.Secrets {
+			cmd.Printf("    %s: changed, not shown\n", name)
+		}
+	}
+}
+
+// confirmCommand keeps a change that is waiting to be confirmed.
+func confirmCommand(cfg *Config) *cobra.Command {
+	return &cobra.Command{
+		Use: "confirm [change set]", Short: "Keep a change that is waiting to be confirmed", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := oneWaiting(cmd, cfg, args)
+			if err != nil {
+				return err
+			}
+			if _, err := callAPI[resource.Stored](cmd, cfg, http.MethodPost, "/change-sets/"+url.PathEscape(id)+"/confirm", nil); err != nil {
+				return err
+			}
+			cmd.Println("It is confirmed, and stays.")
+			return nil
+		},
+	}
+}
+
+// oneWaiting is the set that is named, or the only one that waits.
+func oneWaiting(cmd *cobra.Command, cfg *Config, args []string) (string, error) {
+	if len(args) == 1 {
+		return args[0], nil
+	}
+	list, err := callAPI[[]resource.WaitingSet](cmd, cfg, http.MethodGet, "/change-sets/waiting", nil)
+	switch {
+	case err != nil:
+		return "", err
+	case len(list) == 0:
+		return "", errors.New("no change is waiting to be confirmed")
+	case len(list) > 1:
+		return "", errors.New("several changes are waiting to be confirmed: name one of those that gateway-ctl changes lists")
+	}
+	return list[0].ID.String(), nil
+}
+
+// revertCommand reverts a change set, or the configuration to a time.
+func revertCommand(cfg *Config) *cobra.Command {
+	var to, take, reason string
+	var preview, partial bool
+	var kinds []string
+	cmd := &cobra.Command{
+		Use: "revert [change set]", Short: "Revert a change set, or bring the configuration back to a time (--to)", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 1) == (to != "") {
+				return errors.New("name a change set, or a time with --to")
+			}
+			body := map[string]any{"preview": preview, "partial": partial, "take": take, "reason": reason}
+			path := "/configuration/revert"
+			if to != "" {
+				at, err := time.Parse(time.RFC3339, to)
+				if err != nil {
+					return errors.New("--to must be a time, for example 2026-01-31T12:00:00Z")
+				}
+				body["at"], body["kinds"] = at, kinds
+			} else {
+				path = "/change-sets/" + url.PathEscape(args[0]) + "/revert"
+			}
+			out, err := callAPI[resource.Reverted](cmd, cfg, http.MethodPost, path, body)
+			if err != nil {
+				return err
+			}
+			for _, c := range out.Changes {
+				cmd.Println(c.Verb, c.Kind, c.Name)
+			}
+			for _, c := range out.Conflicts {
+				cmd.Printf("edited later: %s %s %s by %s: then %s, now %s\n", c.Kind, c.Name, c.Field, c.Actor, c.Then, c.Now)
+			}
+			for _, u := range out.Unrestored {
+				cmd.Printf("not restored: %s %s: %s\n", u.Kind, u.Name, u.Reason)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&to, "to", "", "time to go back to")
+	f.StringSliceVar(&kinds, "kind", nil, "with --to: revert only these kinds")
+	f.StringVar(&take, "take", "", "for fields that were edited later: then reverts them, now leaves them")
+	f.StringVar(&reason, "reason", "", "why, for the history")
+	f.BoolVar(&preview, "preview", false, "save nothing, and show what would change")
+	f.BoolVar(&partial, "partial", false, "revert the rest if some rows cannot be restored")
+	return cmd
+}

@@ -1,0 +1,167 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/kittest"
+)
+
+// installed is a machine as an installer leaves it: a port with a lease, which leads out, and others.
+func installed(t *testing.T, inside ...host.Link) (house, string) {
+	t.Helper()
+	b := kittest.New(t)
+	port := host.Link{Kind: "device", Type: "ether", MTU: 1500, Flags: []string{"UP", "LOWER_UP"}}
+	links := []host.Link{{Index: 1, Name: "lo", Kind: "device", Type: "loopback", Flags: []string{"UP"}}}
+	out := port
+	out.Index, out.Name, out.Addrs = 2, "eth0", []host.LinkAddr{{Local: "192.168.1.77", PrefixLen: 24, Scope: "global", Dynamic: true}}
+	links = append(links, out)
+	for i, l := range inside {
+		flags := l.Flags
+		name, addrs := l.Name, l.Addrs
+		l = port
+		l.Index, l.Name, l.Addrs = 3+i, name, addrs
+		if flags != nil {
+			l.Flags = flags
+		}
+		links = append(links, l)
+	}
+	b.Machine.SetLinks(links...)
+	b.Machine.SetFilter(host.FilterState{Present: true}, "")
+	b.Machine.SetRoutes(host.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr("192.168.1.1"), Dev: "eth0", Type: "unicast", Protocol: 16, TableName: "main"})
+	h := build(t, b)
+	return h, h.setUp(t)
+}
+
+// made lists what a setup made, in order: the kind, and of each row what the test is about.
+func made(t *testing.T, a *kittest.Answer) (list []string) {
+	t.Helper()
+	var out struct {
+		Operations []struct{ Kind, Verb string }
+		Changes    []struct {
+			Kind, Verb, Name string
+			After            map[string]any
+		}
+	}
+	a.Want(t, 200).Into(t, &out)
+	if len(out.Operations) != len(out.Changes) {
+		t.Errorf("%d operations and %d changes", len(out.Operations), len(out.Changes))
+	}
+	telling := map[string][]string{
+		"network.interface": {"role"}, "dns.settings": {"listen_addresses", "upstream_forwards"}, "ntp.settings": {"serve_clients", "listen_addresses", "allow_acl"}, "ntp.pool": {"kind", "iburst"},
+		"dhcp.subnet": {"interface", "range_start", "range_end", "gateway", "dns_servers", "ntp_servers"}, "dhcp.settings": {"enabled"},
+		"firewall.rule": {"src_zone", "dst_zone", "action"}, "firewall.nat-rule": {"kind", "in_zone", "out_zone"}, "network.route": {"metric"},
+	}
+	for _, c := range out.Changes {
+		line := c.Kind + " " + c.Name
+		if c.Verb != "create" {
+			line = c.Verb + " " + c.Kind
+		}
+		for _, field := range telling[c.Kind] {
+			text, err := json.Marshal(c.After[field])
+			if err != nil {
+				t.Fatal(err)
+			}
+			line += " " + strings.NewReplacer(`"`, "").Replace(string(text))
+		}
+		list = append(list, line)
+	}
+	return list
+}
+
+func expect(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("made:\n%s\ninstead of:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// One call without any wish makes a working network inside of a port that has none, and touches neither the lease nor the network it is in.
+func TestFirstSetupOfAMachine(t *testing.T) {
+	h, admin := installed(t, host.Link{Name: "eth1", Flags: []string{"UP"}}, host.Link{Name: "eth2"})
+	want := []string{
+		"network.interface eth0 wan", "network.interface eth1 lan", "network.interface eth2 lan", "network.ip-address 192.168.2.1/24",
+		"update dns.settings [127.0.0.1,::1,192.168.2.1] [9.9.9.9,1.1.1.1]", "update ntp.settings true [192.168.2.1] [192.168.2.0/24]",
+		"dhcp.subnet 192.168.2.0/24 eth2 192.168.2.128 192.168.2.254 192.168.2.1 [192.168.2.1] [192.168.2.1]", "update dhcp.settings true",
+		"firewall.rule lan to wan lan wan accept", "firewall.nat-rule masquerade to wan masquerade any wan",
+	}
+	expect(t, made(t, h.call(t, admin, http.MethodPost, "/network/setup", `{"preview":true}`)), want...)
+	var rows []any
+	if h.call(t, admin, http.MethodGet, "/network-interfaces", nil).Want(t, 200).Into(t, &rows); len(rows) > 0 {
+		t.Fatalf("a preview has stored %v", rows)
+	}
+	a := h.call(t, admin, http.MethodPost, "/network/setup", `{}`)
+	expect(t, made(t, a), want...)
+	if a.Header.Get("Gateway-Change-Set") == "" {
+		t.Error("it is no change set")
+	}
+	h.call(t, admin, http.MethodPost, "/network/setup", `{}`).Want(t, 409)
+}
+
+// What is proposed can be sent back; a static address and its default route are taken over as they are.
+func TestProposalIsWhatIsDone(t *testing.T) {
+	h, admin := installed(t, host.Link{Name: "lan0", Addrs: []host.LinkAddr{{Local: "10.10.0.254", PrefixLen: 24, Scope: "global"}, {Local: "fd00::1", PrefixLen: 64, Scope: "global"}}},
+		host.Link{Name: "wan1", Addrs: []host.LinkAddr{{Local: "198.51.100.7", PrefixLen: 24, Scope: "global"}}})
+	h.Machine.SetRoutes(host.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr("198.51.100.1"), Dev: "wan1", Type: "unicast", Protocol: 3, TableName: "main", Metric: 7})
+	proposal := h.call(t, admin, http.MethodGet, "/network/setup", nil).Want(t, 200)
+	want := []string{
+		"network.interface eth0 lan", "network.interface lan0 lan", "network.ip-address 10.10.0.254/24", "network.ip-address fd00::1/64",
+		"network.interface wan1 wan", "network.ip-address 198.51.100.7/24", "network.route 0.0.0.0/0 via 198.51.100.1 dev wan1 7",
+		"update dns.settings [127.0.0.1,::1,10.10.0.254,fd00::1] [9.9.9.9,1.1.1.1]", "update ntp.settings true [10.10.0.254,fd00::1] [10.10.0.0/24,fd00::/64]",
+		"dhcp.subnet 10.10.0.0/24 lan0 10.10.0.1 10.10.0.127 10.10.0.254 [10.10.0.254] [10.10.0.254]", "update dhcp.settings true",
+		"firewall.rule lan to wan lan wan accept", "firewall.nat-rule masquerade to wan masquerade any wan",
+	}
+	expect(t, made(t, h.call(t, admin, http.MethodPost, "/network/setup", string(proposal.Data))), want...)
+}
+
+// A network beside those that are there gets what it lacks, and no more.
+func TestAnotherNetwork(t *testing.T) {
+	h, admin := installed(t, host.Link{Name: "eth1"})
+	made(t, h.call(t, admin, http.MethodPost, "/network/setup", `{"time_servers":[],"upstream_forwards":["198.51.100.53"],"masquerade":false}`))
+	guest := `{"networks":[{"name":"guest20","parent":"eth1","vlan_id":20,"role":"guest","addresses":["10.20.0.1/24"],"dhcp":true,"range_start":"10.20.0.10","range_end":"10.20.0.99","dns":true,"internet":true,"ntp":%t,"lan":%t}],"time_servers":["192.0.2.123"]}`
+	expect(t, made(t, h.call(t, admin, http.MethodPost, "/network/setup", fmt.Sprintf(guest, false, true))),
+		"firewall.zone guest", "network.interface guest20 guest", "network.ip-address 10.20.0.1/24",
+		"update dns.settings [127.0.0.1,::1,192.168.2.1,10.20.0.1] [198.51.100.53]",
+		"ntp.pool 192.0.2.123 server true",
+		"dhcp.subnet 10.20.0.0/24 guest20 10.20.0.10 10.20.0.99 10.20.0.1 [10.20.0.1] []",
+		"firewall.rule guest to wan guest wan accept", "firewall.rule guest to lan guest lan accept", "firewall.rule lan to guest lan guest accept",
+		"firewall.nat-rule masquerade to wan masquerade any wan")
+	// A port that comes later is a part of the inside, and has no network of its own before somebody says so.
+	links, err := h.Machine.Links(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Machine.SetLinks(append(links, host.Link{Index: 9, Name: "eth3", Kind: "device", Type: "ether", Flags: []string{"UP", "LOWER_UP"}})...)
+	expect(t, made(t, h.call(t, admin, http.MethodPost, "/network/setup", `{"preview":true}`)), "network.interface eth3 lan")
+	// What is there already is not made twice: the interface, its address, the source and the rules.
+	expect(t, made(t, h.call(t, admin, http.MethodPost, "/network/setup", `{"networks":[{"name":"guest20","role":"guest","addresses":["10.20.0.1/24"],"dns":true,"ntp":true,"internet":true}],"time_servers":["192.0.2.123"]}`)),
+		"update ntp.settings true [192.168.2.1,10.20.0.1] [192.168.2.0/24,10.20.0.0/24]")
+}
+
+func TestSetupThatCannotBe(t *testing.T) {
+	h, admin := installed(t, host.Link{Name: "eth1"})
+	for body, field := range map[string]string{
+		`{"networks":[{"role":"lan"}]}`:                                                                "networks.0.name",
+		`{"networks":[{"name":"eth1"}]}`:                                                               "networks.0.role",
+		`{"networks":[{"name":"eth1","role":"lan","dhcp":true}]}`:                                      "networks.0.addresses",
+		`{"networks":[{"name":"eth1","role":"lan","dhcp":true,"addresses":["10.0.0.1/31"]}]}`:          "networks.0.addresses",
+		`{"networks":[{"name":"eth1","role":"lan","dns":true}]}`:                                       "networks.0.addresses",
+		`{"networks":[{"name":"eth1","role":"wan","dns":true,"addresses":["10.0.0.1/24"]}]}`:           "networks.0.role",
+		`{"networks":[{"name":"eth1","role":"lan","addresses":["10.0.0.1"]}]}`:                         "networks",
+		`{"networks":[{"name":"eth9","role":"lan","addresses":["10.0.0.1/24"],"vlan_id":4095}]}`:       "vlan_id",
+		`{"networks":[{"name":"eth1","role":"lan","addresses":["10.0.0.1/24"],"gateway":"10.0.0.1"}]}`: "gateway",
+	} {
+		a := h.call(t, admin, http.MethodPost, "/network/setup", body).Want(t, 400)
+		if a.Error.Fields[field] == "" {
+			t.Errorf("%s: no complaint about %s: %v", body, field, a.Error.Fields)
+		}
+	}
+	_, viewer := h.user(t, admin, "viewer@example.net", "viewer")
+	h.call(t, viewer, http.MethodPost, "/network/setup", `{}`).Want(t, 403)
+}

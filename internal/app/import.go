@@ -1,0 +1,102 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"edge.internal/gateway/internal/importer"
+	"edge.internal/gateway/internal/importer/haproxy"
+	"edge.internal/gateway/internal/importer/opnsense"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// importable is a program whose configuration can be imported.
+type importable struct {
+	name, file, short string
+	// read makes a document of a file. Interfaces that are called something else here are told by name.
+	read func(ctx context.Context, text []byte, interfaces map[string]string) (*importer.Document, *importer.Report, error)
+}
+
+var importables = []importable{
+	{"haproxy", "haproxy.cfg", "Import domains, routing rules, backends and servers from a haproxy.cfg",
+		func(ctx context.Context, text []byte, _ map[string]string) (*importer.Document, *importer.Report, error) {
+			return haproxy.Import(ctx, text)
+		}},
+	{"opnsense", "config.xml", "Import interfaces, firewall, NAT, DHCP, DNS overrides and WireGuard from OPNsense's config.xml", opnsense.Import},
+}
+
+// Imported is a configuration document that was made of another program's configuration.
+type Imported struct {
+	Document string     `json:"document" doc:"The document, as YAML. Look at it, then plan and apply it."`
+	Secret   bool       `json:"secret" doc:"Whether it has private keys in plain text."`
+	Left     []LeftOver `json:"left" doc:"What the document does not contain, in the order of the file."`
+}
+
+// LeftOver is something that was not imported.
+type LeftOver struct {
+	Line int    `json:"line" doc:"Line of the file."`
+	What string `json:"what" doc:"The directive or element."`
+	Why  string `json:"why" doc:"Why it was left out."`
+}
+
+type importInput struct {
+	From       string `query:"from" doc:"haproxy: a haproxy.cfg. opnsense: the config.xml of OPNsense."`
+	Interfaces string `query:"interfaces" doc:"For OPNsense: what interfaces are called here, for example igb0=enp1s0,igb1=enp2s0."`
+}
+
+// mountImport adds the route that makes configuration documents of other programs' configurations. It looks at nothing of the gateway and changes nothing.
+// It is for those who may apply the document, which may have keys in it, and one is made at a time.
+func mountImport(router *httpd.Router, importables []importable) {
+	place := make(chan struct{}, 1)
+	router.Add(httpd.Route{
+		Doc:    httpd.Doc{ID: "configuration.import", Tag: "system", Summary: "Make a configuration document of another program's configuration; nothing is saved"},
+		Method: http.MethodPost, Path: "/configuration/import", Policy: httpd.AdminRead.Here(), In: reflect.TypeFor[importInput](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[Imported]()}, Takes: "text/plain",
+	}, func(c *httpd.Call) error {
+		var in importInput
+		if err := httpd.Query(c.Request, &in); err != nil {
+			return err
+		}
+		at := slices.IndexFunc(importables, func(s importable) bool { return s.name == in.From })
+		if at < 0 {
+			return fault.Field("from", "must be haproxy or opnsense")
+		}
+		interfaces := map[string]string{}
+		for pair := range strings.FieldsFuncSeq(in.Interfaces, func(r rune) bool { return r == ',' }) {
+			there, here, both := strings.Cut(strings.TrimSpace(pair), "=")
+			if !both {
+				return fault.Field("interfaces", "must be names in pairs, for example igb0=enp1s0")
+			}
+			interfaces[there] = here
+		}
+		text, err := c.Whole("The file", importer.MaxSize)
+		if err != nil {
+			return err
+		}
+		select {
+		case place <- struct{}{}:
+			defer func() { <-place }()
+		case <-c.Done():
+			return context.Cause(c)
+		}
+		doc, report, err := importables[at].read(c, text, interfaces)
+		if c.Err() != nil {
+			return context.Cause(c)
+		}
+		if err != nil {
+			return fault.Wrap(fault.Invalid, err, "The file cannot be read: %s", err)
+		}
+		made, err := doc.YAML(importables[at].file)
+		if err != nil {
+			return err
+		}
+		out := Imported{Document: string(made), Secret: doc.Secret, Left: []LeftOver{}}
+		for _, n := range report.Notes() {
+			out.Left = append(out.Left, LeftOver(n))
+		}
+		return c.Reply(out)
+	})
+}

@@ -1,0 +1,210 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"edge.internal/gateway/internal/app"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/resource"
+)
+
+// asking is a house whose daemons are checked by their real programs.
+func asking(t *testing.T) house {
+	t.Helper()
+	b := kittest.New(t)
+	real, err := machine.New(machine.Options{Units: units.None{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []host.Command{host.HAProxyCheck, host.UnboundCheck, host.KeaCheck, host.NftCheck} {
+		b.Machine.Script(c, func(ctx context.Context, in host.Input) (host.Output, error) { return real.Run(ctx, c, in) })
+	}
+	b.Machine.Script(host.NftLoad, func(ctx context.Context, in host.Input) (host.Output, error) {
+		if out, err := real.Run(ctx, host.NftCheck, in); err != nil {
+			return out, err
+		}
+		return b.Machine.Load(ctx, in)
+	})
+	return build(t, b)
+}
+
+// What the importers make of whole files is planned and applied as it is, the real programs take the configuration that comes of it, and
+// there is nothing to do for the same file afterwards.
+func TestImportedConfigurationsAreAccepted(t *testing.T) {
+	for _, x := range []struct {
+		from, file string
+		checks     []host.Command
+		dhcp       []string       // interfaces with DHCP
+		rows       map[string]int // how many there are at least
+	}{
+		{"haproxy", "haproxy/testdata/shop.cfg", []host.Command{host.HAProxyCheck}, nil,
+			map[string]int{"proxy_backends": 7, "proxy_servers": 12, "proxy_domains": 4, "proxy_routing_rules": 4, "proxy_domain_headers": 9}},
+		{"haproxy", "haproxy/testdata/small.cfg", []host.Command{host.HAProxyCheck}, nil, map[string]int{"proxy_backends": 4, "proxy_domains": 3}},
+		{"opnsense", "opnsense/testdata/office.xml", []host.Command{host.NftLoad, host.UnboundCheck}, []string{"igb1", "vlan02"},
+			map[string]int{"firewall_rules": 16, "firewall_nat_rules": 14, "network_interfaces": 9, "network_addresses": 7, "dhcp_reservations": 2, "dns_records": 6, "tunnel_peers": 3}},
+		{"opnsense", "opnsense/testdata/home.xml", []host.Command{host.NftLoad, host.UnboundCheck}, []string{"bridge0"}, map[string]int{"firewall_rules": 4, "dns_records": 2}},
+		{"opnsense", "opnsense/testdata/kea.xml", nil, []string{"vtnet1"}, map[string]int{"dhcp_subnets": 2}},
+	} {
+		t.Run(filepath.Base(x.file), func(t *testing.T) {
+			h := asking(t)
+			admin := h.setUp(t)
+			var links []host.Link
+			for _, name := range x.dhcp {
+				links = append(links, host.Link{Name: name, Type: "ether"})
+			}
+			h.Machine.SetLinks(links...)
+			file := filepath.Join("..", "importer", x.file)
+			made, _, err := imported("", x.from, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ran := map[host.Command]int{}
+			for _, c := range x.checks {
+				ran[c] = h.Machine.Runs(c)
+			}
+			var planned, again resource.Planned
+			if h.document(t, admin, "plan", []byte(made)).Want(t, 200).Into(t, &planned); len(planned.Changes) == 0 {
+				t.Error("nothing is planned")
+			}
+			h.document(t, admin, "apply", []byte(made)).Want(t, 200)
+			for _, c := range x.checks {
+				if h.Machine.Runs(c) == ran[c] {
+					t.Errorf("%s was not asked", c)
+				}
+			}
+			for table, least := range x.rows {
+				if n := h.Rows(t, table); n < least {
+					t.Errorf("%s has %d rows", table, n)
+				}
+			}
+			if len(x.dhcp) > 0 {
+				h.keaAccepts(t, admin, x.dhcp...)
+			}
+			if h.document(t, admin, "plan", []byte(made)).Want(t, 200).Into(t, &again); len(again.Changes) > 0 {
+				t.Errorf("there is still something to do: %s", quoted(again.Changes))
+			}
+		})
+	}
+}
+
+// keaAccepts asks Kea about its configuration. This machine has none of the interfaces but the loopback one.
+func (h house) keaAccepts(t *testing.T, token string, interfaces ...string) {
+	t.Helper()
+	var preview struct{ Files []struct{ Content string } }
+	h.call(t, token, "GET", "/system/config-preview?generator=dhcp", nil).Want(t, 200).Into(t, &preview)
+	content := preview.Files[0].Content
+	for _, name := range interfaces {
+		if !strings.Contains(content, `"`+name+`"`) {
+			t.Errorf("Kea does not serve %s: %s", name, content)
+		}
+		content = strings.ReplaceAll(content, `"`+name+`"`, `"lo"`)
+	}
+	content = regexp.MustCompile(`"lo"(,\s*"lo")+`).ReplaceAllString(content, `"lo"`) // it may be listed once
+	if _, err := h.Machine.Run(t.Context(), host.KeaCheck, host.Input{Staged: []host.File{{Place: host.KeaConfig, Content: []byte(content)}}}); err != nil {
+		t.Errorf("%v\n%s", err, content)
+	}
+}
+
+// imported is what gateway-ctl import says, and what it complains about.
+func imported(stdin string, args ...string) (made, report string, err error) {
+	var out, complaints bytes.Buffer
+	ctl := app.Ctl()
+	ctl.SetArgs(append([]string{"import"}, args...))
+	ctl.SetIn(strings.NewReader(stdin))
+	ctl.SetOut(&out)
+	ctl.SetErr(&complaints)
+	err = ctl.Execute()
+	return out.String(), complaints.String(), err
+}
+
+// The API converts as gateway-ctl does, for administrators, and says what is wrong with a file.
+func TestImportByTheAPI(t *testing.T) {
+	h := build(t, kittest.New(t))
+	admin := h.setUp(t)
+	send := func(query, text string) *kittest.Answer {
+		t.Helper()
+		return kittest.Call(t, h.Handler(), http.MethodPost, "/configuration/import?"+query, text, "Authorization", "Bearer "+admin, "Content-Type", "text/plain", "X-Test-Client", loopback)
+	}
+	for from, x := range map[string]struct{ file, query, as string }{
+		"haproxy":  {"haproxy/testdata/shop.cfg", "", ""},
+		"opnsense": {"opnsense/testdata/office.xml", "&interfaces=igb0=enp1s0,igb1%3Denp2s0", "--interface=igb0=enp1s0,igb1=enp2s0"},
+	} {
+		file := filepath.Join("..", "importer", x.file)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := []string{from, file}
+		if x.as != "" {
+			args = append(args, x.as)
+		}
+		want, report, err := imported("", args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got app.Imported
+		send("from="+from+x.query, string(text)).Want(t, 200).Into(t, &got)
+		// The first line names the file.
+		_, want, _ = strings.Cut(want, "\n")
+		if _, made, _ := strings.Cut(got.Document, "\n"); made != want {
+			t.Errorf("%s: another document than gateway-ctl makes:\n%s", from, made)
+		}
+		if len(got.Left) == 0 || len(got.Left) != strings.Count(report, "\n") {
+			t.Errorf("%s: %d parts are left over, and gateway-ctl names %d", from, len(got.Left), strings.Count(report, "\n"))
+		}
+		if got.Secret != (from == "opnsense") {
+			t.Errorf("%s: secret is %t", from, got.Secret)
+		}
+	}
+	for query, text := range map[string]string{"from=caddy": "x", "": "x", "from=opnsense": "no XML", "from=opnsense&interfaces=igb0": "<opnsense/>"} {
+		send(query, text).Want(t, 400)
+	}
+}
+
+// The real checkers refuse what is no configuration: a test that asks them would notice.
+func TestImportAsksRealPrograms(t *testing.T) {
+	h := asking(t)
+	for c, place := range map[host.Command]host.Place{host.HAProxyCheck: host.ProxyConfig, host.UnboundCheck: host.UnboundDropIn, host.KeaCheck: host.KeaConfig, host.NftCheck: host.PacketFilterTable} {
+		if _, err := h.Machine.Run(t.Context(), c, host.Input{Staged: []host.File{{Place: place, Content: []byte("surprise\n")}}}); err == nil {
+			t.Errorf("%s takes anything", c)
+		}
+	}
+}
+
+func TestCtlImport(t *testing.T) {
+	folder := t.TempDir()
+	config := filepath.Join(folder, "haproxy.cfg")
+	text := "defaults\n mode http\nfrontend f\n bind :80\n monitor-uri /up\n use_backend b if { hdr(host) a.example.net }\nbackend b\n server s 192.0.2.1:80\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said, report, err := imported("", "haproxy", config)
+	if err != nil || !strings.HasPrefix(said, "# Imported from haproxy.cfg.\ngateway: 1\n") || !strings.Contains(said, "name: a.example.net") {
+		t.Errorf("%q %v", said, err)
+	}
+	if want := config + ":5: monitor-uri /up: the gateway has no equivalent\n"; report != want {
+		t.Errorf("%q instead of %q", report, want)
+	}
+	if piped, _, err := imported(text, "haproxy", "-"); err != nil || strings.Replace(piped, "from -.", "from haproxy.cfg.", 1) != said {
+		t.Errorf("%q %v", piped, err)
+	}
+	xml := `<opnsense><interfaces><wan><enable/><if>igb0</if><ipaddr>192.0.2.2</ipaddr><subnet>24</subnet></wan></interfaces></opnsense>`
+	if said, _, err := imported(xml, "opnsense", "--interface", "igb0=enp1s0", "-"); err != nil || !strings.Contains(said, "interface_id: enp1s0") {
+		t.Errorf("%q %v", said, err)
+	}
+	for _, args := range [][]string{{"haproxy", filepath.Join(folder, "none")}, {"haproxy"}, {"opnsense", config}, {"haproxy", "-", "-"}} {
+		if said, _, err := imported("", args...); err == nil {
+			t.Errorf("%s: %q", args, said)
+		}
+	}
+}

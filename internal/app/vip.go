@@ -1,0 +1,61 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"edge.internal/gateway/internal/cluster"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/vrrp"
+)
+
+// vrrpDeps lends the virtual addresses the nodes of the cluster, this node's interfaces, and the packet filter, which has to let the nodes in.
+func (h *House) vrrpDeps() vrrp.Deps {
+	return vrrp.Deps{
+		Members: func(ctx context.Context, q db.Querier) (own netip.Addr, others []netip.Addr, err error) {
+			members, err := cluster.Members(ctx, q)
+			for _, m := range members {
+				switch a := m.Addresses(); {
+				case m.Expected() || len(a) == 0:
+				case m.ID == h.Host.Facts().MachineID:
+					own = a[0].Unmap()
+				default:
+					others = append(others, a[0].Unmap())
+				}
+			}
+			return own, others, err
+		},
+		Interfaces: func(ctx context.Context, q db.Querier) ([]vrrp.Interface, error) {
+			rows, err := h.Network.Interfaces(ctx, q)
+			if err != nil {
+				return nil, err
+			}
+			addresses, err := h.Network.AddressesOf(ctx, q)
+			list := make([]vrrp.Interface, len(rows))
+			for i, row := range rows {
+				list[i] = vrrp.Interface{Name: row.Name, Active: row.Active}
+				for _, a := range addresses[row.ID] {
+					list[i].Addresses = append(list[i].Addresses, vrrp.Address{Prefix: netip.PrefixFrom(a.Address.Netip(), a.Prefix), VIP: a.IsVIP, Priority: a.VIPPriority})
+				}
+			}
+			return list, err
+		},
+		Open: func(ctx context.Context) error {
+			if s := h.Engine.Refresh(ctx, apply.PacketFilter, false); s.State != apply.Live {
+				return errors.New(s.LastError)
+			}
+			return nil
+		},
+	}
+}
+
+// drain has another node take the virtual addresses, if there are any that another one could have.
+func (h *House) drain(ctx context.Context, on bool) error {
+	s, err := h.VRRP.Status(ctx, h.DB)
+	if err != nil || !s.Clustered || len(s.Addresses) == 0 {
+		return err
+	}
+	return h.VRRP.Drain(ctx, on)
+}

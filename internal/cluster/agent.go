@@ -1,0 +1,271 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/replica"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// registerPath is the one route that a node may call which is not in the list yet.
+const registerPath = "/agent/cluster/register"
+
+// serverTLS is how the agent listener speaks: with nodes of the cluster alone, who prove that they are.
+func (r *Room) serverTLS() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			i := r.identity.Load()
+			if i == nil {
+				return nil, errors.New("this node is not in a cluster")
+			}
+			return &tls.Config{
+				MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}, Time: r.Clock.Now, Certificates: []tls.Certificate{i.own},
+				ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: i.pool,
+				SessionTicketsDisabled: true, // each connection is judged as it is now
+			}, nil
+		},
+	}
+}
+
+// Agents serves the other nodes until the context ends: while the node is in a cluster, hold has it listen, and release not.
+func (r *Room) Agents(ctx context.Context, l net.Listener, hold func(context.Context) error, release func() error) error {
+	go func() {
+		for {
+			do := func() error { return hold(ctx) }
+			if r.identity.Load() == nil {
+				do = release
+			}
+			if err := do(); err != nil {
+				r.Log.Warn("the port for other nodes is not as it should be", "err", err)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-r.changed:
+			case <-r.Clock.After(r.deps.Pace.Beat): // whether it is held on IPv6, too, may be decided otherwise
+			}
+		}
+	}()
+	return (&httpd.Server{Handler: r.agents.Handler(http.NotFoundHandler()), Log: r.Log}).Serve(ctx, tls.NewListener(l, r.serverTLS()))
+}
+
+// SetAgentPort says where the agent listener is, if that is not AgentPort.
+func (r *Room) SetAgentPort(port int) { r.port.Store(int64(port)) }
+
+func (r *Room) agentPort() int {
+	if p := r.port.Load(); p != 0 {
+		return int(p)
+	}
+	return AgentPort
+}
+
+type callerKey struct{}
+
+// caller is the node that makes a request.
+func caller(ctx context.Context) Member {
+	m, _ := ctx.Value(callerKey{}).(Member)
+	return m
+}
+
+var errNoMember = fault.New(fault.Forbidden, "Only nodes of the cluster may use this.")
+
+// door lets nodes in that are in the list now, whatever they ask for, and one that has just got its certificate, to register. A certificate of the
+// cluster alone is not enough: it may be that of a node which has left.
+func (r *Room) door(req *http.Request) (context.Context, error) {
+	ctx := db.Impatient(req.Context())
+	if req.TLS == nil || len(req.TLS.VerifiedChains) == 0 {
+		return nil, fault.New(fault.Unauthenticated, "A certificate issued by the cluster is required.")
+	}
+	leaf, now := req.TLS.PeerCertificates[0], r.Clock.Now()
+	// A connection may outlive the certificate that it began with.
+	if now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) || len(leaf.DNSNames) != 1 {
+		return nil, errNoMember
+	}
+	m, known, err := member(ctx, r.DB, leaf.Subject.CommonName)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !known:
+		id, err := joining(ctx, r.DB, leaf.DNSNames[0])
+		if err != nil {
+			return nil, err
+		}
+		if id != leaf.Subject.CommonName || req.Method != http.MethodPost || req.URL.Path != httpd.Prefix+registerPath {
+			return nil, errNoMember
+		}
+		m = Member{ID: id, FQDN: leaf.DNSNames[0]}
+	case m.Expected() || m.FQDN != leaf.DNSNames[0] || m.ID == r.node().ID || m.Status == Leaving || stale(leaf, m):
+		return nil, errNoMember
+	}
+	return context.WithValue(ctx, callerKey{}, m), nil
+}
+
+// stale tells whether a certificate is of an earlier time of the node in the cluster: it has left since, and come again with another.
+func stale(leaf *x509.Certificate, m Member) bool {
+	return leaf.NotBefore.Add(backdate + time.Minute).Before(m.CreatedAt)
+}
+
+// nodes says who asks at the agent listener. The door has looked already.
+type nodes struct{}
+
+func (nodes) Authenticate(req *http.Request) (actor.Actor, error) {
+	m := caller(req.Context())
+	if m.ID == "" {
+		return actor.Actor{}, errNoMember
+	}
+	return actor.Actor{Name: m.FQDN, Role: actor.Viewer}, nil
+}
+
+// Identity is what a node says of itself.
+type Identity struct {
+	ID         string            `json:"id"`
+	FQDN       string            `json:"fqdn"`
+	Role       Role              `json:"role"`
+	Epoch      int64             `json:"epoch"`
+	PrimaryID  string            `json:"primary_id"`
+	Split      bool              `json:"split"`
+	Version    string            `json:"version"`
+	ConfigHash string            `json:"config_hash"`
+	Hashes     map[string]string `json:"hashes,omitempty"`
+	Streaming  bool              `json:"streaming"`
+	SyncedAt   *time.Time        `json:"synced_at"`
+	HoldsVIP   bool              `json:"holds_vip"`
+	Repair     Repairing         `json:"repair"`
+	Components map[string]string `json:"components"`
+	Settings   map[string]string `json:"settings,omitempty"`
+	// Slots are those of the primary.
+	Slots []replica.Slot `json:"slots,omitempty"`
+	// Newest is the newest audit entry that a standby has of the primary's.
+	Newest uuid.UUID `json:"newest,omitzero"`
+	// Refused says that more than half of what the node has would go if it were made the same as the primary.
+	Refused bool `json:"refused,omitempty"`
+}
+
+// Key is the master key.
+type Key struct {
+	MasterKey string `json:"master_key"`
+}
+
+// mountAgents adds what other nodes may ask.
+func (r *Room) mountAgents() {
+	r.agents.Door, r.agents.Sessions, r.agents.SetupDone = r.door, nodes{}, func() bool { return true }
+	doc := func(id, summary string) httpd.Doc {
+		return httpd.Doc{ID: "agent." + id, Tag: "cluster", Summary: summary}
+	}
+	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/identity", httpd.Own, doc("identity", "What this node is"),
+		func(c *httpd.Call, _ struct{}) (Identity, error) { return r.identify(c) })
+	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/version", httpd.Own, doc("version", "Version that this node runs"),
+		func(c *httpd.Call, in struct {
+			Offers bool `query:"offers" doc:"Tell which version apt offers, too."`
+		}) (Release, error) {
+			return r.release(c, in.Offers)
+		})
+	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/master-key", httpd.Own, doc("master-key", "The master key, for a node that joins"), r.giveKey)
+	httpd.Handle(r.agents, http.MethodPost, registerPath, httpd.Own.Here(), doc("register", "Be in the list of nodes"),
+		func(c *httpd.Call, in struct{ Body Registration }) (Primacy, error) {
+			m := caller(c)
+			if err := r.register(c, m.ID, m.FQDN, in.Body); err != nil {
+				return Primacy{}, err
+			}
+			return r.primacy(c)
+		})
+	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/certificates", httpd.Own.Here(), doc("certificates", "Renew the certificate of the node that asks"),
+		func(c *httpd.Call, in struct{ Body Renewal }) (Certified, error) { return r.renew(c, in.Body) })
+	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/step-down", httpd.Own.Here(), doc("step-down", "Take no more changes, for another node becomes the primary"),
+		func(c *httpd.Call, _ struct{}) (Last, error) {
+			last, err := r.StepDown(actor.With(c, actor.System(caller(c).FQDN)))
+			return Last{last}, err
+		})
+	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/leave", httpd.Own.Here(), doc("leave", "Leave the cluster"),
+		func(c *httpd.Call, _ struct{}) (struct{}, error) { return struct{}{}, r.fromPrimary(c, r.left) })
+	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/repair-replication", httpd.Own.Here(), doc("repair-replication", "Be the same as the primary again"),
+		func(c *httpd.Call, in struct{ Body Repair }) (out Repairing, err error) {
+			err = r.fromPrimary(c, func(ctx context.Context) (err error) { out, err = r.beginRepair(ctx, in.Body.Force); return err })
+			return out, err
+		})
+	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/drain", httpd.Own.Here(), doc("drain", "Give the virtual addresses to another node, or end that"),
+		func(c *httpd.Call, in struct{ Body Draining }) (struct{}, error) {
+			c.Unhurried()
+			return struct{}{}, r.fromPrimary(c, func(ctx context.Context) error { return r.drain(ctx, in.Body.Drain) })
+		})
+	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/trigger-update", httpd.Own.Here(), doc("trigger-update", "Install another version"),
+		func(c *httpd.Call, in struct{ Body Update }) (Accepted, error) {
+			err := r.fromPrimary(c, func(ctx context.Context) error { return r.deps.Update(ctx, in.Body.Version) })
+			return Accepted{err == nil}, err
+		})
+}
+
+// Last names the last audit entry of a primary that has stepped down.
+type Last struct {
+	AuditID uuid.UUID `json:"audit_id"`
+}
+
+// Update is the version that is asked for.
+type Update struct {
+	Version string `json:"version" maxLength:"64" doc:"Version to install; empty for the available one."`
+}
+
+// Accepted says that something has begun.
+type Accepted struct {
+	Accepted bool `json:"accepted"`
+}
+
+// fromPrimary does what only the primary may ask for, and as that one.
+func (r *Room) fromPrimary(ctx context.Context, do func(context.Context) error) error {
+	s, err := Load(ctx, r.DB)
+	if err != nil {
+		return err
+	}
+	m := caller(ctx)
+	if s.Role != Standby && s.Role != Fenced || s.PrimaryID != m.ID {
+		return fault.New(fault.Forbidden, "Only the primary that this node follows may ask for this.")
+	}
+	return do(actor.With(ctx, actor.System(m.FQDN)))
+}
+
+// giveKey tells a node the key of the sealed secrets, which it has a copy of. It is written down who has got it.
+func (r *Room) giveKey(c *httpd.Call, _ struct{}) (Key, error) {
+	if err := r.Audit.RecordAs(c, caller(c).FQDN, "cluster.master-key", caller(c).FQDN, nil); err != nil {
+		return Key{}, err
+	}
+	return Key{hex.EncodeToString(r.Secrets.Key())}, nil
+}
+
+// Renewal is a request for another certificate.
+type Renewal struct {
+	CSR string `json:"csr" required:"true" maxLength:"16384" doc:"Certificate request, in PEM form."`
+}
+
+// renew gives a node another certificate. It is the node's own: neither the id nor the name can be another one.
+func (r *Room) renew(ctx context.Context, in Renewal) (Certified, error) {
+	m := caller(ctx)
+	csr, err := readRequest(in.CSR, m.FQDN)
+	if err != nil {
+		return Certified{}, err
+	}
+	if csr.Subject.CommonName != m.ID {
+		return Certified{}, fault.Field("csr", "must have the id of the node that asks")
+	}
+	var out Certified
+	err = r.DB.Write(ctx, func(tx *db.Tx) error {
+		if out, err = r.issue(ctx, tx, m, csr); err != nil {
+			return err
+		}
+		return r.Audit.WriteAs(ctx, tx, m.FQDN, "cluster.certificate.renew", m.FQDN, map[string]any{"id": m.ID, "expires_at": out.ExpiresAt})
+	})
+	return out, err
+}

@@ -1,0 +1,262 @@
+package cluster
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+)
+
+const (
+	authorityLasts   = 20 * 365 * 24 * time.Hour
+	certificateLasts = 365 * 24 * time.Hour
+	// renewBefore is when a certificate is renewed that ends.
+	renewBefore = certificateLasts / 3
+	// backdate is how much earlier than it is made a certificate is good: clocks differ.
+	backdate = time.Hour
+	// requestLimit is how long a request for a certificate may be.
+	requestLimit = 16 << 10
+)
+
+// authority is the certificate authority of the cluster. Every node has it, for a promoted one must issue certificates; its key is sealed.
+type authority struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+var errNoAuthority = fault.New(fault.Conflict, "This node is not in a cluster.")
+
+// newAuthority makes the cluster's authority, which issues certificates of nodes and of nothing else.
+func newAuthority(now time.Time) (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Gateway cluster " + rand.Text()[:8]},
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(authorityLasts),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	return &authority{cert, key}, err
+}
+
+// serial is a number that no other certificate has.
+func serial() *big.Int {
+	n, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)) // which never fails
+	return n
+}
+
+// store adds the authority to a transaction.
+func (a *authority) store(r *Room, tx *db.Tx) error {
+	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	sealed, err := r.Secrets.Seal(string(encodePEM("PRIVATE KEY", der)), "ha_ca", "private_key", id.String())
+	if err != nil {
+		return err
+	}
+	tx.Queue(`INSERT INTO ha_ca (id, created_at, certificate, private_key) VALUES ($1, $2, $3, $4)`, id, r.Clock.Now(), string(encodePEM("CERTIFICATE", a.cert.Raw)), sealed)
+	return nil
+}
+
+// authority reads the cluster's.
+func (r *Room) authority(ctx context.Context, q db.Querier) (*authority, error) {
+	var id uuid.UUID
+	var certificate string
+	var sealed []byte
+	err := q.QueryRow(ctx, `SELECT id, certificate, private_key FROM ha_ca ORDER BY created_at, id LIMIT 1`).Scan(&id, &certificate, &sealed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, errNoAuthority
+	}
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	plain, err := r.Secrets.Open(sealed, "ha_ca", "private_key", id.String())
+	if err != nil {
+		return nil, fmt.Errorf("the key of the cluster's certificate authority: %w", err)
+	}
+	cert, err := parseCertificate([]byte(certificate))
+	if err != nil {
+		return nil, err
+	}
+	key, err := parseKey([]byte(plain))
+	return &authority{cert, key}, err
+}
+
+// fingerprint names a certificate.
+func fingerprint(c *x509.Certificate) string {
+	sum := sha256.Sum256(c.Raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// subject is what a certificate is about.
+type subject struct {
+	id, fqdn  string
+	addresses []string
+}
+
+// issue makes the certificate of a node: it serves others and asks them. What is in it, the authority decides.
+func (a *authority) issue(s subject, public crypto.PublicKey, now time.Time) (*x509.Certificate, error) {
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: s.id}, DNSNames: []string{s.fqdn},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	for _, text := range s.addresses {
+		if ip := net.ParseIP(text); ip != nil && !slices.ContainsFunc(template.IPAddresses, ip.Equal) {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		}
+	}
+	return a.sign(template, public, now)
+}
+
+// issueJoin makes the certificate by which a node that wants to join knows the cluster. It is good for nothing else: who has its key, as the
+// reverse proxy does, is no node.
+func (a *authority) issueJoin(public crypto.PublicKey, now time.Time) (*x509.Certificate, error) {
+	return a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: JoinName}, DNSNames: []string{JoinName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, public, now)
+}
+
+func (a *authority) sign(template *x509.Certificate, public crypto.PublicKey, now time.Time) (*x509.Certificate, error) {
+	template.SerialNumber = serial()
+	template.NotBefore, template.NotAfter = now.Add(-backdate), now.Add(certificateLasts)
+	if template.NotAfter.After(a.cert.NotAfter) {
+		template.NotAfter = a.cert.NotAfter
+	}
+	template.KeyUsage, template.BasicConstraintsValid = x509.KeyUsageDigitalSignature, true
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, public, a.key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// nodeForm is that of a node's id: the machine's, or a UUID.
+var nodeForm = regexp.MustCompile(`^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$`)
+
+// known are the extensions that a request may have: the names, and what x509 says about the key's use. All of it is looked at, and none of it is copied.
+var (
+	oidNames    = asn1.ObjectIdentifier{2, 5, 29, 17}
+	oidUsage    = asn1.ObjectIdentifier{2, 5, 29, 15}
+	oidExtUsage = asn1.ObjectIdentifier{2, 5, 29, 37}
+)
+
+// readRequest reads a node's request for a certificate, and refuses one that asks for more than to be the node of that name.
+func readRequest(text, fqdn string) (*x509.CertificateRequest, error) {
+	refuse := func(format string, args ...any) (*x509.CertificateRequest, error) {
+		return nil, fault.Field("csr", format, args...)
+	}
+	block, rest := pem.Decode([]byte(text))
+	if len(text) > requestLimit || block == nil || block.Type != "CERTIFICATE REQUEST" || len(strings.TrimSpace(string(rest))) > 0 {
+		return refuse("must be one certificate request in PEM form, of at most %d bytes", requestLimit)
+	}
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil || csr.CheckSignature() != nil {
+		return refuse("must be a certificate request that is signed with its own key")
+	}
+	switch key := csr.PublicKey.(type) {
+	case *ecdsa.PublicKey:
+		if key.Curve != elliptic.P256() {
+			return refuse("must have a key of P-256, Ed25519 or RSA with at least 2048 bits")
+		}
+	case ed25519.PublicKey:
+	case *rsa.PublicKey:
+		if bits := key.N.BitLen(); bits < 2048 || bits > 8192 {
+			return refuse("must have a key of P-256, Ed25519 or RSA with at least 2048 bits")
+		}
+	default:
+		return refuse("must have a key of P-256, Ed25519 or RSA with at least 2048 bits")
+	}
+	if len(csr.Subject.Names) != 1 || !nodeForm.MatchString(csr.Subject.CommonName) {
+		return refuse("must have the id of the node as its only name of the subject")
+	}
+	if len(csr.DNSNames) > 1 || len(csr.DNSNames) == 1 && csr.DNSNames[0] != fqdn || len(csr.IPAddresses)+len(csr.EmailAddresses)+len(csr.URIs) > 0 {
+		return refuse("must name %s and nothing else", fqdn)
+	}
+	for _, e := range csr.Extensions {
+		switch {
+		case e.Id.Equal(oidNames) && len(csr.DNSNames) == 1:
+		case e.Id.Equal(oidUsage) || e.Id.Equal(oidExtUsage):
+		default:
+			return refuse("must not ask for anything but the name of the node; it asks for the extension %s", e.Id)
+		}
+	}
+	return csr, nil
+}
+
+// request makes a node's request for a certificate.
+func request(id, fqdn string, key crypto.Signer) (string, error) {
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: id}, DNSNames: []string{fqdn}}, key)
+	return string(encodePEM("CERTIFICATE REQUEST", der)), err
+}
+
+func encodePEM(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// parseCertificate reads the one certificate of a text.
+func parseCertificate(text []byte) (*x509.Certificate, error) {
+	block, rest := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE" || len(strings.TrimSpace(string(rest))) > 0 {
+		return nil, errors.New("there is not one certificate")
+	}
+	return x509.ParseCertificate(block.Bytes)
+}
+
+func parseKey(text []byte) (crypto.Signer, error) {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "PRIVATE KEY" {
+		return nil, errors.New("there is no private key")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, errors.New("the key cannot sign")
+	}
+	return signer, nil
+}
+
+// reachable is an address that other nodes may be given.
+func reachable(a netip.Addr) string {
+	if !a.IsValid() || a.IsUnspecified() {
+		return ""
+	}
+	return a.Unmap().WithZone("").String()
+}

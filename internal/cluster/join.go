@@ -1,0 +1,466 @@
+package cluster
+
+import (
+	"context"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/replica"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/throttle"
+)
+
+const (
+	// managementPort is where a cluster is asked to join it.
+	managementPort = "3443"
+	// registerTimes is how often a node tries to register, and registerEvery how long it waits in between.
+	registerTimes = 3
+	registerEvery = 2 * time.Second
+)
+
+var (
+	fingerprintForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	errNoName       = fault.New(fault.Conflict, "This gateway has no name yet. Complete its setup first.")
+)
+
+// elsewhere says that another node has to do it.
+func elsewhere(s State) error {
+	f := fault.New(fault.Unavailable, "This node is %s. Ask the primary, %s.", s.Role.words(), s.PrimaryName)
+	f.Details = map[string]any{"primary": s.PrimaryName}
+	return f
+}
+
+// primaryOf is the primary that this node knows of, or the refusal to do without one.
+func (r *Room) primaryOf(ctx context.Context, s State) (Member, error) {
+	primary, known, err := member(ctx, r.DB, s.PrimaryID)
+	if err == nil && !known {
+		err = elsewhere(s)
+	}
+	return primary, err
+}
+
+// Request is a node's request for its first certificate.
+type Request struct {
+	JoinToken secret.Text `json:"join_token,omitzero" required:"true" doc:"Join token of the node."`
+	CSR       string      `json:"csr" required:"true" maxLength:"16384" doc:"Certificate request in PEM form: the subject is the id of the node, and the only name that of the token."`
+	APIPort   int         `json:"api_port" minimum:"0" maximum:"65535" doc:"Port of the node's agent listener; 0 for the usual one."`
+}
+
+// Certified is a node's certificate, and whom it belongs to.
+type Certified struct {
+	Certificate string    `json:"certificate" doc:"Certificate of the node, in PEM form."`
+	CA          string    `json:"ca" doc:"Certificate authority of the cluster, in PEM form."`
+	ExpiresAt   time.Time `json:"expires_at" doc:"When the certificate ends. The node renews it before."`
+	Primacy     `json:",embed"`
+}
+
+// Primacy says which node is the primary.
+type Primacy struct {
+	PrimaryID   string `json:"primary_id" doc:"Id of the primary."`
+	PrimaryFQDN string `json:"primary_fqdn" doc:"Full name of the primary."`
+	PrimaryURL  string `json:"primary_url" doc:"Where its agent listener is."`
+}
+
+// primacy tells who this node is, which is the primary.
+func (r *Room) primacy(ctx context.Context) (Primacy, error) {
+	m, ok, err := member(ctx, r.DB, r.node().ID)
+	if err != nil || !ok {
+		return Primacy{}, errors.Join(err, errNoAuthority)
+	}
+	return Primacy{m.ID, m.FQDN, m.APIURL}, nil
+}
+
+// issue makes the certificate of a node.
+func (r *Room) issue(ctx context.Context, tx *db.Tx, m Member, csr *x509.CertificateRequest) (Certified, error) {
+	ca, err := r.authority(ctx, tx)
+	if err != nil {
+		return Certified{}, err
+	}
+	c, err := ca.issue(m.subject(), csr.PublicKey, r.Clock.Now())
+	if err != nil {
+		return Certified{}, err
+	}
+	out := Certified{Certificate: string(encodePEM("CERTIFICATE", c.Raw)), CA: string(encodePEM("CERTIFICATE", ca.cert.Raw)), ExpiresAt: c.NotAfter}
+	me, ok, err := member(ctx, tx, r.node().ID)
+	if err != nil || !ok {
+		return Certified{}, errors.Join(err, errNoAuthority)
+	}
+	out.Primacy = Primacy{me.ID, me.FQDN, me.APIURL}
+	return out, nil
+}
+
+// certify gives a node that has a join token its first certificate. Other nodes may reach what is for nodes when it is answered.
+func (r *Room) certify(c *httpd.Call, in struct{ Body Request }) (Certified, error) {
+	attempt, err := r.guesses.Begin("", throttle.Address(c.Client()))
+	if err != nil {
+		return Certified{}, err
+	}
+	token, _ := in.Body.JoinToken.Fresh()
+	says, err := r.verifyToken(token)
+	if err != nil {
+		return Certified{}, err // and the attempt counts
+	}
+	attempt.Withdraw()
+	csr, err := readRequest(in.Body.CSR, says.FQDN.String())
+	if err != nil {
+		return Certified{}, err
+	}
+	port := in.Body.APIPort
+	if port == 0 {
+		port = AgentPort
+	}
+	client, server, _ := c.Connection()
+	from, here := reachable(client.Addr()), reachable(server.Addr())
+	if from == "" {
+		return Certified{}, fault.New(fault.Invalid, "A node must join over the network.")
+	}
+	if r.deps.Virtual != nil {
+		if virtual, err := r.deps.Virtual(c, here); err != nil {
+			return Certified{}, err
+		} else if virtual {
+			return Certified{}, fault.New(fault.Conflict, "The node reached this one at %s, a virtual address that can move to another node. Make %s resolve to an address that stays with this node, and join again with the same token.", here, r.node().Name)
+		}
+	}
+	fqdn, id, now := says.FQDN.String(), csr.Subject.CommonName, r.Clock.Now()
+	var out Certified
+	err = r.store(c, func(tx *db.Tx) error {
+		issued, err := r.spend(c, tx, says, csr)
+		if err != nil {
+			return err
+		}
+		if _, taken, err := member(c, tx, id); err != nil || taken {
+			return errors.Join(err, fault.Taken(map[string]string{"csr": "has the id of a node of the cluster: let that one leave first"}))
+		}
+		done, err := tx.Exec(c, `UPDATE ha_nodes SET updated_at = $2, public_ip = $3, api_url = $4, status = $5 WHERE id = $1`, placeholder+fqdn, now, from, apiURL(from, port), Joining)
+		if err != nil {
+			return err
+		}
+		if done.RowsAffected() != 1 {
+			return fault.New(fault.Conflict, "%s is no longer expected. Create another join token on the primary.", fqdn)
+		}
+		// The address by which this node was reached is one that nodes can use.
+		tx.Queue(`UPDATE ha_nodes SET updated_at = $2, public_ip = CASE WHEN public_ip = '' THEN $3 ELSE public_ip END, internal_ip = CASE WHEN internal_ip = '' THEN $3 ELSE internal_ip END,
+			api_url = $4 WHERE id = $1 AND api_url = '' AND $3 <> ''`, r.node().ID, now, here, apiURL(here, r.agentPort()))
+		if out, err = r.issue(c, tx, Member{ID: id, FQDN: fqdn, PublicIP: from}, csr); err != nil {
+			return err
+		}
+		if issued != "" {
+			again, err := parseCertificate([]byte(issued))
+			if err != nil {
+				return err
+			}
+			out.Certificate, out.ExpiresAt = issued, again.NotAfter
+		}
+		tx.Queue(`UPDATE ha_join_tokens SET certificate = $2 WHERE id = $1`, says.ID, out.Certificate)
+		return r.Audit.WriteAs(c, tx, fqdn, "cluster.certificate.issue", fqdn, map[string]any{"id": id, "remote_ip": from, "expires_at": out.ExpiresAt, "again": issued != ""})
+	})
+	return out, err
+}
+
+// Wish is what a node has to know to join.
+type Wish struct {
+	// Primary is the full name of the primary.
+	Primary string
+	Token   string
+	// Fingerprint is that of the cluster's authority, if it was given besides the token's.
+	Fingerprint string
+}
+
+// Joining says what is being done while the node joins a cluster; it is empty otherwise.
+func (r *Room) Joining() string {
+	if step := r.joins.Load(); step != nil {
+		return *step
+	}
+	return ""
+}
+
+// Join makes this node, which must be in no cluster, a node of one: it gets a certificate, registers, takes the cluster's master key over and follows the
+// primary. named hears the name that the node has in the cluster, before it is used. What a join that fails has
+// got stays: the same token goes on from there, and another one replaces it.
+func (r *Room) Join(ctx context.Context, w Wish, named func(fqdn string) error) error {
+	ctx = actor.With(ctx, actor.System("setup"))
+	step := func(name string) { r.joins.Store(&name) }
+	defer r.joins.Store(nil)
+	says, _, _, err := readToken(w.Token)
+	if err != nil {
+		return fault.Field("join_token", "must be a join token as the primary has made it")
+	}
+	pin := strings.ToLower(strings.ReplaceAll(w.Fingerprint, ":", ""))
+	if pin != "" && pin != says.CA {
+		return fault.Field("ca_fingerprint", "must be that of the cluster which the token is of: the token has %s", says.CA)
+	}
+	s, err := Load(ctx, r.DB)
+	if err != nil {
+		return err
+	}
+	primary, begun, err := r.begun(ctx, says)
+	switch {
+	case err != nil:
+		return err
+	case s.Role == Standby && begun:
+		return named(says.FQDN.String()) // only that is left
+	case s.Role != Single:
+		return refuse(s, "a node without a cluster")
+	}
+	if err := named(says.FQDN.String()); err != nil {
+		return err
+	}
+	if !begun {
+		if !r.Clock.Now().Before(time.Unix(says.Expires, 0)) {
+			return fault.Field("join_token", "has expired: make another one on the primary")
+		}
+		step("certificate")
+		key, err := r.joiningKey(says)
+		if err != nil {
+			return err
+		}
+		out, err := r.requestCertificate(ctx, w, says, key)
+		if err != nil {
+			return err
+		}
+		if primary, err = r.acquaint(ctx, out, says, key); err != nil {
+			return err
+		}
+	}
+	step("register")
+	if err := r.enrol(ctx, primary); err != nil {
+		return err
+	}
+	step("master-key")
+	if err := r.takeKey(ctx, primary); err != nil {
+		return err
+	}
+	step("sync")
+	if _, err = r.followMember(ctx, primary, true); err != nil {
+		return err
+	}
+	// What a machine has that is not set up is what all of them begin with.
+	files, err := r.differences()
+	for _, f := range files {
+		err = errors.Join(err, r.removeDifferences(f.Name))
+	}
+	return err
+}
+
+// begun tells whether this node has got its certificate already, for a join that did not come to its end, and from which node.
+func (r *Room) begun(ctx context.Context, says claims) (primary Member, begun bool, err error) {
+	i := r.identity.Load()
+	if i == nil || fingerprint(i.ca) != says.CA || i.own.Leaf.DNSNames[0] != says.FQDN.String() || i.own.Leaf.NotBefore.Add(backdate+tokenLasts).Unix() < says.Expires {
+		return Member{}, false, nil // or it is of an earlier token
+	}
+	peers, err := r.Peers(ctx, r.DB)
+	if err != nil || len(peers) == 0 {
+		return Member{}, false, err
+	}
+	return peers[0], true, nil
+}
+
+// joiningKey is the key that this node wants to join with: that of the last try, if it was with the same token, because the cluster may have issued its certificate.
+func (r *Room) joiningKey(says claims) (crypto.Signer, error) {
+	kept := r.file(joiningFile)
+	if b, err := os.ReadFile(kept); err == nil {
+		if block, _ := pem.Decode(b); block != nil && block.Headers["Token"] == says.ID.String() {
+			if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
+				return key.(crypto.Signer), nil
+			}
+		}
+	}
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return key, secret.Save(kept, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Headers: map[string]string{"Token": says.ID.String()}, Bytes: der}))
+}
+
+// requestCertificate asks the cluster for a certificate. The connection is to who has a certificate of the authority that the token names, before anything is
+// sent; no other authority is asked about it.
+func (r *Room) requestCertificate(ctx context.Context, w Wish, says claims, key crypto.Signer) (out Certified, err error) {
+	csr, err := request(r.node().ID, says.FQDN.String(), key)
+	if err != nil {
+		return out, err
+	}
+	address := net.JoinHostPort(w.Primary, managementPort)
+	if r.deps.Management != nil {
+		address = r.deps.Management(w.Primary)
+	}
+	ctx, cancel := context.WithTimeout(ctx, doWithin)
+	defer cancel()
+	client := &http.Client{CheckRedirect: noRedirect, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: JoinName, NextProtos: []string{"http/1.1"}, Time: r.Clock.Now,
+		InsecureSkipVerify: true, // which leaves it to the next function
+		VerifyConnection:   func(s tls.ConnectionState) error { return pinned(s.PeerCertificates, says.CA, r.Clock.Now()) },
+	}}}
+	to := (&url.URL{Scheme: "https", Host: address, Path: httpd.Prefix + "/cluster/certificates"}).String()
+	out, err = send[Certified](ctx, client, http.MethodPost, to, map[string]any{"join_token": w.Token, "csr": csr, "api_port": r.agentPort()})
+	switch {
+	case err != nil && fault.From(err).Kind == fault.Internal:
+		return out, fault.Wrap(fault.Unavailable, err, "The primary, %s, cannot be reached: %s", w.Primary, reason(err))
+	case fault.Is(err, fault.Unauthenticated):
+		return out, fault.Field("join_token", "is not valid at %s, or has expired: make another one there", w.Primary)
+	}
+	return out, err
+}
+
+// pinned refuses a server that has no certificate of the authority with the fingerprint, for joining.
+func pinned(chain []*x509.Certificate, pin string, now time.Time) error {
+	for _, ca := range chain {
+		if fingerprint(ca) != pin {
+			continue
+		}
+		roots := x509.NewCertPool()
+		roots.AddCert(ca)
+		_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: JoinName, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		return err
+	}
+	return errOtherCluster
+}
+
+var errOtherCluster = errors.New("it is not the cluster that the token is of")
+
+// reason says in plain words why a node could not be asked.
+func reason(err error) string {
+	var refused *net.OpError
+	switch {
+	case errors.Is(err, errOtherCluster):
+		return "who answers there is not the cluster that the token is of."
+	case errors.Is(err, context.DeadlineExceeded):
+		return "it does not answer."
+	case errors.As(err, &refused):
+		return "it cannot be reached."
+	}
+	return "its answer is not that of a gateway in a cluster."
+}
+
+// acquaint keeps the certificate, and has the primary in this node's list, so that it is let in.
+func (r *Room) acquaint(ctx context.Context, out Certified, says claims, key crypto.Signer) (Member, error) {
+	certificate, err := parseCertificate([]byte(out.Certificate))
+	if err != nil {
+		return Member{}, err
+	}
+	ca, err := parseCertificate([]byte(out.CA))
+	if err != nil {
+		return Member{}, err
+	}
+	if fingerprint(ca) != says.CA {
+		return Member{}, errOtherCluster
+	}
+	if err := issuedBy(ca, certificate, key, r.node().ID); err != nil {
+		return Member{}, fmt.Errorf("the certificate that the primary has issued: %w", err)
+	}
+	at, err := url.Parse(out.PrimaryURL)
+	if err != nil || at.Scheme != "https" || at.Port() == "" {
+		return Member{}, fault.New(fault.Unavailable, "The primary does not say at which address it can be reached.")
+	}
+	primary := Member{ID: out.PrimaryID, FQDN: out.PrimaryFQDN, APIURL: out.PrimaryURL, PublicIP: at.Hostname(), CreatedAt: certificate.NotBefore.Add(-authorityLasts)}
+	if a, err := netip.ParseAddr(primary.PublicIP); err != nil || !a.IsValid() {
+		return Member{}, fault.New(fault.Unavailable, "The primary does not say at which address it can be reached.")
+	}
+	primary.InternalIP = primary.PublicIP
+	if err := r.commit(ctx, func(tx *db.Tx) error {
+		tx.Queue(`DELETE FROM ha_nodes`)
+		tx.Queue(`INSERT INTO ha_nodes (id, created_at, updated_at, fqdn, public_ip, internal_ip, api_url, status) VALUES ($1, $2, $3, $4, $5, $5, $6, $7)`,
+			primary.ID, primary.CreatedAt, r.Clock.Now(), primary.FQDN, primary.PublicIP, primary.APIURL, Unknown)
+		return r.Audit.Write(ctx, tx, "cluster.join", says.FQDN.String(), map[string]any{"primary": primary.FQDN})
+	}); err != nil {
+		return Member{}, err
+	}
+	if err := r.saveIdentity(newIdentity(ca, certificate, key)); err != nil {
+		return Member{}, err
+	}
+	return primary, secret.Remove(r.file(joiningFile))
+}
+
+// enrol has the primary list this node. It tries three times.
+func (r *Room) enrol(ctx context.Context, primary Member) error {
+	to, err := url.Parse(primary.APIURL)
+	if err != nil {
+		return err
+	}
+	own := ""
+	if conn, err := new(net.Dialer).DialContext(ctx, "udp", to.Host); err == nil { // which sends nothing
+		if a, err := netip.ParseAddrPort(conn.LocalAddr().String()); err == nil {
+			own = reachable(a.Addr())
+		}
+		conn.Close()
+	}
+	for n := range registerTimes {
+		if n > 0 {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-r.Clock.After(registerEvery):
+			}
+		}
+		if _, err = Ask[Primacy](ctx, r, primary, http.MethodPost, registerPath, Registration{InternalIP: own, MgmtIP: own, APIPort: r.agentPort(), Version: r.Version}); err == nil {
+			return nil
+		}
+		r.Log.Warn("this node could not register at the primary", "primary", primary.FQDN, "try", n+1, "err", err)
+	}
+	return fmt.Errorf("registering at the primary: %w", err)
+}
+
+// takeKey makes the cluster's master key that of this node. Before, it has sealed nothing that it needs.
+func (r *Room) takeKey(ctx context.Context, primary Member) error {
+	out, err := Ask[Key](ctx, r, primary, http.MethodGet, "/agent/cluster/master-key", nil)
+	if err != nil {
+		return err
+	}
+	key, err := hex.DecodeString(out.MasterKey)
+	if err != nil || len(key) != 32 {
+		return fault.New(fault.Unavailable, "The primary did not answer with a master key.")
+	}
+	if err := r.Host.Install(host.MasterKey, key); err != nil {
+		return fmt.Errorf("keeping the cluster's master key: %w", err)
+	}
+	return r.Secrets.Adopt(key)
+}
+
+// followMember makes this node a standby of another one. Of several at once, one does.
+func (r *Room) followMember(ctx context.Context, primary Member, force bool) (Repairing, error) {
+	if !r.follows.TryLock() {
+		return Repairing{}, errFollows
+	}
+	defer r.follows.Unlock()
+	state := Repairing{State: "running", StartedAt: new(r.Clock.Now()), Force: force}
+	r.note(state)
+	var result replica.Result
+	conninfo, err := r.deps.Database(primary)
+	if err == nil {
+		result, err = r.Follow(ctx, primary.node(), conninfo, force)
+	}
+	if ctx.Err() != nil {
+		return state, ctx.Err() // this program ends, and its next run goes on
+	}
+	state.State, state.EndedAt = "succeeded", new(r.Clock.Now())
+	if state.Tables = result.Tables; err != nil {
+		state.State, state.Error = "failed", fault.From(err).Message
+		r.Log.Warn("this node could not be made the same as the primary", "primary", primary.FQDN, "err", err)
+	}
+	r.note(state)
+	if err != nil {
+		return state, err
+	}
+	return state, r.tellMembers(ctx)
+}

@@ -1,0 +1,171 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/replica"
+)
+
+// lateLimit is for how many seconds a node may not have what the primary has, and lagLimit how many bytes it may be behind.
+const (
+	lateLimit = 30
+	lagLimit  = 16 << 20
+)
+
+// troubles is what a standby sees of how it follows, and a primary of how it is followed, from one look to the next.
+type troubles struct {
+	streamed time.Time // when replication was last seen under way
+	errors   int64     // how often it had failed
+	failing  time.Time // since when it has failed more often at each look; zero if it has not
+	marks    map[string]mark
+	looking  bool // whether a standby is being compared with its primary
+}
+
+// mark is a position of the primary that a slot has not reached yet, and when the primary was there.
+type mark struct {
+	position int64
+	at       time.Time
+}
+
+// slots reads what this primary keeps for the nodes, and how late they are.
+func (r *Room) slots(ctx context.Context) ([]replica.Slot, error) {
+	slots, err := replica.Slots(ctx, r.DB)
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	now := r.Clock.Now()
+	r.heard.mu.Lock()
+	defer r.heard.mu.Unlock()
+	was := r.heard.troubles.marks
+	r.heard.troubles.marks = map[string]mark{}
+	for i, s := range slots {
+		m, known := was[s.Name]
+		if !known || s.Position-s.Behind >= m.position {
+			m = mark{s.Position, now}
+		}
+		slots[i].Late = now.Sub(m.at).Seconds()
+		r.heard.troubles.marks[s.Name] = m
+	}
+	return slots, nil
+}
+
+// refused tells whether this node was not made the same as the primary because more than half of what it has would have gone.
+func (r *Room) refused() bool {
+	s, err := r.repairing()
+	return err == nil && s.State == "failed" && s.Error == replica.ErrTooMuch.Message
+}
+
+// heal has a standby compared with its primary again, and made the same, if it does not follow it as it should. It needs a primary that answers.
+func (r *Room) heal(ctx context.Context, s State) {
+	sub, err := replica.Look(ctx, r.DB)
+	if err != nil {
+		return
+	}
+	why := r.look(sub)
+	primary := r.heard.last(s.PrimaryID)
+	if primary.err != nil || primary.Role != Primary || primary.Epoch != s.Epoch {
+		return
+	}
+	kept, stale := false, false
+	for _, slot := range primary.Slots {
+		kept = kept || slot.Name == s.Slot && !slot.Lost
+		stale = stale || slot.Name != s.Slot && slot.Of(r.node().ID)
+	}
+	// A worker that starts and fails for want of its slot may be seen running at each look.
+	if !kept {
+		why = "the primary no longer keeps its changes"
+	}
+	if s.SyncedAt == nil {
+		why = "its database was replaced by an older one"
+	}
+	m, ok, err := member(ctx, r.DB, s.PrimaryID)
+	if err != nil || !ok {
+		return
+	}
+	mine, err := r.rehash(ctx)
+	if err != nil {
+		return
+	}
+	// What replication does not know of is not in the list that it was begun with.
+	if same := mine[""] == primary.Hashes[""]; why == "" && same && !sub.Whole {
+		why = "the primary has tables that it does not follow"
+	}
+	differs := why == "" && mine[""] == primary.Hashes[""] && !maps.Equal(mine, primary.Hashes)
+	switch {
+	case why != "":
+		r.resync(ctx, s, m, why)
+	case differs || stale:
+		r.compare(ctx, s, m, differs)
+	}
+}
+
+// look tells what is wrong with the replication into this node, and has been for too long.
+func (r *Room) look(sub replica.Subscription) (why string) {
+	now := r.Clock.Now()
+	r.heard.mu.Lock()
+	defer r.heard.mu.Unlock()
+	t := &r.heard.troubles
+	if sub.Worker || t.streamed.IsZero() {
+		t.streamed = now
+	}
+	switch {
+	case sub.Errors <= t.errors:
+		t.failing = time.Time{}
+	case t.failing.IsZero():
+		t.failing = now
+	}
+	t.errors = sub.Errors
+	switch {
+	case !t.failing.IsZero() && r.past(t.failing, r.deps.Pace.Stuck):
+		return "replication fails again and again"
+	case r.past(t.streamed, r.deps.Pace.Stray):
+		return "replication is not under way"
+	}
+	return ""
+}
+
+// compare looks closely, beside whatever else is done, at a standby that differs from its primary: that may be a change which is on its way. Slots at the
+// primary that a sync has left behind which was killed are dropped.
+func (r *Room) compare(ctx context.Context, s State, primary Member, differs bool) {
+	r.heard.mu.Lock()
+	busy := r.heard.troubles.looking
+	r.heard.troubles.looking = true
+	r.heard.mu.Unlock()
+	if busy {
+		return
+	}
+	go func() {
+		defer func() {
+			r.heard.mu.Lock()
+			r.heard.troubles.looking = false
+			r.heard.mu.Unlock()
+		}()
+		conninfo, err := r.deps.Database(primary)
+		if err != nil {
+			return
+		}
+		if err := replica.Tidy(ctx, r.DB, conninfo, r.node().ID); err != nil && !errors.Is(err, replica.ErrRuns) {
+			r.Log.Warn("slots of this node at the primary were not dropped", "err", err)
+		}
+		if !differs {
+			return
+		}
+		if tables, err := r.Drift(ctx, conninfo); err == nil && len(tables) > 0 {
+			r.Log.Warn("this node differs from the primary although it has all of its changes", "tables", tables)
+			r.resync(ctx, s, primary, "it differs")
+		}
+	}()
+}
+
+// resync makes this standby the same as its primary again, unless that was done a short while ago.
+func (r *Room) resync(ctx context.Context, s State, primary Member, why string) {
+	if s.SyncedAt != nil && !r.past(*s.SyncedAt, r.deps.Pace.Resync) || r.refused() { // until a person has decided
+		return
+	}
+	r.Log.Warn("this node is made the same as the primary again", "primary", primary.FQDN, "why", why)
+	r.followSoon(ctx, primary.ID)
+}

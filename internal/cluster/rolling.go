@@ -1,0 +1,569 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+// Phase is how far a rolling update has come.
+type Phase string
+
+// The phases. There is none for the end: the new program of the primary removes the file.
+const (
+	Idle              Phase = "idle"
+	UpdatingSecondary Phase = "updating-secondary"
+	WaitingSecondary  Phase = "waiting-secondary"
+	UpdatingPrimary   Phase = "updating-primary"
+	UpdateFailed      Phase = "error"
+)
+
+const (
+	rollingFile = "rolling-update.json"
+	// updatedWithin is how long a standby may take to run the new version, and to follow and serve with it.
+	updatedWithin = 10 * time.Minute
+	// rollEvery is how often a node that is being updated is asked.
+	rollEvery = time.Second
+	// drainWithin is how long a node may take to give its virtual addresses away.
+	drainWithin = 30 * time.Second
+	// refreshTimes is how often a standby is asked to compare all it has with the primary when all nodes are updated.
+	refreshTimes = 5
+)
+
+// RollingUpdate is the update of all nodes, the standbys first.
+type RollingUpdate struct {
+	Phase     Phase      `json:"phase" enum:"idle,updating-secondary,waiting-secondary,updating-primary,error" doc:"How far it has come. idle: none is running. After error the primary is as it was, unless it is the node that failed."`
+	Node      string     `json:"node" doc:"Full name of the node that is being updated, or that failed."`
+	From      string     `json:"from" doc:"Version that the primary had when it began."`
+	To        string     `json:"to" doc:"Version that all nodes get."`
+	StartedAt *time.Time `json:"started_at" doc:"When it began."`
+	Error     string     `json:"error" doc:"Why it stopped, for administrators; empty otherwise."`
+	Updated   []string   `json:"updated" doc:"Nodes that run the new version."`
+}
+
+// rolling is a rolling update with what it needs to go on after this program was ended.
+type rolling struct {
+	RollingUpdate `json:",embed"`
+	NodeID        string    `json:"node_id"`
+	Since         time.Time `json:"since"` // when the phase began
+	// Upgrade is the id of the last upgrade that the node had before, and Live are its components that were live.
+	Upgrade string   `json:"upgrade"`
+	Live    []string `json:"live"`
+	// Drained says that the node was told to give its virtual addresses away.
+	Drained bool `json:"drained"`
+}
+
+// rolls is the rolling update that this program does.
+type rolls struct {
+	mu     sync.Mutex // held by whoever changes the file
+	begun  chan struct{}
+	within time.Duration
+}
+
+// UpdateWithin says how long a standby may take to run its new version, before the room is used.
+func (r *Room) UpdateWithin(d time.Duration) { r.rolls.within = d }
+
+// Release is which version a node runs, and which it could.
+type Release struct {
+	Version string `json:"version"`
+	// Offered is the newer version that apt would install, if that was asked for; empty for none.
+	Offered string `json:"offered,omitempty"`
+	// What became of its last upgrade.
+	Upgrade string        `json:"upgrade,omitempty"`
+	State   host.JobState `json:"state,omitempty"`
+	Reason  string        `json:"reason,omitempty"`
+}
+
+// release tells which version this node runs.
+func (r *Room) release(ctx context.Context, offers bool) (Release, error) {
+	out := Release{Version: r.Version}
+	last, err := r.Host.LastUpgrade()
+	if err == nil {
+		out.Upgrade, out.State, out.Reason = last.ID, last.State, last.Reason
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return out, err
+	}
+	if !offers {
+		return out, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, doWithin-askWithin)
+	defer cancel()
+	known, err := r.Host.PackageVersions(ctx)
+	if err != nil {
+		return out, fault.Wrap(fault.Unavailable, err, "%s cannot read the versions from apt at the moment. Try again.", r.node().Name)
+	}
+	for _, p := range known.Packages {
+		if p.Name == host.GatewayPackage && p.Installed != "" && slices.Contains(p.Newer, p.Available) {
+			out.Offered = p.Available
+		}
+	}
+	return out, nil
+}
+
+func (r *Room) askRelease(ctx context.Context, m Member, offers bool) (Release, error) {
+	path, within := "/agent/cluster/version", askWithin
+	if offers {
+		path, within = path+"?offers=true", doWithin
+	}
+	return askFor[Release](ctx, r, m, within, http.MethodGet, path, nil)
+}
+
+// Draining says whether a node gives its virtual addresses away.
+type Draining struct {
+	Drain bool `json:"drain"`
+}
+
+func (r *Room) drain(ctx context.Context, on bool) error {
+	if r.deps.Drain == nil {
+		return nil
+	}
+	return r.deps.Drain(ctx, on)
+}
+
+// drainNode has a node give its virtual addresses away, or end that.
+func (r *Room) drainNode(ctx context.Context, id string, on bool) error {
+	if id == r.node().ID {
+		return r.drain(ctx, on)
+	}
+	m, ok, err := member(ctx, r.DB, id)
+	if err != nil || !ok {
+		return err // one that has left keeps none
+	}
+	_, err = askFor[struct{}](ctx, r, m, drainWithin, http.MethodPost, "/agent/cluster/drain", Draining{on})
+	return err
+}
+
+// rollingUpdate reads how far the update has come.
+func (r *Room) rollingUpdate() (u rolling, err error) {
+	u.Phase, u.Updated = Idle, []string{}
+	b, err := os.ReadFile(r.Paths.State(rollingFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return u, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &u)
+	}
+	return u, err
+}
+
+func (r *Room) saveRolling(u rolling) error {
+	b, err := json.Marshal(u)
+	if err != nil {
+		return err
+	}
+	return secret.Save(r.Paths.State(rollingFile), b)
+}
+
+// beginRolling begins to update all nodes, if each of them is as it should be and offers the same version.
+func (r *Room) beginRolling(c *httpd.Call, _ struct{}) (RollingUpdate, error) {
+	c.Unhurried()
+	r.rolls.mu.Lock()
+	defer r.rolls.mu.Unlock()
+	mine, err := Load(c, r.DB)
+	if err != nil {
+		return RollingUpdate{}, err
+	}
+	switch mine.Role {
+	case Primary:
+	case Single:
+		return RollingUpdate{}, refuse(mine, "the primary of a cluster")
+	default:
+		return RollingUpdate{}, elsewhere(mine)
+	}
+	switch is, err := r.rollingUpdate(); {
+	case err != nil:
+		return RollingUpdate{}, err
+	case is.Phase != Idle && is.Phase != UpdateFailed:
+		return RollingUpdate{}, fault.New(fault.Conflict, "The nodes are already being updated.")
+	}
+	own, err := r.release(c, true)
+	if err != nil {
+		return RollingUpdate{}, err
+	}
+	switch {
+	case own.State == host.JobRunning:
+		return RollingUpdate{}, fault.New(fault.Conflict, "An upgrade of this node is already running. Wait until it is finished.")
+	case own.Offered == "":
+		return RollingUpdate{}, fault.New(fault.Conflict, "This node already has the latest version that apt offers, %s. Refresh the package lists to look for a newer one.", own.Version)
+	}
+	if err := r.mayRoll(c, own); err != nil {
+		return RollingUpdate{}, err
+	}
+	u := rolling{RollingUpdate: RollingUpdate{Phase: UpdatingSecondary, From: own.Version, To: own.Offered, StartedAt: new(r.Clock.Now()), Updated: []string{}}}
+	err = r.Audit.Do(c, "cluster.rolling-update", u.To, func() (any, error) {
+		return map[string]string{"from": u.From, "to": u.To}, r.saveRolling(u)
+	})
+	if err != nil {
+		return RollingUpdate{}, err
+	}
+	select {
+	case r.rolls.begun <- struct{}{}:
+	default:
+	}
+	return u.RollingUpdate, nil
+}
+
+// mayRoll refuses to update nodes of which one is not as it should be. One that has the new version already is one less to do.
+func (r *Room) mayRoll(ctx context.Context, own Release) error {
+	status, err := r.Status(ctx)
+	if err != nil {
+		return err
+	}
+	var wrong []string
+	for _, p := range status.Peers {
+		if p.Status == Joining {
+			wrong = append(wrong, p.FQDN+" is joining.")
+		}
+	}
+	if wrong = append(wrong, status.Problems...); len(wrong) > 0 {
+		return fault.New(fault.Conflict, "All nodes must be healthy before an update. %s", strings.Join(wrong, " "))
+	}
+	peers, err := r.Peers(ctx, r.DB)
+	if err != nil {
+		return err
+	}
+	if len(peers) == 0 {
+		return fault.New(fault.Conflict, "There is no other node. Upgrade this one.")
+	}
+	for _, m := range peers {
+		switch is, err := r.askRelease(ctx, m, true); {
+		case err != nil:
+			return err
+		case is.State == host.JobRunning:
+			return fault.New(fault.Conflict, "An upgrade of %s is already running. Wait until it is finished.", m.FQDN)
+		case is.Version == own.Offered:
+		case is.Version != own.Version:
+			return fault.New(fault.Conflict, "%s runs version %s, and this node %s. A rolling update needs the same version on all nodes.", m.FQDN, is.Version, own.Version)
+		case is.Offered != own.Offered:
+			return fault.New(fault.Conflict, "The package lists of %s offer %s, and those of this node version %s. Refresh the package lists on both nodes, and make sure that they use the same repository.",
+				m.FQDN, offered(is.Offered), own.Offered)
+		}
+	}
+	return nil
+}
+
+func offered(version string) string {
+	if version == "" {
+		return "no newer version"
+	}
+	return "version " + version
+}
+
+// Roll brings a rolling update that was begun to its end, also one that another run of this program has begun, until the context ends.
+func (r *Room) Roll(ctx context.Context) {
+	ctx = actor.With(ctx, actor.System("cluster"))
+	for {
+		wait := r.deps.Pace.Beat
+		if r.rollOn(ctx) {
+			wait = rollEvery
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.rolls.begun:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// errStops is an error that ends a rolling update. Others are tried again until the limit.
+type errStops struct{ error }
+
+func stops(format string, a ...any) error { return errStops{fmt.Errorf(format, a...)} }
+
+// rollOn does the next step, writes down how far it has come, and tells whether there is more to do.
+func (r *Room) rollOn(ctx context.Context) (more bool) {
+	r.rolls.mu.Lock()
+	defer r.rolls.mu.Unlock()
+	u, err := r.rollingUpdate()
+	switch {
+	case err != nil:
+		r.Log.Error("it is not known how far the update of the nodes has come", "err", err)
+		return false
+	case u.Phase == Idle || u.Phase == UpdateFailed && !u.Drained:
+		return false
+	case !r.DB.Attached():
+		return true
+	case u.Phase == UpdateFailed:
+		// Its addresses may come back when it can be asked.
+		if r.drainNode(ctx, u.NodeID, false) == nil {
+			u.Drained = false
+			r.keepRolling(u)
+		}
+		return u.Drained
+	}
+	was := u.Phase
+	err = r.step(ctx, &u)
+	if ctx.Err() != nil {
+		return false // and the next run of this program goes on
+	}
+	final, over := errors.AsType[errStops](err)
+	within := r.rolls.within
+	if within == 0 {
+		within = updatedWithin
+	}
+	if !over && err != nil && !u.Since.IsZero() && r.Version != u.To && r.Clock.Now().Sub(u.Since) > within {
+		final, over = errStops{fmt.Errorf("%s: not within %s: %w", u.Node, within, err)}, true
+	}
+	switch {
+	case over:
+		u.Phase, u.Error = UpdateFailed, strings.TrimSuffix(final.Error(), ".")+"."
+		r.Log.Error("the update of the nodes has stopped", "node", u.Node, "phase", was, "err", final)
+		r.keepRolling(u)
+		if err := r.Audit.Record(ctx, "cluster.rolling-update.error", u.Node, u.RollingUpdate); err != nil {
+			r.Log.Warn("that the update has stopped is not in the audit log", "err", err)
+		}
+	case err != nil:
+		r.Log.Debug("a node that is updated is not there yet", "node", u.Node, "phase", u.Phase, "err", err)
+	}
+	return true
+}
+
+func (r *Room) keepRolling(u rolling) {
+	if err := r.saveRolling(u); err != nil {
+		r.Log.Error("how far the update of the nodes has come was not written down", "err", err)
+	}
+}
+
+// step does what comes next. An error is tried again, unless it is errStops.
+func (r *Room) step(ctx context.Context, u *rolling) error {
+	if u.Phase == UpdatingPrimary && r.Version == u.To {
+		return r.endRolling(ctx, u)
+	}
+	s, err := Load(ctx, r.DB)
+	if err != nil {
+		return err
+	}
+	if s.Role != Primary {
+		return stops("This node is no longer the primary")
+	}
+	switch u.Phase {
+	case UpdatingSecondary:
+		return r.updateSecondary(ctx, u)
+	case WaitingSecondary:
+		return r.awaitSecondary(ctx, u)
+	default:
+		return r.updatePrimary(ctx, u)
+	}
+}
+
+// enter begins a phase, and is on the disk when it returns.
+func (r *Room) enter(u *rolling, p Phase) error {
+	u.Phase, u.Since = p, r.Clock.Now()
+	return r.saveRolling(*u)
+}
+
+// next chooses the node that is updated next: a standby that does not have the new version, or else the primary.
+func (r *Room) next(ctx context.Context, u *rolling) error {
+	peers, err := r.Peers(ctx, r.DB)
+	if err != nil {
+		return err
+	}
+	u.Updated = []string{}
+	var chosen *Member
+	for i, m := range peers {
+		is, err := r.askRelease(ctx, m, false)
+		switch {
+		case err != nil:
+			u.Node = m.FQDN
+			return err
+		case is.Version == u.To:
+			u.Updated = append(u.Updated, m.FQDN)
+		case chosen == nil:
+			chosen, u.Upgrade = &peers[i], is.Upgrade
+		}
+	}
+	if chosen == nil {
+		own, err := r.release(ctx, false)
+		if err != nil {
+			return err
+		}
+		u.Node, u.NodeID, u.Upgrade = r.node().Name, r.node().ID, own.Upgrade
+		return r.enter(u, UpdatingPrimary)
+	}
+	is, err := r.askIdentity(ctx, *chosen)
+	if err != nil {
+		return err
+	}
+	u.Node, u.NodeID, u.Live = chosen.FQDN, chosen.ID, nil
+	for name, state := range is.Components {
+		if state == string(apply.Live) {
+			u.Live = append(u.Live, name)
+		}
+	}
+	slices.Sort(u.Live)
+	return r.enter(u, UpdatingSecondary)
+}
+
+// updateSecondary has a standby give its virtual addresses away and begin its upgrade.
+func (r *Room) updateSecondary(ctx context.Context, u *rolling) error {
+	if u.NodeID == "" {
+		if u.Since.IsZero() {
+			u.Since = r.Clock.Now() // kept with the node, or with the next try
+			if err := r.saveRolling(*u); err != nil {
+				return err
+			}
+		}
+		return r.next(ctx, u)
+	}
+	m, is, err := r.updated(ctx, u)
+	if err != nil {
+		return err
+	}
+	if is.Version != u.To && is.Upgrade == u.Upgrade {
+		if !u.Drained {
+			u.Drained = true
+			if err := r.saveRolling(*u); err != nil {
+				return err
+			}
+		}
+		if err := r.drainNode(ctx, u.NodeID, true); err != nil {
+			return stops("%s: %s", u.Node, fault.From(err).Message)
+		}
+		// Whether one that did not answer has begun is seen at the next look.
+		if _, err := askFor[Accepted](ctx, r, m, drainWithin, http.MethodPost, "/agent/cluster/trigger-update", Update{Version: u.To}); err != nil {
+			if fault.Is(err, fault.Unavailable) {
+				return err
+			}
+			return stops("%s: %s", u.Node, fault.From(err).Message)
+		}
+	}
+	return r.enter(u, WaitingSecondary)
+}
+
+// updated asks the node that is being updated which version it runs.
+func (r *Room) updated(ctx context.Context, u *rolling) (Member, Release, error) {
+	m, ok, err := member(ctx, r.DB, u.NodeID)
+	if err != nil {
+		return m, Release{}, err
+	}
+	if !ok {
+		return m, Release{}, stops("%s has left the cluster", u.Node)
+	}
+	is, err := r.askRelease(ctx, m, false)
+	return m, is, err
+}
+
+// awaitSecondary looks whether a standby is what it was, with the new version.
+func (r *Room) awaitSecondary(ctx context.Context, u *rolling) error {
+	m, is, err := r.updated(ctx, u)
+	if err != nil {
+		return err
+	}
+	if failed := is.failed(u); failed != nil {
+		return failed
+	}
+	if is.Version != u.To || is.State == host.JobRunning {
+		return fmt.Errorf("it runs version %s", is.Version)
+	}
+	said, err := r.askIdentity(ctx, m)
+	if err != nil {
+		return err
+	}
+	if said.Role != Standby || !said.Streaming {
+		return errors.New("it has the new version, and does not follow the primary")
+	}
+	for _, name := range u.Live {
+		if said.Components[name] != string(apply.Live) {
+			return fmt.Errorf("it has the new version, and %s is no longer live", name)
+		}
+	}
+	if err := r.drainNode(ctx, u.NodeID, false); err != nil {
+		return err
+	}
+	u.Drained = false
+	return r.next(ctx, u)
+}
+
+// failed tells that an upgrade which was begun has ended otherwise than it should.
+func (is Release) failed(u *rolling) error {
+	switch is.State {
+	case host.JobRefused, host.JobTakenBack, host.JobStuck:
+		if is.Upgrade != u.Upgrade {
+			return stops("%s: the upgrade to version %s was %s: %s", u.Node, u.To, strings.ReplaceAll(string(is.State), "_", " "), is.Reason)
+		}
+	}
+	return nil
+}
+
+// updatePrimary has this node give its virtual addresses away, and be replaced by its new version, which ends the update. It is still here when that could
+// not be done.
+func (r *Room) updatePrimary(ctx context.Context, u *rolling) error {
+	is, err := r.release(ctx, false)
+	if err != nil {
+		return err
+	}
+	if failed := is.failed(u); failed != nil {
+		return failed
+	}
+	if is.State == host.JobRunning {
+		return nil
+	}
+	if is.Upgrade != u.Upgrade {
+		return stops("Version %s is installed here, and version %s is what runs", u.To, r.Version)
+	}
+	u.Drained = true
+	if err := r.saveRolling(*u); err != nil {
+		return err
+	}
+	if err := r.drain(ctx, true); err != nil {
+		return errStops{err}
+	}
+	if err := r.deps.Update(ctx, u.To); err != nil {
+		if fault.Is(err, fault.Unavailable) {
+			return err // apt is slow on a machine that is busy
+		}
+		return stops("%s: %s", u.Node, fault.From(err).Message)
+	}
+	return nil
+}
+
+// endRolling is what the new program of the primary does. The standbys compare all they have with it: there may be tables that they have not got rows of before.
+func (r *Room) endRolling(ctx context.Context, u *rolling) error {
+	if is, err := r.release(ctx, false); err != nil || is.State == host.JobRunning {
+		return err // it is confirmed first, or taken back
+	}
+	if err := r.drain(ctx, false); err != nil {
+		return err
+	}
+	peers, err := r.Peers(ctx, r.DB)
+	if err != nil {
+		return err
+	}
+	for _, m := range peers {
+		for range refreshTimes {
+			if _, err = Ask[Repairing](ctx, r, m, http.MethodPost, "/agent/cluster/repair-replication", Repair{}); err == nil || fault.Is(err, fault.Conflict) {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(rollEvery):
+			}
+		}
+		if err != nil {
+			r.Log.Warn("a standby was not asked to compare all it has with the new version", "node", m.FQDN, "err", err)
+		}
+	}
+	if err := r.Audit.Record(ctx, "cluster.rolling-update.end", u.To, u.RollingUpdate); err != nil {
+		return err
+	}
+	r.Log.Info("all nodes are updated", "version", u.To)
+	return secret.Remove(r.Paths.State(rollingFile))
+}

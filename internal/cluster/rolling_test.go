@@ -1,0 +1,239 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/cluster"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
+)
+
+// offer has apt offer a version.
+func (g *gate) offer(version string) {
+	g.Machine.SetPackages(host.PackageVersions{Packages: []host.PackageVersion{{Name: "gateway", Installed: g.Version, Available: version, Newer: []string{version}}}}, nil)
+}
+
+// roll runs the rolling update of a gateway until the function that it returns is called, which is how a program ends that is killed: what is not on the disk is lost.
+func (g *gate) roll(t *testing.T) (kill func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { g.room.Roll(ctx); close(done) }()
+	kill = sync.OnceFunc(func() { cancel(); <-done })
+	t.Cleanup(kill)
+	return kill
+}
+
+// again is the gateway when its programs have been started again, those of another version perhaps.
+func (g *gate) again(t *testing.T, version string) *gate {
+	t.Helper()
+	g.shut()
+	b := kittest.NewOn(t, g.DB)
+	b.Paths, b.Host, b.Machine, b.Version = g.Paths, g.Machine, g.Machine, version
+	now := &gate{node: &node{Bench: b, me: g.me}}
+	now.open(t, g.listener.Addr().String(), g.deps)
+	return now
+}
+
+// fakeUpgradeUnit is what systemd and apt are elsewhere: it replaces the programs of a gateway by those of the version that was asked for. The upgrade itself is
+// tested in test/appliance.
+func (g *gate) fakeUpgradeUnit(t *testing.T) *gate {
+	t.Helper()
+	var wish host.Upgrade
+	waittest.Until(t, "an upgrade is asked for", func() bool {
+		var err error
+		wish, err = g.Machine.LastUpgrade()
+		return err == nil && wish.State == host.JobRunning
+	})
+	now := g.again(t, wish.To)
+	wish.State = host.JobDone
+	g.Machine.SetUpgrade(wish)
+	return now
+}
+
+func (g *gate) rolling(t *testing.T) (u cluster.RollingUpdate) {
+	t.Helper()
+	g.Get(t, "/cluster/rolling-update").Want(t, 200).Into(t, &u)
+	return u
+}
+
+func (g *gate) reaches(t *testing.T, p cluster.Phase) cluster.RollingUpdate {
+	t.Helper()
+	waittest.Until(t, "the phase "+string(p), func() bool { return g.rolling(t).Phase == p })
+	return g.rolling(t)
+}
+
+// begin begins a rolling update to 1.1.0.
+func (g *gate) begin(t *testing.T, all ...*gate) {
+	t.Helper()
+	for _, x := range append(all, g) {
+		x.offer("1.1.0")
+	}
+	waittest.Until(t, "the cluster is well", func() bool { return g.status(t).Health == "OK" })
+	var u cluster.RollingUpdate
+	g.Do(t, "admin", http.MethodPost, "/cluster/rolling-update", nil).Want(t, 200).Into(t, &u)
+	if u.Phase != cluster.UpdatingSecondary || u.From != "1.0.0" || u.To != "1.1.0" || u.StartedAt == nil || u.Error != "" {
+		t.Errorf("%+v", u)
+	}
+	g.Do(t, "admin", http.MethodPost, "/cluster/rolling-update", nil).Want(t, 409)
+}
+
+// The standby is updated first, then the primary, whose new program ends the update. The primary's program is killed in each phase, and goes on when it is back.
+func TestRollingUpdate(t *testing.T) {
+	t.Parallel()
+	primary, standby := joined(t)
+	if u := primary.rolling(t); u.Phase != cluster.Idle {
+		t.Errorf("%+v", u)
+	}
+	var drains []bool
+	var mu sync.Mutex
+	for _, g := range []**gate{&primary, &standby} {
+		(*g).deps.Drain = func(_ context.Context, on bool) error {
+			mu.Lock()
+			drains = append(drains, on)
+			mu.Unlock()
+			return nil
+		}
+		*g = (*g).again(t, "1.0.0")
+	}
+	primary.begin(t, standby)
+
+	primary = primary.again(t, "1.0.0") // killed before the first step
+	if u := primary.rolling(t); u.Phase != cluster.UpdatingSecondary || u.Node != "" {
+		t.Errorf("%+v", u)
+	}
+	kill := primary.roll(t)
+	if u := primary.reaches(t, cluster.WaitingSecondary); u.Node != standby.me.Name {
+		t.Errorf("%+v", u)
+	}
+	kill()
+	primary = primary.again(t, "1.0.0") // killed while it waits
+	kill = primary.roll(t)
+	if last, err := primary.Machine.LastUpgrade(); err == nil {
+		t.Errorf("the primary is upgraded before its standby: %+v", last)
+	}
+	standby = standby.fakeUpgradeUnit(t)
+	if u := primary.reaches(t, cluster.UpdatingPrimary); u.Node != primary.me.Name || !slices.Equal(u.Updated, []string{standby.me.Name}) {
+		t.Errorf("%+v", u)
+	}
+	waittest.Until(t, "the primary's upgrade begins", func() bool { _, err := primary.Machine.LastUpgrade(); return err == nil })
+	kill()
+	primary = primary.again(t, "1.0.0") // killed before it is replaced
+	kill = primary.roll(t)
+	time.Sleep(50 * time.Millisecond) // a second upgrade would be refused by now, and end this one
+	if u := primary.rolling(t); u.Phase != cluster.UpdatingPrimary {
+		t.Errorf("%+v", u)
+	}
+	kill()
+	primary = primary.fakeUpgradeUnit(t)
+	primary.roll(t)
+	primary.reaches(t, cluster.Idle)
+	if _, err := os.Stat(primary.Paths.State("rolling-update.json")); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the file is still there")
+	}
+	mu.Lock()
+	if !slices.Equal(drains, []bool{true, false, true, false}) {
+		t.Errorf("the nodes were drained %v", drains)
+	}
+	mu.Unlock()
+	waittest.Until(t, "the standby has compared all it has", func() bool {
+		var now cluster.Repairing
+		standby.Get(t, "/cluster/repair-replication").Want(t, 200).Into(t, &now)
+		return now.State == "succeeded"
+	})
+	waittest.Until(t, "the cluster is well", func() bool { return primary.status(t).Health == "OK" })
+	for _, action := range []string{"cluster.rolling-update", "cluster.rolling-update.end"} {
+		if n := primary.Audited(t, action); n != 1 {
+			t.Errorf("%d entries of %s", n, action)
+		}
+	}
+}
+
+// A standby that does not get to the new version stops the update, with its reason, and the primary is untouched.
+func TestRollingUpdateStops(t *testing.T) {
+	t.Parallel()
+	primary, standby := joined(t)
+	untouched := func() {
+		t.Helper()
+		if last, err := primary.Machine.LastUpgrade(); err == nil {
+			t.Errorf("%+v", last)
+		}
+	}
+	primary.begin(t, standby)
+	primary.room.UpdateWithin(300 * time.Millisecond)
+	kill := primary.roll(t)
+	u := primary.reaches(t, cluster.UpdateFailed)
+	if u.Node != standby.me.Name || !strings.Contains(u.Error, "not within 300ms: it runs version 1.0.0") {
+		t.Errorf("%+v", u)
+	}
+	untouched()
+	var seen cluster.RollingUpdate
+	primary.Do(t, "viewer", http.MethodGet, "/cluster/rolling-update", nil).Want(t, 200).Into(t, &seen)
+	if seen.Phase != cluster.UpdateFailed || seen.Error != "" {
+		t.Errorf("%+v", seen)
+	}
+	kill()
+	primary = primary.again(t, "1.0.0")
+	if now := primary.rolling(t); now.Phase != cluster.UpdateFailed || now.Error != u.Error {
+		t.Errorf("%+v", now)
+	}
+
+	// It may be tried again, and the standby's upgrade is taken back: that is known at once.
+	standby.Machine.SetUpgrade(host.Upgrade{ID: "first", To: "1.1.0", State: host.JobRefused})
+	primary.begin(t, standby)
+	primary.roll(t)
+	primary.reaches(t, cluster.WaitingSecondary)
+	waittest.Until(t, "an upgrade is asked for", func() bool {
+		last, err := standby.Machine.LastUpgrade()
+		return err == nil && last.State == host.JobRunning
+	})
+	standby.Machine.SetUpgrade(host.Upgrade{ID: "wish", To: "1.1.0", State: host.JobTakenBack, Reason: "It did not serve."})
+	if u := primary.reaches(t, cluster.UpdateFailed); !strings.Contains(u.Error, "was taken back: It did not serve.") {
+		t.Errorf("%+v", u)
+	}
+	untouched()
+}
+
+// Nodes are not updated while one of them is not as it should be.
+func TestRollingUpdateRefused(t *testing.T) {
+	t.Parallel()
+	primary, standby := gates(t)
+	refused := func(g *gate, status int, word string) {
+		t.Helper()
+		if a := g.Do(t, "admin", http.MethodPost, "/cluster/rolling-update", nil).Want(t, status); !strings.Contains(string(a.Body), word) {
+			t.Errorf("not about %s: %s", word, a.Body)
+		}
+		if u := g.rolling(t); u.Phase != cluster.Idle {
+			t.Errorf("%+v", u)
+		}
+	}
+	refused(primary, 409, "not in a cluster")
+	if err := standby.join(t, primary, primary.token(t, standby.me.Name).Token); err != nil {
+		t.Fatal(err)
+	}
+	waittest.Until(t, "the cluster is well", func() bool { return primary.status(t).Health == "OK" })
+	primary.Do(t, "viewer", http.MethodPost, "/cluster/rolling-update", nil).Want(t, 403)
+	refused(standby, 503, primary.me.Name)
+	refused(primary, 409, "latest version")
+	primary.offer("1.1.0")
+	refused(primary, 409, "no newer version")
+	standby.offer("1.2.0")
+	refused(primary, 409, "version 1.2.0")
+	standby.offer("1.1.0")
+	standby.Machine.SetUpgrade(host.Upgrade{ID: "1", State: host.JobRunning})
+	refused(primary, 409, "already running")
+	standby = standby.again(t, "0.9.0")
+	standby.Machine.SetUpgrade(host.Upgrade{})
+	refused(primary, 409, "runs version 0.9.0")
+	standby.shut()
+	refused(primary, 409, "does not answer")
+}

@@ -1,0 +1,732 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/peering"
+	"edge.internal/gateway/internal/kit/db/replica"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// NodeStatus is a node, as this one sees it.
+type NodeStatus struct {
+	ID         string     `json:"id" doc:"Id of the node, taken from its machine. Before it has joined, prenode- followed by its name."`
+	FQDN       string     `json:"fqdn" doc:"Full name of the node."`
+	PublicIP   string     `json:"public_ip" doc:"Address that it joined from."`
+	InternalIP string     `json:"internal_ip" doc:"Address by which other nodes reach it."`
+	MgmtIP     string     `json:"mgmt_ip" doc:"Address of its management."`
+	APIURL     string     `json:"api_url" doc:"Where it answers other nodes."`
+	ConsoleURL string     `json:"console_url" doc:"Where its console is, by its name; empty until it has joined."`
+	Local      bool       `json:"local" doc:"Whether it is this node."`
+	Role       Role       `json:"role" enum:"single,primary,stepping-down,standby,fenced" doc:"Its role. fenced: a former primary that accepts no changes."`
+	Status     Status     `json:"status" enum:"pending,joining,online,offline,leaving,unknown" doc:"Whether it answers."`
+	Version    string     `json:"version" doc:"Version that it runs; empty until it has said so."`
+	ConfigHash string     `json:"config_hash" doc:"Hash of what all nodes share. Nodes of the same version have the same."`
+	Epoch      int64      `json:"epoch" doc:"Counts the changes of the primary. Of two primaries the one with the newer epoch is right."`
+	Streaming  bool       `json:"streaming" doc:"Whether it follows the primary at the moment."`
+	Behind     *int64     `json:"behind_bytes" doc:"How many bytes of changes it has not confirmed, if it is connected."`
+	Lag        *float64   `json:"lag_seconds" doc:"For how many seconds it has not confirmed what there was, if it is connected."`
+	SlotLost   bool       `json:"slot_lost" doc:"Whether it was unavailable for longer than the primary keeps changes for it. It is synchronised when it answers."`
+	Drift      []string   `json:"drift" doc:"Tables that differ from this node's although neither node is changing."`
+	Differ     []string   `json:"settings_differ" doc:"Settings that each node has for itself, and that should be the same on all but are not the same as here."`
+	HoldsVIP   bool       `json:"holds_vip" doc:"Whether the virtual addresses are there."`
+	SyncedAt   *time.Time `json:"synced_at" doc:"When all of it was last compared with the primary."`
+	SeenAt     *time.Time `json:"seen_at" doc:"When it last answered this node."`
+	Repair     *Repairing `json:"repair" doc:"Its running repair, or the last one; null if there was none."`
+	Error      string     `json:"error" doc:"Why it does not answer; empty when it does."`
+}
+
+// ClusterStatus is how the cluster is doing.
+type ClusterStatus struct {
+	LocalID    string       `json:"local_id" doc:"Id of this node."`
+	LocalNode  NodeStatus   `json:"local_node" doc:"This node."`
+	Peers      []NodeStatus `json:"peers" doc:"The other nodes, and those that are expected."`
+	Mode       string       `json:"mode" enum:"single-node,cluster" doc:"Whether there are other nodes."`
+	Health     string       `json:"health" enum:"OK,degraded,split-brain" doc:"split-brain: two nodes were the primary at the same time. Neither accepts changes until one of them is promoted."`
+	Problems   []string     `json:"problems" doc:"What is wrong, a sentence each."`
+	DriftFound bool         `json:"drift_found" doc:"Whether a node's configuration differs from this one's."`
+	PrimaryID  string       `json:"primary_id" doc:"Id of the node that takes changes; empty while there is none."`
+	UpdatedAt  time.Time    `json:"updated_at" doc:"When the nodes were asked."`
+}
+
+// lookAgain is how long two nodes have to be different before that is drift, which is no change that is on its way.
+const lookAgain = 400 * time.Millisecond
+
+// compared asks a node what it is until its configuration is the same as here, or both are at rest and differ.
+func (r *Room) compared(drift func(id string, tables []string)) func(context.Context, Member) (Identity, error) {
+	return func(ctx context.Context, m Member) (Identity, error) {
+		until, cancel := context.WithTimeout(ctx, askWithin)
+		defer cancel()
+		var mine, theirs replica.Hash
+		var last Identity
+		for {
+			said, err := r.askIdentity(until, m)
+			if err != nil && last.ID != "" {
+				return last, nil
+			}
+			if err != nil || said.Version != r.Version || said.Hashes == nil {
+				return said, err
+			}
+			here, err := r.rehash(until)
+			if err != nil {
+				return said, nil //nolint:nilerr // this node cannot compare, and the other one has answered
+			}
+			differ := here.Differ(said.Hashes)
+			if len(differ) == 0 {
+				return said, nil
+			}
+			if mine != nil && len(mine.Differ(here)) == 0 && len(theirs.Differ(said.Hashes)) == 0 {
+				drift(m.ID, differ)
+				return said, nil
+			}
+			mine, theirs, last = here, said.Hashes, said
+			select {
+			case <-until.Done():
+				return said, nil
+			case <-time.After(lookAgain):
+			}
+		}
+	}
+}
+
+// Status asks all nodes, and tells how the cluster is doing. It takes two seconds if one does not answer.
+func (r *Room) Status(ctx context.Context) (ClusterStatus, error) { return r.status(ctx, nil) }
+
+// status does not ask the nodes again that are known not to answer.
+func (r *Room) status(ctx context.Context, silent map[string]error) (ClusterStatus, error) {
+	mine, err := Load(ctx, r.DB)
+	if err != nil {
+		return ClusterStatus{}, err
+	}
+	found := make(chan struct {
+		id     string
+		tables []string
+	}, 64)
+	compared := r.compared(func(id string, tables []string) {
+		found <- struct {
+			id     string
+			tables []string
+		}{id, tables}
+	})
+	answers, err := r.askAll(ctx, func(ctx context.Context, m Member) (Identity, error) {
+		if err := silent[m.ID]; err != nil {
+			return Identity{}, err
+		}
+		return compared(ctx, m)
+	})
+	if err != nil {
+		return ClusterStatus{}, err
+	}
+	close(found)
+	drift := map[string][]string{}
+	for f := range found {
+		drift[f.id] = f.tables
+	}
+	members, err := Members(ctx, r.DB) // one that was expected may have come
+	if err != nil {
+		return ClusterStatus{}, err
+	}
+	me, err := r.identify(ctx)
+	if err != nil {
+		return ClusterStatus{}, err
+	}
+	slots := me.Slots
+	if mine.Role == Standby {
+		slots = r.heard.last(mine.PrimaryID).Slots
+	}
+	out := ClusterStatus{LocalID: r.node().ID, Peers: []NodeStatus{}, UpdatedAt: r.Clock.Now(), Problems: []string{}}
+	out.LocalNode = NodeStatus{ID: me.ID, FQDN: me.FQDN, Local: true, Role: me.Role, Status: Online, Version: me.Version, ConfigHash: me.ConfigHash, HoldsVIP: me.HoldsVIP, Drift: []string{}, Differ: []string{}}
+	for _, m := range members {
+		n := r.view(mine, m)
+		n.follow(slots)
+		if n.Local {
+			n.Role, n.Epoch, n.Version, n.ConfigHash = me.Role, me.Epoch, me.Version, me.ConfigHash
+			n.Streaming, n.HoldsVIP, n.SyncedAt, n.SeenAt = me.Streaming, me.HoldsVIP, me.SyncedAt, &out.UpdatedAt
+			n.Repair = me.Repair.some()
+			out.LocalNode = n
+			continue
+		}
+		n.Drift = append(n.Drift, drift[m.ID]...)
+		if said := r.heard.last(m.ID); said.err == nil {
+			n.Differ = differ(me.Settings, said.Settings)
+		}
+		out.Peers = append(out.Peers, n)
+	}
+	out.judge(mine, append(answers, asked{Member: Member{ID: me.ID, FQDN: me.FQDN}, said: me}))
+	return out, nil
+}
+
+// view is a node as it was last heard of.
+func (r *Room) view(mine State, m Member) NodeStatus {
+	n := NodeStatus{
+		ID: m.ID, FQDN: m.FQDN, PublicIP: m.PublicIP, InternalIP: m.InternalIP, MgmtIP: m.MgmtIP, APIURL: m.APIURL, Local: m.ID == r.node().ID,
+		Role: Standby, Status: m.Status, Version: m.Version, ConfigHash: m.ConfigHash, Drift: []string{}, Differ: []string{},
+	}
+	if !m.Expected() {
+		n.ConsoleURL = "https://" + net.JoinHostPort(m.FQDN, managementPort)
+	}
+	if m.ID == mine.PrimaryID {
+		n.Role = Primary
+	}
+	if n.Local {
+		n.Role, n.Epoch, n.Status, n.SyncedAt = mine.Role, mine.Epoch, Online, mine.SyncedAt
+		return n
+	}
+	x := r.heard.last(m.ID)
+	if x.ID != "" {
+		n.Role, n.Epoch, n.SyncedAt, n.SeenAt, n.Repair = x.Role, x.Epoch, x.SyncedAt, &x.at, x.Repair.some()
+	}
+	if x.err != nil {
+		n.Error = fault.From(x.err).Message
+	} else {
+		n.Streaming, n.HoldsVIP = x.Streaming, x.HoldsVIP
+	}
+	return n
+}
+
+// follow adds what the primary keeps for the node.
+func (n *NodeStatus) follow(slots []replica.Slot) {
+	for _, s := range slots {
+		if !s.Of(n.ID) {
+			continue
+		}
+		n.SlotLost = n.SlotLost || s.Lost
+		if s.Active {
+			n.Behind, n.Lag = &s.Behind, &s.Late
+		}
+	}
+}
+
+// late tells whether the node lacks more of the primary's changes than is usual.
+func (n *NodeStatus) late() bool {
+	return n.Behind != nil && *n.Behind > lagLimit || n.Lag != nil && *n.Lag > lateLimit
+}
+
+// differ names the settings that both nodes have and that are not the same.
+func differ(here, there map[string]string) []string {
+	names := []string{}
+	for _, name := range slices.Sorted(maps.Keys(here)) {
+		if is, ok := there[name]; ok && is != here[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// judge decides about mode and health. This node is among the answers, too.
+func (s *ClusterStatus) judge(mine State, answers []asked) {
+	problem := func(text string) { s.Problems = append(s.Problems, text) }
+	joined := 0
+	primaries := map[int64]int{}
+	split := false
+	for _, a := range answers {
+		if a.Expected() || a.err != nil {
+			continue
+		}
+		split = split || a.said.Split
+		if a.said.Role == Primary {
+			primaries[a.said.Epoch]++
+			split = split || primaries[a.said.Epoch] > 1
+		}
+		if a.said.Refused {
+			problem(a.FQDN + " is not synchronised with the primary, because it would lose more than half of its data. Check that the primary is the right one, then repair the node with force.")
+		}
+	}
+	for _, n := range s.Peers {
+		if n.Status == Pending || n.Status == Joining {
+			continue
+		}
+		joined++
+		switch {
+		case n.Status != Online || n.Error != "":
+			problem(n.FQDN + " does not answer.")
+		case n.Role == Standby && !n.Streaming:
+			problem(n.FQDN + " is not replicating from the primary at the moment.")
+		case n.Role == Fenced:
+			problem(n.FQDN + " is a former primary and is not replicating from the new one yet.")
+		}
+		if n.late() {
+			problem(n.FQDN + " is far behind the primary.")
+		}
+		if len(n.Drift) > 0 {
+			s.DriftFound = true
+			problem(n.FQDN + " does not have the same configuration as this node.")
+		}
+		if n.SlotLost {
+			problem(n.FQDN + " was unavailable for longer than the primary keeps changes for it. It is synchronised when it answers.")
+		}
+		if len(n.Differ) > 0 {
+			problem("Settings differ on " + n.FQDN + ": " + strings.Join(n.Differ, ", ") + ".")
+		}
+		if n.Role == Primary && n.Status == Online {
+			s.PrimaryID = n.ID
+		}
+	}
+	switch mine.Role {
+	case Primary, Single:
+		s.PrimaryID = s.LocalID
+	case Standby:
+		if !s.LocalNode.Streaming {
+			problem("This node is not replicating from the primary at the moment.")
+		}
+		if s.LocalNode.late() {
+			problem("This node is far behind the primary.")
+		}
+	default:
+		problem("This node accepts no changes at the moment.")
+	}
+	if s.Mode = "single-node"; joined > 0 || mine.Role != Single && mine.Role != Primary {
+		s.Mode = "cluster"
+	}
+	switch {
+	case split:
+		s.Health, s.PrimaryID = "split-brain", ""
+		problem("Two nodes were the primary at the same time. Promote the one that has what you want to keep; the other one keeps its changes in a file.")
+	case len(s.Problems) > 0:
+		s.Health = "degraded"
+	default:
+		s.Health = "OK"
+	}
+}
+
+// mountPublic adds the routes for people, and the one for a node that joins.
+func (r *Room) mountPublic() {
+	doc := func(id, summary, audit string) httpd.Doc {
+		return httpd.Doc{ID: id, Tag: "cluster", Summary: summary, Audit: audit}
+	}
+	httpd.Handle(r.Router, http.MethodGet, "/cluster/status", httpd.Read, doc("cluster.status", "How the cluster is doing. All nodes are asked", ""),
+		func(c *httpd.Call, _ struct{}) (ClusterStatus, error) { return r.Status(c) })
+	httpd.Handle(r.Router, http.MethodGet, "/cluster/nodes", httpd.Read, doc("cluster.nodes", "The nodes, as they were last seen", ""), r.nodes)
+	token := doc("cluster.join-token.create", "Expect another node, and make its join token. The first one makes this gateway the primary of a cluster", "cluster.join-token.create")
+	token.Creates = true
+	httpd.Handle(r.Router, http.MethodPost, "/cluster/join-tokens", httpd.Write.OnPrimary(), token, func(c *httpd.Call, in struct{ Body Expect }) (Token, error) {
+		t, err := r.makeToken(c, in.Body.NodeFQDN)
+		c.Header().Set("Location", httpd.Prefix+"/cluster/nodes")
+		return t, err
+	})
+	httpd.Handle(r.Router, http.MethodPost, "/cluster/certificates", httpd.Public.Here(), doc("cluster.certificate.issue", "Certificate for a node that joins, for its token", "cluster.certificate.issue"), r.certify)
+	httpd.Handle(r.Router, http.MethodPost, "/cluster/initialise", httpd.Write.Here(), doc("cluster.initialise", "Make this gateway the primary of a cluster, or what is missing for that", "cluster.found"),
+		func(c *httpd.Call, _ struct{}) (ClusterStatus, error) {
+			if err := r.Initialise(c); err != nil {
+				return ClusterStatus{}, err
+			}
+			return r.Status(c)
+		})
+	httpd.Handle(r.Router, http.MethodPost, "/cluster/promote", httpd.Write.Here(), doc("cluster.promote", "Make this standby the primary", "cluster.promote"), r.promote)
+	leave := doc("cluster.leave", "Take a node out of the cluster", "cluster.leave")
+	leave.OnPrimary = r.leavesThere
+	httpd.Handle(r.Router, http.MethodPost, "/cluster/nodes/{id}/leave", httpd.Write.OnPrimary(), leave, r.leave)
+	httpd.Handle(r.Router, http.MethodGet, "/cluster/repair-replication", httpd.Read, doc("cluster.repair.get", "The running repair of this node, or the last one", ""),
+		func(*httpd.Call, struct{}) (Repairing, error) { return r.repairing() })
+	httpd.Handle(r.Router, http.MethodPost, "/cluster/repair-replication", httpd.Write.Here(), doc("cluster.repair", "Make a standby the same as the primary again. The primary has the standby do it", "cluster.repair"), r.repair)
+	httpd.Handle(r.Router, http.MethodGet, "/cluster/rolling-update", httpd.Read, doc("cluster.rolling-update.get", "The update of all nodes that this node does or has last tried", ""),
+		func(c *httpd.Call, _ struct{}) (RollingUpdate, error) {
+			u, err := r.rollingUpdate()
+			if c.Actor.Role != actor.Admin {
+				u.Error = ""
+			}
+			return u.RollingUpdate, err
+		})
+	httpd.Handle(r.Router, http.MethodPost, "/cluster/rolling-update", httpd.Write.OnPrimary(), doc("cluster.rolling-update", "Update all nodes to the version that apt offers, the standbys first. The answer comes when that has started", "cluster.rolling-update"), r.beginRolling)
+}
+
+// Expect names a node that is to come.
+type Expect struct {
+	NodeFQDN value.DomainName `json:"node_fqdn" required:"true" doc:"Full name of the node."`
+}
+
+func (r *Room) nodes(c *httpd.Call, _ struct{}) ([]NodeStatus, error) {
+	s, err := Load(c, r.DB)
+	if err != nil {
+		return nil, err
+	}
+	members, err := Members(c, r.DB)
+	list := make([]NodeStatus, len(members))
+	for i, m := range members {
+		list[i] = r.view(s, m)
+	}
+	return list, err
+}
+
+// Promoting says how a standby becomes the primary.
+type Promoting struct {
+	Force bool `json:"force" doc:"Do it although the primary does not answer. What it has not sent is lost, until it comes back: then it is kept in a file."`
+}
+
+// promote makes this standby the primary. The primary that there is steps down first, if it answers.
+func (r *Room) promote(c *httpd.Call, in struct{ Body *Promoting }) (ClusterStatus, error) {
+	force := in.Body != nil && in.Body.Force
+	s, err := Load(c, r.DB)
+	if err != nil {
+		return ClusterStatus{}, err
+	}
+	if s.Role != Standby && s.Role != Fenced {
+		return ClusterStatus{}, refuse(s, "a standby")
+	}
+	answers, err := r.askAll(c, r.askIdentity)
+	if err != nil {
+		return ClusterStatus{}, err
+	}
+	p := Promotion{Forced: true}
+	var primary *Member
+	var ahead error
+	silent := map[string]error{}
+	for i, a := range answers {
+		if a.err != nil {
+			silent[a.ID] = a.err
+			continue
+		}
+		if a.Expected() {
+			continue
+		}
+		p.Newest = max(p.Newest, a.said.Epoch)
+		switch a.said.Role {
+		case Primary, SteppingDown:
+			primary = &answers[i].Member
+		case Standby:
+			if err := r.behind(c, s, a); err != nil {
+				ahead = err
+			}
+		}
+	}
+	switch {
+	case primary != nil:
+		last, err := Ask[Last](c, r, *primary, http.MethodPost, "/agent/cluster/step-down", nil)
+		if err == nil {
+			p.Forced, p.Last = false, last.AuditID
+			break
+		}
+		if !force {
+			return ClusterStatus{}, err
+		}
+	case !force && !s.split():
+		return ClusterStatus{}, fault.New(fault.Unavailable, "The primary, %s, does not answer. With force, this node becomes the primary anyway, and changes that it does not have are lost unless the former primary comes back.", s.PrimaryName)
+	}
+	if p.Forced && ahead != nil {
+		return ClusterStatus{}, ahead
+	}
+	if _, err := r.Promote(c, p); err != nil {
+		return ClusterStatus{}, err
+	}
+	if err := errors.Join(r.certifySelf(c), r.tellMembers(c)); err != nil {
+		r.Log.Warn("this node is the primary, and something is left to do", "err", err)
+	}
+	return r.status(c, silent)
+}
+
+// behind refuses to promote this node while another standby has more of the primary's changes.
+func (r *Room) behind(ctx context.Context, s State, other asked) error {
+	if other.said.Epoch < s.Epoch || s.split() {
+		return nil
+	}
+	var has bool
+	if err := r.DB.QueryRow(ctx, "SELECT EXISTS (SELECT FROM audit_entries WHERE id = $1)", other.said.Newest).Scan(&has); err != nil {
+		return db.Fault(err)
+	}
+	if has || other.said.Newest == uuid.Nil {
+		return nil
+	}
+	return fault.New(fault.Conflict, "%s has changes from the primary that this node does not have. Promote that node instead.", other.FQDN)
+}
+
+// Left says what became of a node that was taken out.
+type Left struct {
+	ID       string `json:"id" doc:"Id of the node."`
+	Reached  bool   `json:"reached" doc:"Whether the node knows, and is now a single gateway. One that does not know is refused by all nodes, and accepts no changes until it leaves, too."`
+	FQDN     string `json:"fqdn" doc:"Full name of the node."`
+	Expected bool   `json:"expected" doc:"Whether it had not come yet."`
+}
+
+// leave takes a node out of the list. What is in no list is let in nowhere.
+func (r *Room) leave(c *httpd.Call, in struct {
+	ID string `path:"id" doc:"Id of the node."`
+}) (Left, error) {
+	s, err := Load(c, r.DB)
+	if err != nil {
+		return Left{}, err
+	}
+	m, ok, err := member(c, r.DB, in.ID)
+	switch {
+	case err != nil:
+		return Left{}, err
+	case s.Role != Primary && s.Role != Single && in.ID == r.node().ID: // be it still in the list or not
+		return r.leaveAlone(c, s)
+	case !ok:
+		return Left{}, fault.New(fault.NotFound, "This node does not exist.")
+	case s.Role != Primary:
+		return Left{}, elsewhere(s)
+	case m.ID == r.node().ID:
+		return Left{}, fault.New(fault.Conflict, "The primary cannot leave. Promote another node first.")
+	}
+	out := Left{ID: m.ID, FQDN: m.FQDN, Expected: m.Expected()}
+	if !m.Expected() {
+		_, failed := Ask[struct{}](c, r, m, http.MethodPost, "/agent/cluster/leave", nil)
+		if out.Reached = failed == nil; !out.Reached {
+			r.Log.Warn("a node leaves that does not answer", "node", m.FQDN, "err", failed)
+		}
+		if err := r.think(c, m.ID, Leaving, m.Version, m.ConfigHash); err != nil {
+			return Left{}, err
+		}
+	}
+	err = r.commit(c, func(tx *db.Tx) error {
+		tx.Queue(`DELETE FROM ha_nodes WHERE id = $1`, m.ID)
+		tx.Queue(`DELETE FROM ha_join_tokens WHERE fqdn = $1`, m.FQDN)
+		return r.Audit.Write(c, tx, "cluster.leave", m.FQDN, out)
+	})
+	return out, err
+}
+
+// leavesThere tells whether the primary is to take a node out: always, but for this node if the primary does not answer it any more.
+func (r *Room) leavesThere(c *httpd.Call) (bool, error) {
+	if c.Request.PathValue("id") != r.node().ID {
+		return true, nil
+	}
+	s, err := Load(c, r.DB)
+	if err != nil {
+		return false, err
+	}
+	return r.hasPrimary(c, s)
+}
+
+// hasPrimary tells whether the primary answers this node: it may be away, or have this node no longer in its list.
+func (r *Room) hasPrimary(ctx context.Context, s State) (bool, error) {
+	primary, ok, err := member(ctx, r.DB, s.PrimaryID)
+	if err != nil || !ok {
+		return false, err
+	}
+	_, err = r.askIdentity(ctx, primary)
+	return err == nil, nil
+}
+
+// leaveAlone takes this node out of a cluster that has no primary for it any more.
+func (r *Room) leaveAlone(ctx context.Context, s State) (Left, error) {
+	has, err := r.hasPrimary(ctx, s)
+	switch {
+	case err != nil:
+		return Left{}, err
+	case has:
+		return Left{}, elsewhere(s)
+	}
+	return Left{ID: r.node().ID, FQDN: r.node().Name, Reached: true}, r.left(ctx)
+}
+
+// left makes this node a gateway without a cluster, with the configuration that it has. The virtual addresses stay with the cluster.
+func (r *Room) left(ctx context.Context) error {
+	_, err := r.Engine.CommitBoth(ctx, nil, r.deps.Feeds, func(tx *db.Tx) ([]apply.Row, error) {
+		was, err := alone(ctx, tx)
+		if err != nil {
+			return nil, err
+		}
+		tx.Queue("SELECT gateway_cluster.unsubscribe()")
+		become(tx, Single, was.Epoch, Node{}, r.Clock.Now())
+		tx.Queue("UPDATE ha_state SET slot = '', synced_at = NULL")
+		for _, table := range []string{"ha_nodes", "ha_ca", "ha_join_tokens"} {
+			tx.Queue("DELETE FROM " + table)
+		}
+		r.Audit.TakeOver(tx)
+		if r.deps.Leave != nil {
+			if err := r.deps.Leave(ctx, tx); err != nil {
+				return nil, err
+			}
+		}
+		return nil, r.Audit.Write(ctx, tx, "cluster.left", r.node().Name, map[string]any{"was": was.PrimaryName})
+	})
+	if err != nil {
+		return err
+	}
+	r.writeNodeFile(ctx, nil)
+	return r.forget()
+}
+
+// dismissed has the database of a node that has left listen to no other node any more. PostgreSQL may be restarted for it.
+func (r *Room) dismissed(ctx context.Context) error {
+	r.admits.Lock()
+	defer r.admits.Unlock()
+	// What is removed last is still there if an earlier try was cut short.
+	if _, err := r.Host.Read(host.DatabaseAuthority); err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotInstalled) {
+			return nil
+		}
+		return err
+	}
+	return peering.Remove(ctx, r.Host, r.DB)
+}
+
+// Repair says whose replication is repaired.
+type Repair struct {
+	NodeID string `json:"node_id" maxLength:"64" doc:"The standby, if this is the primary; without it, all that answer."`
+	Force  bool   `json:"force" doc:"Do it although more than half of the rows would go."`
+}
+
+// Repairing is how far a repair has come.
+type Repairing struct {
+	State     string                        `json:"state" enum:"none,running,succeeded,failed,delegated" doc:"How far it has come. delegated: the standbys do it."`
+	Nodes     []string                      `json:"nodes,omitempty" doc:"The standbys that do it."`
+	StartedAt *time.Time                    `json:"started_at" doc:"When it began."`
+	EndedAt   *time.Time                    `json:"ended_at" doc:"When it ended."`
+	Error     string                        `json:"error" doc:"Why it failed; empty when it did not."`
+	Force     bool                          `json:"force" doc:"Whether more than half of the rows may go."`
+	Tables    map[string]replica.Difference `json:"tables,omitempty" doc:"Number of rows that differed from the primary, by table."`
+}
+
+// some is nil if there was none.
+func (s Repairing) some() *Repairing {
+	if s.State == "" || s.State == "none" {
+		return nil
+	}
+	return &s
+}
+
+const repairFile = "repair.json"
+
+var errFollows = fault.New(fault.Conflict, "This node is already being synchronised.")
+
+// note keeps how far a repair has come, for who asks after a restart.
+func (r *Room) note(s Repairing) {
+	b, err := json.Marshal(s)
+	if err == nil {
+		err = secret.Save(r.file(repairFile), b)
+	}
+	if err != nil {
+		r.Log.Warn("how the repair goes was not written down", "err", err)
+	}
+}
+
+func (r *Room) repairing() (Repairing, error) {
+	s := Repairing{State: "none"}
+	b, err := os.ReadFile(r.file(repairFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(b, &s); err != nil {
+		return s, err
+	}
+	return s, nil
+}
+
+// goOnRepairing does a repair again that ended with an earlier run of this program: what it had done was undone with its transaction.
+func (r *Room) goOnRepairing(ctx context.Context, s State) {
+	last, err := r.repairing()
+	if err != nil || last.State != "running" {
+		return
+	}
+	primary, ok, err := member(ctx, r.DB, s.PrimaryID)
+	if err == nil && ok && s.mayFollow() == nil {
+		r.Log.Warn("a repair was interrupted, and begins again")
+		go func() { _, _ = r.followMember(ctx, primary, last.Force) }() // which says what has come of it
+		return
+	}
+	last.State, last.Error, last.EndedAt = "failed", "It was interrupted.", new(r.Clock.Now())
+	r.note(last)
+}
+
+// repair has a standby made the same as its primary again: this node, or others by the primary, which never does it to itself.
+func (r *Room) repair(c *httpd.Call, in struct{ Body *Repair }) (Repairing, error) {
+	var wish Repair
+	if in.Body != nil {
+		wish = *in.Body
+	}
+	s, err := Load(c, r.DB)
+	if err != nil {
+		return Repairing{}, err
+	}
+	if s.Role != Primary {
+		return r.beginRepair(c, wish.Force)
+	}
+	peers, err := r.Peers(c, r.DB)
+	if err != nil {
+		return Repairing{}, err
+	}
+	if wish.NodeID != "" {
+		if wish.NodeID == r.node().ID {
+			return Repairing{}, refuse(s, "a standby")
+		}
+		peers = slices.DeleteFunc(peers, func(m Member) bool { return m.ID != wish.NodeID })
+		if len(peers) == 0 {
+			return Repairing{}, fault.Field("node_id", "must be the id of another node of the cluster")
+		}
+	}
+	out := Repairing{State: "delegated", StartedAt: new(r.Clock.Now())}
+	var failed error
+	for _, m := range peers {
+		if _, err := Ask[Repairing](c, r, m, http.MethodPost, "/agent/cluster/repair-replication", Repair{Force: wish.Force}); err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		out.Nodes = append(out.Nodes, m.FQDN)
+	}
+	if len(out.Nodes) == 0 {
+		if failed == nil {
+			failed = fault.New(fault.Conflict, "There is no standby.")
+		}
+		return Repairing{}, failed
+	}
+	return out, r.Audit.Record(c, "cluster.repair", out.Nodes[0], out)
+}
+
+// beginRepair has this node compared with its primary, and does not wait for it.
+func (r *Room) beginRepair(ctx context.Context, force bool) (Repairing, error) {
+	s, err := Load(ctx, r.DB)
+	if err != nil {
+		return Repairing{}, err
+	}
+	if s.Role != Standby && s.Role != Fenced {
+		return Repairing{}, refuse(s, "a standby")
+	}
+	primary, ok, err := member(ctx, r.DB, s.PrimaryID)
+	if err != nil {
+		return Repairing{}, err
+	}
+	if !ok {
+		return Repairing{}, fault.New(fault.Conflict, "This node does not know which node is the primary.")
+	}
+	if !r.follows.TryLock() {
+		return Repairing{}, errFollows
+	}
+	r.follows.Unlock()
+	if err := r.Audit.Record(ctx, "cluster.repair", r.node().Name, nil); err != nil {
+		return Repairing{}, err
+	}
+	out := Repairing{State: "running", StartedAt: new(r.Clock.Now()), Force: force}
+	r.note(out)
+	go func() {
+		_, _ = r.followMember(actor.With(context.WithoutCancel(ctx), actor.System("cluster")), primary, force) // which says what has come of it
+	}()
+	return out, nil
+}
+
+func portOf(at string) int {
+	u, err := url.Parse(at)
+	if err != nil {
+		return AgentPort
+	}
+	n, err := strconv.Atoi(u.Port())
+	if err != nil {
+		return AgentPort
+	}
+	return n
+}

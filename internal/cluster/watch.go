@@ -1,0 +1,450 @@
+package cluster
+
+import (
+	"context"
+	"crypto/x509"
+	"net/http"
+	"sync"
+	"time"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db/replica"
+)
+
+const (
+	// offlineAfter is how many times a node does not answer before it is offline.
+	offlineAfter = 3
+	// hashEvery is how often a node hashes its configuration.
+	hashEvery = 5 * time.Minute
+)
+
+// Pace is how often nodes look after each other, and how long something may last before they act.
+type Pace struct {
+	// Beat is how often nodes ask each other what they are.
+	Beat time.Duration
+	// Resume is when a primary that stepped down takes changes again if no other node has become it, and ResumeAnyway when it does so although it could
+	// not ask all of them.
+	Resume, ResumeAnyway time.Duration
+	// Retry is how long a sync that has failed is left alone.
+	Retry time.Duration
+	// Stray is how long replication may not be under way, and Stuck how long it may fail again and again, before all is compared again.
+	Stray, Stuck time.Duration
+	// Resync is how long a standby is left alone that was compared with its primary.
+	Resync time.Duration
+}
+
+// usual is the pace of a gateway.
+var usual = Pace{Beat: 10 * time.Second, Resume: 15 * time.Second, ResumeAnyway: time.Minute, Retry: time.Minute, Stray: time.Minute, Stuck: 30 * time.Second, Resync: 10 * time.Minute}
+
+// heard is what the other nodes have last said. It is not kept: a node that starts asks first.
+type heard struct {
+	mu       sync.Mutex
+	of       map[string]*hearing
+	hash     replica.Hash
+	hashedAt time.Time
+	followed time.Time // when following another node was last begun
+	stepped  time.Time // since when this node is seen to be stepping down
+	troubles troubles
+}
+
+type hearing struct {
+	Identity
+	at     time.Time // zero if it has not answered yet
+	missed int
+	err    error
+}
+
+// hear notes what a node has said, or that it has not, and tells what to think of it, if that is known.
+func (h *heard) hear(id string, said Identity, err error, now time.Time) Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.of == nil {
+		h.of = map[string]*hearing{}
+	}
+	x := h.of[id]
+	if x == nil {
+		x = new(hearing)
+		h.of[id] = x
+	}
+	if x.err = err; err == nil {
+		x.Identity, x.at, x.missed = said, now, 0
+		return Online
+	}
+	return ""
+}
+
+// miss notes that a node has not answered a heartbeat, and tells whether it is offline.
+func (h *heard) miss(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x := h.of[id]
+	x.missed++
+	return x.missed >= offlineAfter
+}
+
+// last is what a node has last said.
+func (h *heard) last(id string) hearing {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if x := h.of[id]; x != nil {
+		return *x
+	}
+	return hearing{}
+}
+
+// identify is what this node says of itself.
+func (r *Room) identify(ctx context.Context) (Identity, error) {
+	s, err := Load(ctx, r.DB)
+	if err != nil {
+		return Identity{}, err
+	}
+	i := Identity{
+		ID: r.node().ID, FQDN: r.node().Name, Role: s.Role, Epoch: s.Epoch, PrimaryID: s.PrimaryID, Split: s.split(), Version: r.Version, SyncedAt: s.SyncedAt,
+		HoldsVIP: r.deps.HoldsVIP != nil && r.deps.HoldsVIP(ctx), Components: map[string]string{},
+	}
+	if hash, err := r.rehash(ctx); err == nil {
+		i.ConfigHash, i.Hashes = hash.String(), hash
+	}
+	switch s.Role {
+	case Standby:
+		sub, err := replica.Look(ctx, r.DB)
+		i.Streaming = err == nil && sub.Enabled && sub.Worker
+		i.Refused = r.refused()
+		if i.Newest, err = r.Audit.Newest(ctx); err != nil {
+			return Identity{}, err
+		}
+	case Fenced:
+		i.Refused = r.refused()
+	case Primary:
+		if i.Slots, err = r.slots(ctx); err != nil {
+			return Identity{}, err
+		}
+	}
+	if repair, err := r.repairing(); err == nil {
+		i.Repair = repair
+	}
+	if r.deps.Settings != nil {
+		if i.Settings, err = r.deps.Settings(ctx); err != nil {
+			return Identity{}, err
+		}
+	}
+	for _, c := range r.Engine.Statuses() {
+		if c.State != apply.NotInstalled {
+			i.Components[string(c.Name)] = string(c.State)
+		}
+	}
+	return i, nil
+}
+
+// rehash hashes the configuration now, within two seconds.
+func (r *Room) rehash(ctx context.Context) (replica.Hash, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	h, err := r.Hash(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.heard.mu.Lock()
+	defer r.heard.mu.Unlock()
+	r.heard.hash, r.heard.hashedAt = h, r.Clock.Now()
+	return h, nil
+}
+
+// hashed is the hash that was last made, which is not older than five minutes.
+func (r *Room) hashed(ctx context.Context) string {
+	r.heard.mu.Lock()
+	h, at := r.heard.hash, r.heard.hashedAt
+	r.heard.mu.Unlock()
+	if r.past(at, hashEvery) {
+		fresh, err := r.rehash(ctx)
+		if err != nil {
+			return ""
+		}
+		h = fresh
+	}
+	return h.String()
+}
+
+// askIdentity asks a node what it is. One that is expected is asked as the node that got its certificate.
+func (r *Room) askIdentity(ctx context.Context, m Member) (Identity, error) {
+	if m.Expected() {
+		id, err := joining(ctx, r.DB, m.FQDN)
+		if err != nil || id == "" {
+			return Identity{}, errNoMember
+		}
+		m.ID = id
+	}
+	i, err := Ask[Identity](ctx, r, m, http.MethodGet, "/agent/cluster/identity", nil)
+	if err == nil && i.ID != m.ID {
+		return Identity{}, errNoMember
+	}
+	return i, err
+}
+
+// asked is what came of asking a node.
+type asked struct {
+	Member
+	said Identity
+	err  error
+}
+
+// askAll asks all other nodes at once, and notes what they say.
+func (r *Room) askAll(ctx context.Context, ask func(ctx context.Context, m Member) (Identity, error)) ([]asked, error) {
+	members, err := Members(ctx, r.DB)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]asked, 0, len(members))
+	for _, m := range members {
+		if m.ID != r.node().ID && m.Status != Pending {
+			answers = append(answers, asked{Member: m})
+		}
+	}
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() { answers[i].said, answers[i].err = ask(ctx, answers[i].Member) })
+	}
+	all.Wait()
+	now := r.Clock.Now()
+	for i := range answers {
+		a := &answers[i]
+		if a.Expected() {
+			if a.err == nil { // it has come, and could not say so
+				a.err = r.register(ctx, a.said.ID, a.FQDN, Registration{APIPort: portOf(a.APIURL), Version: a.said.Version})
+			}
+			continue
+		}
+		status, version, hash := r.heard.hear(a.ID, a.said, a.err, now), a.said.Version, a.said.ConfigHash
+		if a.err != nil {
+			version, hash = a.Version, a.ConfigHash
+		}
+		if status == "" {
+			status = a.Status
+		}
+		if a.Status != Leaving {
+			a.Status = status
+		}
+		if err := r.think(ctx, a.ID, status, version, hash); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+// beat asks the other nodes what they are, and does what follows from it.
+func (r *Room) beat(ctx context.Context, s State) {
+	r.keepCertified(ctx, s)
+	answers, err := r.askAll(ctx, r.askIdentity)
+	if err != nil {
+		r.Log.Warn("the other nodes were not asked", "err", err)
+		return
+	}
+	if err := r.think(ctx, r.node().ID, Online, r.Version, r.hashed(ctx)); err != nil {
+		r.Log.Warn("what this node is was not written down", "err", err)
+	}
+	// Rows of nodes come by replication, too, and certificates are renewed.
+	if r.refusedLately() {
+		r.Log.Warn("PostgreSQL does not start with the settings for other nodes: they do not reach it")
+	} else if err := r.tellMembers(ctx); err != nil {
+		r.Log.Warn("not all are told who the nodes are", "err", err)
+	}
+	var heard []Identity
+	whole := true
+	for _, a := range answers {
+		switch {
+		case a.Expected():
+		case a.err == nil:
+			heard = append(heard, a.said)
+		default:
+			whole = false
+			// Only heartbeats count: who looks at the cluster asks more often.
+			if r.heard.miss(a.ID) {
+				if err := r.think(ctx, a.ID, Offline, a.Version, a.ConfigHash); err != nil {
+					r.Log.Warn("that a node is offline was not written down", "node", a.FQDN, "err", err)
+				}
+			}
+		}
+	}
+	if s, err = Load(ctx, r.DB); err != nil {
+		return
+	}
+	r.act(ctx, s, judge(s, r.node().ID, heard), whole)
+}
+
+// verdict is what follows from what other nodes have said.
+type verdict struct {
+	do   string
+	whom Identity
+}
+
+// What may follow.
+const (
+	doNothing = ""
+	doFence   = "fence"  // a newer primary is there: take no more changes
+	doSplit   = "split"  // another primary of the same epoch is there
+	doFollow  = "follow" // be a standby of that one
+)
+
+// judge decides what this node does about what the others say. Of two primaries the one with the newer epoch is right.
+func judge(mine State, me string, heard []Identity) verdict {
+	var newest, primary Identity // the newest epoch of all, and the newest primary
+	primaries := 0               // of that epoch
+	for _, i := range heard {
+		if i.ID == me {
+			continue
+		}
+		if i.Epoch > newest.Epoch {
+			newest = i
+		}
+		if i.Role == Primary && i.Epoch >= primary.Epoch {
+			if i.Epoch > primary.Epoch {
+				primaries = 0
+			}
+			primary = i
+			primaries++
+		}
+	}
+	switch mine.Role {
+	case Primary, SteppingDown:
+		switch {
+		case primary.Epoch > mine.Epoch:
+			return verdict{doFence, primary}
+		case newest.Epoch > mine.Epoch:
+			return verdict{doFence, newest}
+		}
+		if mine.Role == Primary {
+			for _, i := range heard {
+				if i.ID != me && i.Epoch == mine.Epoch && (i.Role == Primary || i.Split) {
+					return verdict{doSplit, i}
+				}
+			}
+		}
+	case Standby, Fenced:
+		fits := primary.Epoch > mine.Epoch || primary.Epoch == mine.Epoch && mine.Role == Fenced && !mine.split()
+		if primaries == 1 && fits {
+			return verdict{doFollow, primary}
+		}
+	}
+	return verdict{}
+}
+
+// act does what was decided.
+func (r *Room) act(ctx context.Context, s State, v verdict, whole bool) {
+	var err error
+	switch v.do {
+	case doFence:
+		newer := Node{v.whom.ID, v.whom.FQDN}
+		if v.whom.Role != Primary {
+			newer = Node{ID: v.whom.PrimaryID}
+			if m, ok, _ := member(ctx, r.DB, newer.ID); ok {
+				newer.Name = m.FQDN
+			}
+		}
+		if _, err = r.Fence(ctx, v.whom.Epoch, newer); err == nil {
+			r.Log.Warn("there is a newer primary: this node takes no more changes", "primary", newer.Name, "epoch", v.whom.Epoch)
+			if v.whom.Role == Primary {
+				r.followSoon(ctx, v.whom.ID)
+			}
+		}
+	case doSplit:
+		if _, err = r.Split(ctx, s.Epoch, Node{v.whom.ID, v.whom.FQDN}); err == nil {
+			r.Log.Error("another node is the primary, too: both take no more changes until one of them is promoted", "other", v.whom.FQDN, "epoch", s.Epoch)
+		}
+	case doFollow:
+		r.followSoon(ctx, v.whom.ID)
+	default:
+		switch since := r.stepping(s); {
+		case s.Role == SteppingDown && (since > r.deps.Pace.Resume && whole || since > r.deps.Pace.ResumeAnyway):
+			if err = r.Resume(ctx); err == nil {
+				r.Log.Warn("no other node has become the primary: this one takes changes again")
+			}
+		case s.Role == Standby:
+			r.heal(ctx, s)
+		}
+	}
+	if err != nil {
+		r.Log.Warn("the role of this node was not changed", "to", v.do, "err", err)
+	}
+}
+
+// past tells whether something was longer ago than that. What was written down before the clock was set back was.
+func (r *Room) past(at time.Time, limit time.Duration) bool {
+	age := r.Clock.Now().Sub(at)
+	return age < 0 || age >= limit
+}
+
+// stepping is for how long this node is seen to be stepping down.
+func (r *Room) stepping(s State) time.Duration {
+	r.heard.mu.Lock()
+	defer r.heard.mu.Unlock()
+	switch {
+	case s.Role != SteppingDown:
+		r.heard.stepped = time.Time{}
+		return 0
+	case r.heard.stepped.IsZero() || r.heard.stepped.After(r.Clock.Now()):
+		r.heard.stepped = r.Clock.Now()
+	}
+	return r.Clock.Now().Sub(r.heard.stepped)
+}
+
+// followSoon makes this node a standby of another one, beside whatever else is done.
+func (r *Room) followSoon(ctx context.Context, id string) {
+	r.heard.mu.Lock()
+	early := !r.past(r.heard.followed, r.deps.Pace.Retry) || r.refusedLately()
+	if !early {
+		r.heard.followed = r.Clock.Now()
+	}
+	r.heard.mu.Unlock()
+	if early {
+		return
+	}
+	m, ok, err := member(ctx, r.DB, id)
+	if err != nil || !ok {
+		return
+	}
+	go func() { _, _ = r.followMember(ctx, m, false) }() // which says what has come of it
+}
+
+// keepCertified renews this node's certificate before it ends.
+func (r *Room) keepCertified(ctx context.Context, s State) {
+	var err error
+	switch i := r.identity.Load(); {
+	case s.Role == Primary:
+		if err = r.certifySelf(ctx); err == errNoAuthority {
+			err = nil
+		}
+	case i != nil && r.Clock.Now().After(i.own.Leaf.NotAfter.Add(-renewBefore)):
+		err = r.renewHere(ctx, s, i)
+	}
+	if err != nil {
+		r.Log.Warn("the certificate of this node was not renewed", "err", err)
+	}
+}
+
+// renewHere has the primary issue another certificate for this node.
+func (r *Room) renewHere(ctx context.Context, s State, i *identity) error {
+	primary, ok, err := member(ctx, r.DB, s.PrimaryID)
+	if err != nil || !ok {
+		return err
+	}
+	key, err := newKey()
+	if err != nil {
+		return err
+	}
+	csr, err := request(r.node().ID, i.own.Leaf.DNSNames[0], key)
+	if err != nil {
+		return err
+	}
+	out, err := Ask[Certified](ctx, r, primary, http.MethodPost, "/agent/cluster/certificates", Renewal{csr})
+	if err != nil {
+		return err
+	}
+	var c *x509.Certificate
+	if c, err = parseCertificate([]byte(out.Certificate)); err != nil {
+		return err
+	}
+	if err := issuedBy(i.ca, c, key, r.node().ID); err != nil {
+		return err
+	}
+	return r.saveIdentity(newIdentity(i.ca, c, key))
+}

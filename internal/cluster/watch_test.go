@@ -1,0 +1,445 @@
+package cluster_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/cluster"
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/waittest"
+)
+
+// What a node does about what it hears, for each role and each that another one may have.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	mine := func(role cluster.Role, epoch int64) cluster.State {
+		s := cluster.State{Role: role, Epoch: epoch, PrimaryID: "b"}
+		if role == cluster.Primary || role == cluster.SteppingDown {
+			s.PrimaryID = "me"
+		}
+		return s
+	}
+	torn := cluster.State{Role: cluster.Fenced, Epoch: 5}
+	is := func(id string, role cluster.Role, epoch int64) cluster.Identity {
+		return cluster.Identity{ID: id, Role: role, Epoch: epoch}
+	}
+	split := cluster.Identity{ID: "b", Role: cluster.Fenced, Epoch: 5, Split: true}
+	for name, x := range map[string]struct {
+		mine     cluster.State
+		heard    []cluster.Identity
+		do, whom string
+	}{
+		"a primary hears no one":                                 {mine(cluster.Primary, 5), nil, "", ""},
+		"a primary hears its standby":                            {mine(cluster.Primary, 5), []cluster.Identity{is("b", cluster.Standby, 5)}, "", ""},
+		"a primary hears an older primary":                       {mine(cluster.Primary, 5), []cluster.Identity{is("b", cluster.Primary, 4)}, "", ""},
+		"a primary hears a newer primary":                        {mine(cluster.Primary, 5), []cluster.Identity{is("b", cluster.Primary, 6)}, "fence", "b"},
+		"a primary hears the standby of a newer primary":         {mine(cluster.Primary, 5), []cluster.Identity{is("c", cluster.Standby, 6)}, "fence", "c"},
+		"a primary hears a newer primary and its standby":        {mine(cluster.Primary, 5), []cluster.Identity{is("c", cluster.Standby, 6), is("b", cluster.Primary, 6)}, "fence", "b"},
+		"a primary hears one that was fenced by a newer primary": {mine(cluster.Primary, 5), []cluster.Identity{is("c", cluster.Fenced, 6)}, "fence", "c"},
+		"a primary hears another of its epoch":                   {mine(cluster.Primary, 5), []cluster.Identity{is("b", cluster.Primary, 5)}, "split", "b"},
+		"a primary hears one that has found two of its epoch":    {mine(cluster.Primary, 5), []cluster.Identity{split}, "split", "b"},
+		"a primary hears one that was fenced in its epoch":       {mine(cluster.Primary, 5), []cluster.Identity{is("b", cluster.Fenced, 5)}, "", ""},
+		"a newer one counts for more than one of the same epoch": {mine(cluster.Primary, 5), []cluster.Identity{is("b", cluster.Primary, 5), is("c", cluster.Primary, 6)}, "fence", "c"},
+		"a primary hears itself":                                 {mine(cluster.Primary, 5), []cluster.Identity{is("me", cluster.Primary, 9)}, "", ""},
+		"one that steps down hears a newer primary":              {mine(cluster.SteppingDown, 5), []cluster.Identity{is("b", cluster.Primary, 6)}, "fence", "b"},
+		"one that steps down hears its standby":                  {mine(cluster.SteppingDown, 5), []cluster.Identity{is("b", cluster.Standby, 5)}, "", ""},
+		"a standby hears its primary":                            {mine(cluster.Standby, 5), []cluster.Identity{is("b", cluster.Primary, 5)}, "", ""},
+		"a standby hears a newer primary":                        {mine(cluster.Standby, 5), []cluster.Identity{is("b", cluster.Standby, 6), is("c", cluster.Primary, 6)}, "follow", "c"},
+		"a standby hears an older primary":                       {mine(cluster.Standby, 5), []cluster.Identity{is("c", cluster.Primary, 4)}, "", ""},
+		"a standby hears two newer primaries":                    {mine(cluster.Standby, 5), []cluster.Identity{is("b", cluster.Primary, 6), is("c", cluster.Primary, 6)}, "", ""},
+		"a standby hears two newer primaries, one newer":         {mine(cluster.Standby, 5), []cluster.Identity{is("b", cluster.Primary, 7), is("c", cluster.Primary, 6)}, "follow", "b"},
+		"the same, in the other order":                           {mine(cluster.Standby, 5), []cluster.Identity{is("c", cluster.Primary, 6), is("b", cluster.Primary, 7)}, "follow", "b"},
+		"a fenced one hears the primary that fenced it":          {mine(cluster.Fenced, 6), []cluster.Identity{is("b", cluster.Primary, 6)}, "follow", "b"},
+		"a fenced one hears an older primary":                    {mine(cluster.Fenced, 6), []cluster.Identity{is("c", cluster.Primary, 5)}, "", ""},
+		"one of two hears the other, which does not know yet":    {torn, []cluster.Identity{is("b", cluster.Primary, 5)}, "", ""},
+		"one of two hears the other, which knows":                {torn, []cluster.Identity{split}, "", ""},
+		"one of two hears that the other was promoted":           {torn, []cluster.Identity{is("b", cluster.Primary, 6)}, "follow", "b"},
+		"a node without a cluster hears a primary":               {mine(cluster.Single, 0), []cluster.Identity{is("b", cluster.Primary, 6)}, "", ""},
+	} {
+		if do, whom := cluster.Judge(x.mine, "me", x.heard); do != x.do || whom != x.whom {
+			t.Errorf("%s: %q %s", name, do, whom)
+		}
+	}
+}
+
+func (g *gate) beat(t *testing.T) {
+	t.Helper()
+	if err := g.room.Beat(actor.With(t.Context(), actor.System("test"))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// CL-07: a node that does not answer is offline after three heartbeats, the cluster is degraded, and asking for it takes little more than two seconds. One
+// that answers again is online.
+func TestOffline(t *testing.T) {
+	t.Parallel()
+	primary, standby := joined(t)
+	primary.beat(t)
+	// A listener that takes connections and says nothing is worse than none.
+	silent := silence(t)
+	var was string
+	if err := primary.DB.QueryRow(t.Context(), "SELECT api_url FROM ha_nodes WHERE id = $1", standby.me.ID).Scan(&was); err != nil {
+		t.Fatal(err)
+	}
+	dbtest.Exec(t, primary.DB, "UPDATE ha_nodes SET api_url = $2 WHERE id = $1", standby.me.ID, "https://"+silent)
+	began := time.Now()
+	s := primary.status(t)
+	if took := time.Since(began); took > 2500*time.Millisecond+busy {
+		t.Errorf("it took %s", took)
+	}
+	if s.Health != "degraded" || len(s.Peers) != 1 || s.Peers[0].Status != cluster.Online || s.Peers[0].Error == "" || len(s.Problems) == 0 {
+		t.Errorf("%+v", s)
+	}
+	for range 2 {
+		primary.beat(t)
+		primary.status(t) // which counts for nothing
+	}
+	if m := primary.members(t)[standby.me.ID]; m.Status != cluster.Online {
+		t.Errorf("%s after two", m.Status)
+	}
+	primary.beat(t)
+	if m := primary.members(t)[standby.me.ID]; m.Status != cluster.Offline || m.Version != "1.0.0" {
+		t.Errorf("%+v after three", m)
+	}
+	// What the primary thinks of it is its own.
+	if m := standby.members(t)[standby.me.ID]; m.Status == cluster.Offline {
+		t.Errorf("%+v", m)
+	}
+	dbtest.Exec(t, primary.DB, "UPDATE ha_nodes SET api_url = $2 WHERE id = $1", standby.me.ID, was)
+	primary.beat(t)
+	if m := primary.members(t)[standby.me.ID]; m.Status != cluster.Online {
+		t.Errorf("%+v", m)
+	}
+	waittest.Until(t, "the cluster is well again", func() bool { return primary.status(t).Health == "OK" })
+}
+
+// silence is the address of a server that takes connections and says nothing.
+func silence(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+// busy is what a machine that is busy with other tests adds to a time.
+const busy = 5 * time.Second
+
+// A change of the primary's that does not arrive because a row was changed by hand is drift, with the table named; a repair heals it, and never runs on the primary.
+func TestDriftAndRepair(t *testing.T) {
+	t.Parallel()
+	primary, standby := joined(t)
+	if err := store(t.Context(), primary.node, "one.example.net"); err != nil {
+		t.Fatal(err)
+	}
+	waittest.Until(t, "the row arrives", func() bool { return standby.has(t, "one.example.net") })
+	dbtest.Exec(t, standby.DB, "SET session_replication_role = replica; UPDATE ntp_pools SET minpoll = 7 WHERE address = 'one.example.net'")
+	for _, g := range []*gate{primary, standby} {
+		// A machine with other work may take longer for two looks than a status may.
+		waittest.Until(t, "the drift is found, with its table", func() bool {
+			s := g.status(t)
+			return s.DriftFound && s.Health == "degraded" && strings.Join(s.Peers[0].Drift, " ") == "ntp_pools"
+		})
+	}
+	a := primary.Do(t, "admin", http.MethodPost, "/cluster/repair-replication", map[string]any{"node_id": primary.me.ID}).Want(t, 409)
+	if a.Error.Code != "conflict" {
+		t.Errorf("%s", a.Body)
+	}
+	primary.Do(t, "admin", http.MethodPost, "/cluster/repair-replication", `{"node_id":"x"}`).WantField(t, "node_id")
+	var begun cluster.Repairing
+	primary.Do(t, "admin", http.MethodPost, "/cluster/repair-replication", nil).Want(t, 200).Into(t, &begun)
+	if begun.State != "delegated" || strings.Join(begun.Nodes, " ") != standby.me.Name {
+		t.Errorf("%+v", begun)
+	}
+	var now cluster.Repairing
+	waittest.Until(t, "the repair ends", func() bool {
+		standby.Get(t, "/cluster/repair-replication").Want(t, 200).Into(t, &now)
+		return now.State == "succeeded"
+	})
+	if now.Tables["ntp_pools"].Changed != 1 || now.EndedAt == nil {
+		t.Errorf("%+v", now)
+	}
+	waittest.Until(t, "there is no drift", func() bool { s := primary.status(t); return s.Health == "OK" && !s.DriftFound })
+	if s := primary.state(t); s.Role != cluster.Primary {
+		t.Errorf("%+v", s)
+	}
+}
+
+// CL-09: both nodes claim to be the primary. Neither takes changes until one is promoted, which the other one then follows.
+func TestSplitBrain(t *testing.T) {
+	t.Parallel()
+	primary, standby := joined(t)
+	if _, err := standby.room.Promote(t.Context(), cluster.Promotion{Forced: true}); err != nil {
+		t.Fatal(err)
+	}
+	dbtest.Exec(t, primary.DB, "UPDATE ha_state SET epoch = 2") // as if it had been promoted, too
+	if s := primary.status(t); s.Health != "split-brain" || s.PrimaryID != "" {
+		t.Errorf("%+v", s)
+	}
+	primary.beat(t)
+	if primary.takes(t, "refused.example.net") {
+		t.Error("one of two takes changes")
+	}
+	standby.beat(t)
+	if standby.takes(t, "refused.example.net") {
+		t.Error("the other one takes changes")
+	}
+	for _, g := range []*gate{primary, standby} {
+		g.beat(t) // and it stays so
+		if s := g.status(t); s.Health != "split-brain" || g.state(t).Role != cluster.Fenced {
+			t.Errorf("%+v %+v", s, g.state(t))
+		}
+	}
+	primary.Do(t, "admin", http.MethodPost, "/cluster/promote", nil).Want(t, 200)
+	if s := primary.state(t); s.Role != cluster.Primary || s.Epoch != 3 || !primary.takes(t, "taken.example.net") {
+		t.Errorf("%+v", s)
+	}
+	standby.beat(t)
+	waittest.Until(t, "the other one follows", func() bool { return standby.state(t).Role == cluster.Standby && standby.has(t, "taken.example.net") })
+	waittest.Until(t, "the cluster is well", func() bool { return primary.status(t).Health == "OK" && standby.status(t).Health == "OK" })
+}
+
+// hangs takes connections and answers none; asked tells how many there were.
+func hangs(t *testing.T) (where string, asked func() int64) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var count atomic.Int64
+	var taken []net.Conn
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			count.Add(1)
+			taken = append(taken, conn)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-ended
+		for _, conn := range taken {
+			_ = conn.Close()
+		}
+	})
+	return listener.Addr().String(), count.Load
+}
+
+// A planned promotion by the API: the primary steps down and follows, and nothing is lost. A forced one: the former primary is fenced when it hears of it, and
+// what it alone had is kept.
+func TestPromoteByTheAPI(t *testing.T) {
+	t.Parallel()
+	one, other := joined(t)
+	one.Do(t, "admin", http.MethodPost, "/cluster/promote", nil).Want(t, 409)
+	if !one.takes(t, "before.example.net") {
+		t.Fatal("the primary takes no change")
+	}
+	other.Do(t, "viewer", http.MethodPost, "/cluster/promote", nil).Want(t, 403)
+	other.Do(t, "admin", http.MethodPost, "/cluster/promote", nil).Want(t, 200)
+	if s := other.state(t); s.Role != cluster.Primary || s.Epoch != 2 || !other.has(t, "before.example.net") || one.takes(t, "refused.example.net") {
+		t.Errorf("%+v", s)
+	}
+	one.beat(t)
+	waittest.Until(t, "the former primary follows", func() bool { return one.state(t).Role == cluster.Standby })
+	if !other.takes(t, "after.example.net") {
+		t.Error("the new primary takes no change")
+	}
+	waittest.Until(t, "the change arrives", func() bool { return one.has(t, "after.example.net") })
+	// A node that joins now gets its certificate from the new primary, which has the cluster's authority.
+	if token := other.token(t, "three.example.net"); token.CAFingerprint == "" {
+		t.Error("no token")
+	}
+
+	// The primary is cut off: its listener is known under an address where no one answers. It is waited for once.
+	where, questions := hangs(t)
+	dbtest.Exec(t, one.DB, "SET session_replication_role = replica; UPDATE ha_nodes SET api_url = 'https://"+where+"' WHERE id = '"+other.me.ID+"'")
+	one.Do(t, "admin", http.MethodPost, "/cluster/promote", nil).Want(t, 503)
+	asked := questions()
+	one.Do(t, "admin", http.MethodPost, "/cluster/promote", `{"force":true}`).Want(t, 200)
+	if n := questions() - asked; n != 1 {
+		t.Errorf("the primary that does not answer was asked %d times", n)
+	}
+	if !other.takes(t, "alone.example.net") {
+		t.Error("the primary that was cut off takes no change")
+	}
+	other.beat(t)
+	waittest.Until(t, "the former primary is fenced and follows", func() bool { return other.state(t).Role == cluster.Standby && other.state(t).Epoch == 3 })
+	if other.has(t, "alone.example.net") || other.takes(t, "refused.example.net") {
+		t.Error("it has what the primary has not")
+	}
+	files, err := os.ReadDir(other.Paths.State(cluster.Folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := false
+	for _, f := range files {
+		if strings.HasPrefix(f.Name(), "differences-") {
+			b, err := os.ReadFile(other.Paths.State(cluster.Folder + "/" + f.Name()))
+			kept = kept || err == nil && strings.Contains(string(b), "alone.example.net")
+		}
+	}
+	if !kept {
+		t.Error("what it alone had is lost")
+	}
+}
+
+// A primary that stepped down for no one is the primary again.
+func TestResumesByItself(t *testing.T) {
+	t.Parallel()
+	primary, standby := joined(t)
+	if _, err := primary.room.StepDown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	primary.beat(t)
+	if primary.takes(t, "refused.example.net") {
+		t.Error("it takes a change at once")
+	}
+	dbtest.Exec(t, primary.DB, "UPDATE ha_state SET changed_at = now() + interval '1 day'") // the clock of the machine was set back
+	primary.ahead.by.Add(int64(20 * time.Second))
+	primary.beat(t)
+	if !primary.takes(t, "taken.example.net") {
+		t.Error("it takes no change")
+	}
+	waittest.Until(t, "it arrives", func() bool { return standby.has(t, "taken.example.net") })
+}
+
+// A node that leaves is out of the list and out of the cluster; the primary cannot.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	primary, standby := joined(t)
+	leave := func(g *gate, id string, status int) {
+		t.Helper()
+		g.Do(t, "admin", http.MethodPost, "/cluster/nodes/"+id+"/leave", nil).Want(t, status)
+	}
+	leave(primary, primary.me.ID, 409)
+	leave(primary, "nonsense", 404)
+	leave(standby, standby.me.ID, 503)
+	primary.token(t, "three.example.net")
+	leave(primary, "prenode-three.example.net", 200)
+	leave(primary, standby.me.ID, 200)
+	if all := primary.members(t); len(all) != 1 {
+		t.Errorf("%+v", all)
+	}
+	if s := standby.state(t); s.Role != cluster.Single || s.PrimaryID != "" || !standby.takes(t, "own.example.net") || len(standby.members(t)) != 0 || standby.Rows(t, "ha_ca") != 0 {
+		t.Errorf("%+v", s)
+	}
+	if s := standby.status(t); s.Mode != "single-node" || s.Health != "OK" {
+		t.Errorf("%+v", s)
+	}
+	if s := primary.status(t); s.Mode != "single-node" || s.Health != "OK" || len(s.Peers) != 0 {
+		t.Errorf("%+v", s)
+	}
+	standby.beat(t) // which does nothing
+	if _, err := os.Stat(standby.Paths.State(cluster.Folder + "/node.pem")); err == nil {
+		t.Error("it has its certificate still")
+	}
+	if n := standby.Rows(t, "audit_outbox"); n != 0 || standby.Audited(t, "cluster.left") != 1 {
+		t.Errorf("%d entries wait for a primary", n)
+	}
+	// It comes again.
+	if err := standby.join(t, primary, primary.token(t, standby.me.Name).Token); err != nil {
+		t.Fatal(err)
+	}
+	waittest.Until(t, "the cluster is well", func() bool { s := primary.status(t); return s.Health == "OK" && s.Mode == "cluster" })
+	if standby.has(t, "own.example.net") {
+		t.Error("what it changed alone is in the cluster")
+	}
+	// It is taken out while it does not answer, and later leaves by its own will.
+	standby.shut()
+	leave(primary, standby.me.ID, 200)
+	standby = standby.again(t, "1.0.0")
+	leave(standby, standby.me.ID, 200)
+	if s := standby.state(t); s.Role != cluster.Single {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Settings that each node has for itself and that should be the same are compared, and the field is named.
+func TestSettingsDiffer(t *testing.T) {
+	t.Parallel()
+	primary, standby := joined(t)
+	for g, id := range map[**gate]string{&primary: "51", &standby: "52"} {
+		(*g).deps.Settings = func(context.Context) (map[string]string, error) {
+			return map[string]string{"vip_address": "192.0.2.9", "vrrp_router_id": id}, nil
+		}
+		*g = (*g).again(t, "1.0.0")
+	}
+	for _, g := range []*gate{primary, standby} {
+		s := g.status(t)
+		if s.Health != "degraded" || strings.Join(s.Peers[0].Differ, " ") != "vrrp_router_id" || !strings.Contains(strings.Join(s.Problems, " "), "Settings differ on "+s.Peers[0].FQDN+": vrrp_router_id.") {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// A repair that was interrupted is done again by the next run of the program.
+func TestRepairGoesOn(t *testing.T) {
+	t.Parallel()
+	_, standby := joined(t)
+	file := standby.Paths.State(cluster.Folder + "/repair.json")
+	if err := os.WriteFile(file, []byte(`{"state":"running"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	standby = standby.again(t, "1.0.0")
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { standby.room.Run(ctx); close(done) }()
+	defer func() { stop(); <-done }()
+	var now cluster.Repairing
+	waittest.Until(t, "the repair ends", func() bool {
+		standby.Get(t, "/cluster/repair-replication").Want(t, 200).Into(t, &now)
+		if now.State == "failed" {
+			t.Fatal(now.Error)
+		}
+		return now.State == "succeeded"
+	})
+}
+
+// Certificates are renewed before they end: by the primary, its own and the standby's.
+func TestRenewal(t *testing.T) {
+	t.Parallel()
+	primary, standby := joined(t)
+	before := map[*gate]string{}
+	for _, g := range []*gate{primary, standby} {
+		g.ahead.by.Store(int64(cluster.CertificateLasts - cluster.RenewBefore - time.Hour))
+	}
+	for _, g := range []*gate{primary, standby} {
+		_, before[g] = g.room.Expires()
+		g.beat(t)
+		if _, serial := g.room.Expires(); serial != before[g] {
+			t.Error("renewed too early")
+		}
+	}
+	for _, g := range []*gate{primary, standby} {
+		g.ahead.by.Store(int64(cluster.CertificateLasts - cluster.RenewBefore + time.Hour))
+	}
+	for _, g := range []*gate{primary, standby} {
+		g.beat(t)
+		if id, serial := g.room.Expires(); serial == before[g] || id != g.me.ID {
+			t.Errorf("%s is not renewed", g.me.Name)
+		}
+	}
+	if n := primary.Audited(t, "cluster.certificate.renew"); n != 1 {
+		t.Errorf("%d renewals", n)
+	}
+	for _, g := range []*gate{primary, standby} {
+		g.ahead.by.Store(int64(cluster.CertificateLasts + time.Hour)) // when the first ones are over
+		if s := g.status(t); s.Peers[0].Error != "" {
+			t.Errorf("%+v", s)
+		}
+	}
+}

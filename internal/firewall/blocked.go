@@ -1,0 +1,61 @@
+package firewall
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Block is a rule that lets nothing through from one address.
+type Block struct {
+	Rule     uuid.UUID
+	RuleName string
+	// Zone is where the traffic comes from that the rule is about; zero for everywhere.
+	Zone value.Zone
+	// Object is the address object that names the address, and Group the group by which the rule has it; nil if the rule names the object itself.
+	Object uuid.UUID
+	Group  *uuid.UUID
+}
+
+// Blocks are the enabled rules that refuse everything from single addresses, by address. A rule about a network, a range or a name is about
+// more than one machine, and is none of them.
+func (r *Room) Blocks(ctx context.Context, q db.Querier) (map[netip.Addr][]Block, error) {
+	rules, err := r.rules.Where(ctx, q, "enabled AND action <> 'accept' AND dst_zone = $1 AND dst_kind = $2 AND src_kind = ANY ($3) AND service_object_id IS NULL AND service_group_id IS NULL",
+		zoneAny, selectAny, []string{selectObject, selectGroup})
+	if err != nil || len(rules) == 0 {
+		return nil, err
+	}
+	hosts, err := r.addresses.Where(ctx, q, "kind = $1", kindHost)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := r.addressGroups.All(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	blocks := map[netip.Addr][]Block{}
+	for i := range rules {
+		rule := &rules[i]
+		var zone value.Zone
+		if rule.SrcZone != anywhere {
+			zone = rule.SrcZone
+		}
+		var members []uuid.UUID
+		if n := slices.IndexFunc(groups, func(g AddressGroup) bool { return rule.SrcGroupID != nil && g.ID == *rule.SrcGroupID }); n >= 0 {
+			members = groups[n].Members
+		}
+		for _, h := range hosts {
+			named := rule.SrcObjectID != nil && *rule.SrcObjectID == h.ID
+			address, err := netip.ParseAddr(h.Value)
+			if err == nil && (named || slices.Contains(members, h.ID)) {
+				blocks[address] = append(blocks[address], Block{Rule: rule.ID, RuleName: rule.Name.String(), Zone: zone, Object: h.ID, Group: rule.SrcGroupID})
+			}
+		}
+	}
+	return blocks, nil
+}

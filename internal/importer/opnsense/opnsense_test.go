@@ -1,0 +1,48 @@
+package opnsense_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"edge.internal/gateway/internal/importer"
+	"edge.internal/gateway/internal/importer/importertest"
+	"edge.internal/gateway/internal/importer/opnsense"
+)
+
+// devices are the names that the ports of the appliance have under Linux.
+var devices = map[string]string{"igb0": "enp1s0", "igb1": "enp2s0"}
+
+func read(ctx context.Context, text []byte) (*importer.Document, *importer.Report, error) {
+	return opnsense.Import(ctx, text, devices)
+}
+
+func TestImport(t *testing.T) { importertest.Golden(t, ".xml", read) }
+
+// Whatever a file holds, there is a document and a report, or an error.
+func FuzzImport(f *testing.F) { importertest.Fuzz(f, ".xml", read) }
+
+// Comments split a text into many parts, which are put together once.
+func TestATextOfManyPartsIsReadOnce(t *testing.T) {
+	const parts = 20_000
+	text := []byte("<opnsense><system><hostname>" + strings.Repeat("abcdefghij<!---->", parts) + "</hostname></system></opnsense>")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, _, err := read(t.Context(), text); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if made := after.TotalAlloc - before.TotalAlloc; made > 100<<20 {
+		t.Errorf("%d MiB were allocated for %d parts", made>>20, parts)
+	}
+}
+
+func TestAnImportEndsWithItsCaller(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := read(ctx, []byte("<opnsense/>")); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

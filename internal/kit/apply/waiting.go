@@ -1,0 +1,286 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/rescue"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+// Waiting is a change set that goes back unless it is confirmed in time. It is on the disk before any of it is applied: whatever happens
+// then, the next start knows of it. As long as it waits, the last known good configuration of its components stays the one from before.
+type Waiting struct {
+	ID         uuid.UUID `json:"id"`
+	Actor      string    `json:"actor"`
+	ConfirmBy  time.Time `json:"confirm_by"`
+	Components []ID      `json:"components"`
+	// AppliedAt is when the components had taken it; zero until then, and of a set that an earlier process has left.
+	AppliedAt time.Time `json:"-"`
+	// Left says that an earlier process has left it.
+	Left bool `json:"-"`
+}
+
+const waitingFolder = "waiting"
+
+func (e *Engine) waitingPath(id uuid.UUID) string {
+	return filepath.Join(e.dir, waitingFolder, id.String()+".json")
+}
+
+// free refuses a change of components that another change waits for, which is to be confirmed first.
+func (e *Engine) free(lanes []*lane) error {
+	for _, w := range e.Waiting() {
+		for _, l := range lanes {
+			if slices.Contains(w.Components, l.id) {
+				return &fault.Error{Kind: fault.Conflict, Message: fmt.Sprintf("A change by %s is waiting to be confirmed until %s. Confirm or discard it first, or wait.", w.Actor, w.ConfirmBy.UTC().Format("15:04:05 UTC")),
+					Details: map[string]any{"change_set": w.ID, "actor": w.Actor, "confirm_by": w.ConfirmBy, "component": l.id}}
+			}
+		}
+	}
+	return nil
+}
+
+// hold begins to wait for a confirmation. The lanes are those of its components.
+func (e *Engine) hold(w Waiting, lanes []*lane) error {
+	for _, l := range lanes {
+		w.Components = append(w.Components, l.id)
+	}
+	b, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	for _, l := range lanes {
+		if err := l.keepNow(); err != nil {
+			return err
+		}
+	}
+	if err := secret.Save(e.waitingPath(w.ID), b); err != nil {
+		return fmt.Errorf("writing down what is to be confirmed: %w", err)
+	}
+	for _, l := range lanes {
+		l.setHeld(true)
+	}
+	e.confirming.Lock()
+	defer e.confirming.Unlock()
+	e.waiting = append(e.waiting, w)
+	select {
+	case e.held <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Held tells that another set waits.
+func (e *Engine) Held() <-chan struct{} { return e.held }
+
+// noteApplied notes that the components have taken a set that waits: now, or when those that are late have.
+func (e *Engine) noteApplied(id uuid.UUID, late []<-chan Status) {
+	if len(late) > 0 {
+		go func() {
+			end := time.After(applyWithin)
+			for _, d := range late {
+				select {
+				case <-d:
+				case <-end: // it cannot be confirmed, and goes back
+					return
+				}
+			}
+			e.noteApplied(id, nil)
+		}()
+		return
+	}
+	e.confirming.Lock()
+	defer e.confirming.Unlock()
+	for i := range e.waiting {
+		if e.waiting[i].ID == id {
+			e.waiting[i].AppliedAt = e.clock.Now()
+		}
+	}
+}
+
+// Waiting are the change sets that wait for a confirmation on this node.
+func (e *Engine) Waiting() []Waiting {
+	e.confirming.Lock()
+	defer e.confirming.Unlock()
+	return slices.Clone(e.waiting)
+}
+
+// Recover finds the sets that an earlier process has left waiting. Their components are not touched until they are taken back. It is called
+// before Run.
+func (e *Engine) Recover() error {
+	entries, err := os.ReadDir(filepath.Join(e.dir, waitingFolder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, x := range entries {
+		if !strings.HasSuffix(x.Name(), ".json") {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(e.dir, waitingFolder, x.Name()))
+		if err != nil {
+			return err
+		}
+		w := Waiting{Left: true}
+		if err := json.Unmarshal(b, &w); err != nil {
+			e.log.Error("what is to be confirmed cannot be read", "file", x.Name(), "err", err)
+			continue
+		}
+		w.Left = true
+		for _, l := range e.fed(w.Components) {
+			l.setHeld(true)
+			l.setOverdue(true)
+		}
+		e.waiting = append(e.waiting, w)
+	}
+	return nil
+}
+
+// Release ends the wait for a set. If it is confirmed, what runs is the last known good configuration from now on.
+func (e *Engine) Release(id uuid.UUID, confirmed bool) error {
+	e.confirming.Lock()
+	defer e.confirming.Unlock()
+	i := slices.IndexFunc(e.waiting, func(w Waiting) bool { return w.ID == id })
+	if i < 0 {
+		return nil
+	}
+	var failed []error
+	for _, l := range e.fed(e.waiting[i].Components) {
+		l.setOverdue(false)
+		failed = append(failed, l.release(confirmed))
+		l.kick(0, false)
+	}
+	e.waiting = slices.Delete(e.waiting, i, i+1)
+	return errors.Join(append(failed, secret.Remove(e.waitingPath(id)))...)
+}
+
+// PutBack has components run with the configuration from before a set that waits, without the database. They stay so until it is taken
+// back.
+func (e *Engine) PutBack(ctx context.Context, id uuid.UUID) error {
+	var failed []error
+	for _, w := range e.Waiting() {
+		if w.ID != id {
+			continue
+		}
+		for _, l := range e.fed(w.Components) {
+			if err := l.putBack(ctx); err != nil && !errors.Is(err, host.ErrNotInstalled) {
+				failed = append(failed, fmt.Errorf("%s: %w", l.id, err))
+			}
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (l *lane) setHeld(held bool) {
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
+	l.held = held
+}
+
+func (l *lane) setOverdue(overdue bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.overdue = overdue
+}
+
+func (l *lane) isOverdue() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.overdue
+}
+
+// keepNow makes sure that the files which the daemon runs with are kept: those of a daemon that was changed at run time are behind.
+func (l *lane) keepNow() error {
+	l.mu.Lock()
+	behind := !l.behind.IsZero() || l.settling
+	l.mu.Unlock()
+	if !behind {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), applyWithin)
+	defer cancel()
+	followed, err := l.follow(ctx)
+	if err != nil || followed == nil {
+		return err
+	}
+	l.mu.Lock()
+	l.behind = time.Time{}
+	l.mu.Unlock()
+	return errors.Join(l.keep(followed), l.retain(followed.config))
+}
+
+// lastApplied is the configuration that was last brought to the daemon: the last known good one, unless a change waits.
+func (l *lane) lastApplied() []host.File {
+	l.keeping.Lock()
+	held := l.heldNow
+	l.keeping.Unlock()
+	if held != nil {
+		return held.files
+	}
+	good, _ := l.lastGood()
+	return good
+}
+
+// release ends the wait.
+func (l *lane) release(confirmed bool) error {
+	l.keeping.Lock()
+	now := l.heldNow
+	l.held, l.heldNow = false, nil
+	l.keeping.Unlock()
+	if !confirmed || now == nil {
+		return nil
+	}
+	return errors.Join(l.keep(now), l.retain(now.config))
+}
+
+// putBack has the daemon run with the last known good configuration. The lane does nothing more until it is released.
+func (l *lane) putBack(ctx context.Context) (err error) {
+	defer rescue.Into(&err, l.engine.log, string(l.id))
+	ctx, cancel := context.WithTimeout(ctx, applyWithin)
+	defer cancel()
+	l.setOverdue(true)
+	l.work.Lock()
+	defer l.work.Unlock()
+	good, config := l.lastGood()
+	if config == nil {
+		if config, err = l.keptConfig(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if config == nil {
+		l.mu.Lock()
+		config = l.running
+		l.mu.Unlock()
+	}
+	if len(good) == 0 || config == nil && l.unit == "" {
+		return errors.New("no configuration from before is known")
+	}
+	if err := l.install(l.lastApplied(), good); err != nil {
+		return err
+	}
+	l.keeping.Lock()
+	l.heldNow = nil
+	l.keeping.Unlock()
+	l.forget()
+	l.mu.Lock()
+	l.running = nil
+	l.mu.Unlock()
+	if config == nil {
+		return l.engine.host.Restart(ctx, l.unit) // the files are all that is known
+	}
+	return l.apply(ctx, config, good)
+}

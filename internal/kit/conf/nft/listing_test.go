@@ -1,0 +1,97 @@
+package nft
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// An edit leads from any list to any other, and leaves as much where it is as it can.
+func TestEdit(t *testing.T) {
+	chance := rand.New(rand.NewPCG(3, 4))
+	for range 5000 {
+		var was []string
+		for range chance.IntN(12) {
+			was = append(was, fmt.Sprint(chance.IntN(8)))
+		}
+		now := slices.Clone(was)
+		for range chance.IntN(4) {
+			at := chance.IntN(len(now) + 1)
+			switch {
+			case at == len(now) || chance.IntN(3) == 0:
+				now = slices.Insert(now, at, fmt.Sprint(chance.IntN(10)))
+			case chance.IntN(2) == 0:
+				now = slices.Delete(now, at, at+1)
+			default:
+				line := now[at]
+				now = slices.Delete(now, at, at+1)
+				now = slices.Insert(now, chance.IntN(len(now)+1), line)
+			}
+		}
+		e := edit(was, now)
+		if got := carryOut(was, e); !slices.Equal(got, now) {
+			t.Fatalf("%v by %+v is %v, not %v", was, e, got, now)
+		}
+	}
+	moved := edit([]string{"a", "b", "c", "d", "e"}, []string{"d", "a", "b", "c", "e"})
+	if len(moved.Remove) != 1 || len(moved.Add) != 1 || moved.Remove[0] != 3 || moved.Add[0] != (Addition{0, "d"}) {
+		t.Errorf("a rule that moves: %+v", moved)
+	}
+}
+
+// carryOut does what the kernel does with an edit.
+func carryOut(was []string, e Edit) (now []string) {
+	for i := 0; i <= len(was); i++ {
+		for _, a := range e.Add {
+			if a.Before == i {
+				now = append(now, a.Rule)
+			}
+		}
+		if i < len(was) && !slices.Contains(e.Remove, i) {
+			now = append(now, was[i])
+		}
+	}
+	return now
+}
+
+func tableText(sets, chains string) string { return head("gateway") + sets + chains + "}\n" }
+
+func TestDifference(t *testing.T) {
+	set := func(name, elements string) string {
+		if elements != "" {
+			elements = "\t\telements = { " + elements + " }\n"
+		}
+		return "\tset " + name + " {\n\t\ttype ipv4_addr\n\t\tflags interval\n" + elements + "\t}\n"
+	}
+	chain := func(name string, lines ...string) string {
+		return "\tchain " + name + " {\n" + strings.Join(lines, "") + "\t}\n"
+	}
+	was := tableText("\t# a note\n"+set("a", "10.0.0.1")+set("b", "")+set("c", ""), chain("x", "\t\thook\n", "\t one\n", "\t two\n")+chain("y", "\t three\n"))
+	now := tableText(set("a", "10.0.0.1, 10.0.0.3")+set("b", "")+set("d", ""), chain("z", "\t three\n")+chain("x", "\t\thook\n", "\t two\n", "\t four\n"))
+	c, ok := Difference("gateway", was, now)
+	want := Change{
+		NewSets: []ListedSet{{"d", "ipv4_addr", ""}}, Refilled: []ListedSet{{"a", "ipv4_addr", "10.0.0.1, 10.0.0.3"}}, GoneSets: []string{"c"},
+		NewChains: []ListedChain{{"z", "", "\t three\n"}}, GoneChains: []string{"y"},
+		Edits: []Edit{{"x", 2, []int{0}, []Addition{{2, "four"}}}},
+	}
+	if !ok || fmt.Sprintf("%+v", c) != fmt.Sprintf("%+v", want) {
+		t.Errorf("%t %+v", ok, c)
+	}
+	if c, ok := Difference("gateway", was, strings.Replace(was, "a note", "another", 1)); !ok || !c.Empty() {
+		t.Errorf("a note: %t %+v", ok, c)
+	}
+	for name, other := range map[string]string{
+		"another hook":  strings.Replace(was, "\t\thook", "\t\tother", 1),
+		"another table": strings.ReplaceAll(was, "gateway", "other"),
+		"another text":  strings.Replace(was, "flags interval", "flags timeout", 1),
+		"more after it": was + "flush ruleset\n",
+		"cut off":       was[:len(was)-10],
+		"too much":      tableText("", chain("x", "\t\thook\n", strings.Repeat("\t rule\n", manyRules+10))),
+	} {
+		if c, ok := Difference("gateway", was, other); ok {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}

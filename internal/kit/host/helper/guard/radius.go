@@ -1,0 +1,63 @@
+package guard
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// radiusConfig takes the gateway's lines and no others: FreeRADIUS runs and loads programs in too many ways to name them, also when it
+// only checks a file.
+var radiusConfig = onlyLines(radiusPlace.MatchString,
+	"name = freeradius", "prefix = /usr", "libdir = /usr/lib/freeradius", "logdir = /var/log/freeradius", "run_dir = /run/freeradius", "pidfile = ${run_dir}/freeradius.pid", "correct_escapes = true", "hostname_lookups = no", "proxy_requests = no", "max_request_time = 5", "cleanup_delay = 5", "max_requests = 16384",
+	"log {", "destination = files", "file = ${logdir}/radius.log", "colourise = no", "auth = no", "auth_badpass = no", "auth_goodpass = no", "}",
+	"security {", "allow_core_dumps = no", "max_attributes = 200", "reject_delay = 1", "status_server = no",
+	"thread pool {", "start_servers = 2", "max_servers = 8", "min_spare_servers = 1", "max_spare_servers = 4", "max_requests_per_server = 0",
+	"modules {", "pap {", "normalise = no", "chap {", "files {", "filename = ${confdir}/gateway-users", "always reject {", "rcode = reject", "always ok {", "rcode = ok",
+	"linelog {", "filename = ${logdir}/gateway-logins.log", "permissions = 0640",
+	"$INCLUDE gateway-clients.conf", "server gateway {", "listen {", "type = auth", "type = acct",
+	"authorize {", "update control {", "&Tmp-String-0 := 'unknown'", "&Tmp-String-0 := 'inactive'", "&Tmp-String-0 := 'method'", "reject", "files", "if (noop) {", "if (&control:Auth-Type == Reject) {", "if (&User-Password) {", "&Auth-Type := PAP", "elsif (&CHAP-Password) {", "&Auth-Type := CHAP", "else {",
+	"authenticate {", "Auth-Type PAP {", "pap", "Auth-Type CHAP {", "chap",
+	"post-auth {", "update reply {", "&Message-Authenticator := 0x00", "linelog", "Post-Auth-Type REJECT {", "update {", "&reply: !* ANY",
+	"accounting {", "ok",
+	`format = "%l|%{client:shortname}|%{reply:Packet-Type}|%{control:Tmp-String-0}|%{hex:&User-Name}|%{hex:&Calling-Station-Id}"`,
+	`if (&User-Name =~ /^\+/ && "%{client:shortname}" != '+gateway') {`, `if (&User-Name !~ /^\+/ || "%{client:shortname}" != '+gateway') {`)
+
+// radiusPlace is where FreeRADIUS listens, or where a client is.
+var radiusPlace = regexp.MustCompile(`^(?:ipv[46]addr = (?:\*|::|'` + address + `')|port = [0-9]{1,5})$`)
+
+// radiusClient is a line about a client. In a text nothing is evaluated, and a back slash stands before a quote alone.
+var radiusClient = regexp.MustCompile(`^(?:client (?:gateway|[0-9a-f-]{36}) \{|\}|shortname = (?:\+gateway|'[^'\\]*')|require_message_authenticator = (?:yes|no)|secret = '(?:[^'\\]|\\')*')$`)
+
+var radiusClients = onlyLines(func(line string) bool { return radiusPlace.MatchString(line) || radiusClient.MatchString(line) })
+
+// users is the file of users, in which a value in back quotes is a command, and one in double quotes is evaluated. In a text in single
+// quotes nothing is; a back slash stands there before a quote or another one alone, so that there are no two ways to read it.
+func users(text string) error {
+	return lines(text, longest, func(words []string) error {
+		var bare strings.Builder
+		line := strings.Join(words, " ")
+		in := false
+		for i := 0; i < len(line); i++ {
+			switch {
+			case !in:
+				bare.WriteByte(line[i])
+				in = line[i] == '\''
+			case line[i] == '\\':
+				if i++; i == len(line) || !strings.Contains(`'\`, line[i:i+1]) {
+					return fmt.Errorf("a back slash in a text can be read in two ways")
+				}
+			case line[i] == '\'':
+				bare.WriteByte('\'')
+				in = false
+			}
+		}
+		if in {
+			return fmt.Errorf("a text does not end")
+		}
+		if strings.ContainsAny(bare.String(), "`\"$%\\") || strings.Contains(strings.ToLower(bare.String()), "exec-program") {
+			return fmt.Errorf("it runs or reads something")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,238 @@
+package nfnl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/conf/nft"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+var setKinds = map[string]kind{"ipv4_addr": kindIPv4, "ipv6_addr": kindIPv6}
+
+// named is a set with a name, whose elements can change.
+func named(s *nft.ListedSet) (*set, error) {
+	k, known := setKinds[s.Type]
+	if !known || !isName(s.Name) {
+		return nil, foreign(s.Name + " " + s.Type)
+	}
+	var items []string
+	if s.Elements != "" {
+		items = strings.Split(s.Elements, ", ")
+	}
+	list, err := spans(items, k)
+	if err != nil {
+		return nil, err
+	}
+	return &set{name: s.Name, flags: unix.NFT_SET_INTERVAL, keyType: k.number, keyLen: k.length, userdata: noteOf(noteKeyOrder, k.order), elements: bounds(list)}, nil
+}
+
+// make writes what makes sets and chains with their rules.
+func (b *batch) make(sets []nft.ListedSet, chains []nft.ListedChain) error {
+	for i := range sets {
+		s, err := named(&sets[i])
+		if err != nil {
+			return err
+		}
+		b.addSet(s)
+	}
+	// All chains come before the first rule, which may lead to any of them.
+	for i := range chains {
+		if !isName(chains[i].Name) {
+			return foreign(chains[i].Name)
+		}
+		if err := b.addChain(chains[i].Name, chains[i].Hook); err != nil {
+			return err
+		}
+	}
+	for i := range chains {
+		for _, line := range chains[i].Rules() {
+			if err := b.addRule(chains[i].Name, line, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Load puts the table of a file in the place of the one that is there, in one transaction. It returns the generation that this makes.
+func (s *Socket) Load(ctx context.Context, table, text string) (generation uint32, err error) {
+	l, err := nft.Read(table, text)
+	if err != nil {
+		return 0, err
+	}
+	b := newBatch(table)
+	b.out = append(make([]byte, 0, 8*len(text)), b.out...)
+	b.addTable() // makes sure that there is something to delete
+	b.deleteTable()
+	b.addTable()
+	if err := b.make(l.Sets, l.Chains); err != nil {
+		return 0, err
+	}
+	b.finish()
+	err = s.ask(ctx, func(c *conn) (err error) {
+		for range attempts {
+			if generation, err = c.generation(ctx); err != nil {
+				return err
+			}
+			if err = c.commit(ctx, b, generation, nil); !errors.Is(err, unix.ERESTART) {
+				return err
+			}
+		}
+		return errRestless
+	})
+	return generation + 1, err
+}
+
+// Change changes parts of a table, in one transaction and only if nothing was changed since the generation that it is for. It returns
+// what the rules had counted that it took away.
+func (s *Socket) Change(ctx context.Context, table, prefix string, change *nft.Change) ([]host.FilterCounter, error) {
+	var tally tally
+	if change.Empty() {
+		return nil, nil // the kernel does not answer to nothing
+	}
+	err := s.ask(ctx, func(c *conn) error {
+		tally.reset(prefix)
+		b := newBatch(table)
+		if err := b.make(change.NewSets, change.NewChains); err != nil {
+			return err
+		}
+		for i := range change.Edits {
+			if err := c.edit(ctx, b, &change.Edits[i]); err != nil {
+				return err
+			}
+		}
+		for i := range change.Refilled {
+			s, err := named(&change.Refilled[i])
+			if err != nil {
+				return err
+			}
+			b.flushSet(s.name)
+			b.addElements(s)
+		}
+		for _, name := range slices.Concat(change.GoneChains, change.GoneSets) {
+			if !isName(name) {
+				return foreign(name)
+			}
+		}
+		for _, name := range change.GoneChains {
+			b.deleteRule(name, 0)
+		}
+		for _, name := range change.GoneChains {
+			b.deleteChain(name)
+		}
+		for _, name := range change.GoneSets {
+			b.deleteSet(name)
+		}
+		b.finish()
+		return c.commit(ctx, b, change.Generation, tally.add)
+	})
+	return tally.list, err
+}
+
+// edit writes what changes the rules of a chain.
+func (c *conn) edit(ctx context.Context, b *batch, e *nft.Edit) error {
+	if !isName(e.Chain) {
+		return foreign(e.Chain)
+	}
+	var handles []uint64
+	err := c.rules(ctx, b.table, e.Chain, func(attrs []byte) {
+		for kind, data := range attributes(attrs) {
+			if kind == unix.NFTA_RULE_HANDLE {
+				handles = append(handles, be64(data))
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if len(handles) != e.Rules {
+		return fmt.Errorf("chain %s has %d rules, not %d: %w", e.Chain, len(handles), e.Rules, unix.ESTALE)
+	}
+	for _, i := range e.Remove {
+		if i < 0 || i >= len(handles) {
+			return fmt.Errorf("chain %s has no rule %d: %w", e.Chain, i, unix.EINVAL)
+		}
+		b.deleteRule(e.Chain, handles[i])
+	}
+	for _, add := range e.Add {
+		before := uint64(0)
+		switch {
+		case add.Before < 0 || add.Before > len(handles):
+			return fmt.Errorf("chain %s has no rule %d: %w", e.Chain, add.Before, unix.EINVAL)
+		case add.Before < len(handles):
+			before = handles[add.Before]
+		}
+		if err := b.addRule(e.Chain, add.Rule, before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commit has the kernel take a transaction, or says why it takes none of it: with ERESTART because anything was changed since the
+// generation. What the kernel tells about rules that are taken away goes to the function.
+func (c *conn) commit(ctx context.Context, b *batch, generation uint32, removed func(attrs []byte)) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if removed != nil && !c.roomy {
+		// What the kernel tells about the rules comes all at once, before anything of it can be read.
+		if err := c.option(unix.SO_RCVBUFFORCE, receiveBuffer); err != nil {
+			return err
+		}
+		c.roomy = true
+	}
+	first := c.seq
+	out := b.numbered(first, generation)
+	c.seq += b.count
+	if err := c.send(out); err != nil {
+		return fmt.Errorf("telling the kernel: %w", errno(err))
+	}
+	for {
+		datagram, err := c.read(ctx)
+		if err != nil {
+			return fmt.Errorf("waiting for the kernel: %w", err)
+		}
+		for m := range messages(datagram) {
+			switch {
+			case m.seq <= first || m.seq > c.seq:
+			case m.kind == unix.NLMSG_ERROR:
+				// The first refusal comes before all else, and what was taken is told before it is acknowledged.
+				if refusal := m.refusal(); refusal != 0 {
+					return fmt.Errorf("the kernel refuses message %d of the transaction: %w", m.seq-first, refusal)
+				}
+				return nil
+			case m.kind == unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_DELRULE && removed != nil && len(m.body) >= genMsgLen:
+				removed(m.body[genMsgLen:])
+			}
+		}
+	}
+}
+
+// send sends a transaction, which is one message however long it is.
+func (c *conn) send(out []byte) error {
+	if len(out) > c.sendBuffer {
+		if err := c.option(unix.SO_SNDBUFFORCE, len(out)); err != nil {
+			return err
+		}
+		c.sendBuffer = len(out)
+	}
+	_, err := c.file.Write(out)
+	return err
+}
+
+// receiveBuffer is room for what the kernel tells about some thousand rules.
+const receiveBuffer = 16 << 20
+
+// option sets an option of the socket.
+func (c *conn) option(name, value int) error {
+	var failed error
+	err := c.raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, name, value) })
+	return errors.Join(err, failed)
+}

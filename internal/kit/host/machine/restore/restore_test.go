@@ -1,0 +1,204 @@
+package restore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/hosttest"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/job"
+)
+
+// bench is a runner whose role is no superuser, as on a real gateway. No API answers there.
+type bench struct {
+	*Runner
+	super string // connects as the superuser
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	super := dbtest.EmptyURL(t)
+	u, err := url.Parse(super)
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := "owner_" + strings.ToLower(rand.Text())
+	b := &bench{super: super}
+	conn := b.session(t, strings.TrimPrefix(u.Path, "/"))
+	for _, sql := range []string{"CREATE ROLE " + role + " LOGIN CREATEDB", "ALTER DATABASE " + strings.TrimPrefix(u.Path, "/") + " OWNER TO " + role} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conn.Close(t.Context())
+	u.User = url.User(role)
+	d, err := db.Open(u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	h := home.Home{Root: t.TempDir()}
+	folder, err := job.OpenFolder(h, host.RestoreFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Runner = &Runner{
+		Home: h, Folder: folder, Log: slog.New(slog.DiscardHandler), Units: hosttest.New(), Server: d.Server(),
+		Files:   Files{State: filepath.Join(h.Root, "state"), Config: filepath.Join(h.Root, "config"), UID: -1, GID: -1},
+		Service: job.Service{Control: filepath.Join(h.Root, "none")},
+		Waiting: job.Waiting{Patience: time.Millisecond, Silence: time.Millisecond, Every: time.Millisecond},
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(b.Server.Drop(context.Background(), b.next()), b.Server.Drop(context.Background(), b.former())); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// session is one of the superuser in a database.
+func (b *bench) session(t *testing.T, database string) *pgx.Conn {
+	t.Helper()
+	config, err := pgx.ParseConfig(b.super)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Database = database
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}
+
+func (b *bench) create(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := b.Server.Create(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (b *bench) exists(t *testing.T, name string, want bool) {
+	t.Helper()
+	if is, err := b.Server.Exists(t.Context(), name); err != nil || is != want {
+		t.Fatalf("%s is there: %t, %v", name, is, err)
+	}
+}
+
+// wanted runs another restore, of a backup that is not there, and says why it is refused.
+func (b *bench) wanted(t *testing.T) string {
+	t.Helper()
+	wish := host.RestoreWish{ID: uuid.NewString(), Backup: uuid.NewString(), At: time.Now()}
+	if err := b.Folder.Save(host.RestoreWishFile, wish); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var rec Record
+	if err := b.Folder.Load(host.RestoreFile, &rec); err != nil || rec.ID != wish.ID || rec.State != host.JobRefused {
+		t.Fatalf("%+v, %v", rec, err)
+	}
+	return rec.Reason
+}
+
+// A database that the last restore could not drop is dropped by the next one, which is refused before anything live is touched if it cannot be.
+func TestWhatALastRestoreLeftIsDroppedFirst(t *testing.T) {
+	b := newBench(t)
+	b.create(t, b.former())
+	conn := b.session(t, b.former())
+	if why := b.wanted(t); !strings.Contains(why, b.former()+" is left from another restore and cannot be dropped. End the sessions in it") {
+		t.Error(why)
+	}
+	b.exists(t, b.former(), true)
+	conn.Close(t.Context())
+	if why := b.wanted(t); strings.Contains(why, b.former()) {
+		t.Error(why)
+	}
+	b.exists(t, b.former(), false)
+}
+
+// The data from before a restore that got stuck is for people to remove.
+func TestWhatAStuckRestoreLeftStays(t *testing.T) {
+	b := newBench(t)
+	b.create(t, b.former())
+	stuck := Record{Restore: host.Restore{ID: uuid.NewString(), State: host.JobStuck}}
+	if err := b.Folder.Save(host.RestoreFile, stuck); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if why := b.wanted(t); !strings.Contains(why, b.former()+" is left from a restore that got stuck") {
+			t.Error(why)
+		}
+		b.exists(t, b.former(), true)
+	}
+	if err := b.Server.Drop(t.Context(), b.former()); err != nil {
+		t.Fatal(err)
+	}
+	if why := b.wanted(t); strings.Contains(why, b.former()) {
+		t.Error(why)
+	}
+	// It is no longer about the restore that got stuck.
+	b.create(t, b.former())
+	if why := b.wanted(t); strings.Contains(why, b.former()) {
+		t.Error(why)
+	}
+	b.exists(t, b.former(), false)
+}
+
+// The files are put back, whatever the databases are called.
+func TestFilesArePutBack(t *testing.T) {
+	for name, x := range map[string]struct {
+		databases func(b *bench) []string
+		failed    string
+	}{
+		"the database was not replaced":               {func(b *bench) []string { return []string{b.next()} }, ""},
+		"another restore has left a database":         {func(b *bench) []string { return []string{b.next(), b.former()} }, ""},
+		"the database from before is there no longer": {func(*bench) []string { return nil }, "the database cannot be put back"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.create(t, x.databases(b)...)
+			file := filepath.Join(b.Files.State, "jwt-secret")
+			write := func(content string) {
+				t.Helper()
+				if err := errors.Join(os.MkdirAll(b.Files.State, 0o700), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write("from before")
+			if err := b.Files.keep(b.Folder.Path(kept)); err != nil {
+				t.Fatal(err)
+			}
+			write("of the backup")
+			rec := &Record{Restore: host.Restore{ID: uuid.NewString(), State: host.JobRunning}, Step: stepSwap, Kept: true}
+			if err := b.goBack(t.Context(), rec); err == nil {
+				t.Fatal("no API answers here")
+			}
+			if content, err := os.ReadFile(file); err != nil || string(content) != "from before" {
+				t.Errorf("%s, %v", content, err)
+			}
+			step := rec.Steps[0]
+			if step.Name != stepReturn || (step.State == host.StepFailed) != (x.failed != "") || !strings.Contains(step.Error, x.failed) {
+				t.Errorf("%+v", step)
+			}
+		})
+	}
+}

@@ -1,0 +1,475 @@
+package resource
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/changes"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+const (
+	// guardEvery is how often it is looked for sets that another process has left, and tryBack how soon a take-back is tried again.
+	guardEvery, tryBack = 10 * time.Second, time.Second
+	// putBackAfter is how long a start waits for the database before it puts the files of an unconfirmed change back without it.
+	putBackAfter = 5 * time.Second
+	proofWithin  = time.Minute
+	reachWithin  = time.Second
+	// stuckAfter is how often a take-back is refused before people are told, and may keep the change after all.
+	stuckAfter = 5
+	// toldRows is how many rows an alarm names.
+	toldRows = 20
+)
+
+// WaitingSet is a change set that goes back unless it is confirmed.
+type WaitingSet struct {
+	ID         uuid.UUID  `json:"id" doc:"Id of the change set."`
+	Actor      string     `json:"actor" doc:"Who made it."`
+	ConfirmBy  time.Time  `json:"confirm_by" doc:"When it is reverted."`
+	AppliedAt  *time.Time `json:"applied_at" doc:"When the components had taken it; null until then. It can be confirmed over connections that are newer."`
+	Components []apply.ID `json:"components" doc:"Components that accept no other changes until then."`
+}
+
+// Confirmation is the body of a confirmation.
+type Confirmation struct {
+	Proof string `json:"proof" doc:"What the probe answered, if the request itself does not come over a new connection."`
+}
+
+// Discarded is the answer to a take-back that somebody has asked for.
+type Discarded struct {
+	Stored
+	Conflicts  []Conflict   `json:"conflicts" doc:"Later edits that the take-back met."`
+	Unrestored []Unrestored `json:"unrestored" doc:"Rows that are not taken back, and why."`
+}
+
+// Proof is what the probe answers.
+type Proof struct {
+	Proof string `json:"proof" doc:"Shows that the gateway can be reached over a new connection. Send it with the confirmation within a minute."`
+}
+
+// proofs remember which change sets were reached over a new connection.
+type proofs struct {
+	mu   sync.Mutex
+	list map[string]proof
+}
+
+type proof struct {
+	set       uuid.UUID
+	user      uuid.UUID
+	connected time.Time // since when the connection was open
+	at        time.Time
+}
+
+func (p *proofs) give(set, user uuid.UUID, connected, now time.Time) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.list == nil {
+		p.list = map[string]proof{}
+	}
+	for text, x := range p.list {
+		if now.Sub(x.at) > proofWithin {
+			delete(p.list, text)
+		}
+	}
+	text := rand.Text()
+	p.list[text] = proof{set, user, connected, now}
+	return text
+}
+
+// take answers since when the connection was open that a proof came by.
+func (p *proofs) take(text string, set, user uuid.UUID, now time.Time) (connected time.Time, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x, there := p.list[text]
+	return x.connected, there && x.set == set && x.user == user && now.Sub(x.at) <= proofWithin
+}
+
+var (
+	errNotWaiting = fault.New(fault.Conflict, "This change is not waiting to be confirmed here. It may have been confirmed or reverted already.")
+	errLate       = fault.New(fault.Conflict, "The time to confirm this change has run out. It is being reverted.")
+	errApplying   = fault.New(fault.Conflict, "This change is still being applied. Confirm it in a moment.")
+	errConnection = fault.New(fault.Conflict, "A confirmation must come over a connection that was opened after the change was applied. Open a new connection, or use the probe.")
+)
+
+const unconfirmed = "It was not confirmed in time."
+
+// Waiting lists what waits to be confirmed on this node.
+func (r *Registry) Waiting() []WaitingSet {
+	list := []WaitingSet{}
+	for _, w := range r.Engine.Waiting() {
+		x := WaitingSet{ID: w.ID, Actor: w.Actor, ConfirmBy: w.ConfirmBy, Components: w.Components}
+		if !w.AppliedAt.IsZero() {
+			x.AppliedAt = &w.AppliedAt
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// waitingSet finds a set that waits on this node and has been applied, or cannot be taken back.
+func (r *Registry) waitingSet(id uuid.UUID) (apply.Waiting, error) {
+	list := r.Engine.Waiting()
+	i := slices.IndexFunc(list, func(w apply.Waiting) bool { return w.ID == id })
+	switch {
+	case i < 0 && r.stuck(id):
+		return apply.Waiting{ID: id}, nil
+	case i < 0:
+		return apply.Waiting{}, errNotWaiting
+	case list[i].AppliedAt.IsZero() && !r.stuck(id):
+		return list[i], errApplying
+	}
+	return list[i], nil
+}
+
+// mountConfirm adds the routes of what is to be confirmed.
+func (r *Registry) mountConfirm() {
+	httpd.Handle(r.Router, http.MethodGet, "/change-sets/waiting", httpd.Read, httpd.Doc{ID: "change-set.waiting", Tag: "system", Summary: "Change sets that are waiting to be confirmed on this node, and on the primary of a standby"}, func(c *httpd.Call, _ struct{}) ([]WaitingSet, error) {
+		there, err := r.waitingThere(c)
+		if err != nil {
+			r.Log.Warn("what waits at other nodes is not known", "err", err) // what waits here is known without a database
+		}
+		return append(r.Waiting(), there...), nil
+	})
+	httpd.Stream(r.Router, "/change-sets/probe", httpd.Read, httpd.Doc{ID: "change-set.probe", Tag: "system", Summary: "Show that the gateway can be reached over a new connection"}, func(ctx context.Context, in struct {
+		ID uuid.UUID `query:"id" doc:"Id of the change set."`
+	}, send func(Proof) error) error {
+		applied, err := r.appliedAt(ctx, in.ID)
+		if err != nil {
+			return err
+		}
+		connected := httpd.Connected(ctx)
+		if !connected.After(applied) {
+			return errConnection
+		}
+		if err := send(Proof{r.proofs.give(in.ID, actor.From(ctx).UserID, connected, r.Clock.Now())}); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	})
+	confirm := httpd.Doc{ID: "change-set.confirm", Tag: "system", Summary: "Keep a change set that is waiting to be confirmed", Audit: "change-set.confirm", OnPrimary: r.settledThere}
+	httpd.Handle(r.Router, http.MethodPost, "/change-sets/{id}/confirm", httpd.Write, confirm, func(c *httpd.Call, in struct {
+		ID   uuid.UUID `path:"id" doc:"Id of the change set."`
+		Body *Confirmation
+	}) (Stored, error) {
+		r.taking.Lock()
+		defer r.taking.Unlock()
+		w, err := r.waitingSet(in.ID)
+		if err != nil {
+			return Stored{}, err
+		}
+		if r.Clock.Now().After(w.ConfirmBy) && !r.stuck(in.ID) {
+			return Stored{}, errLate
+		}
+		if in.Body != nil {
+			r.show(c, in.Body.Proof, in.ID)
+		}
+		if !c.Local() && !c.Connected().After(w.AppliedAt) {
+			return Stored{}, errConnection
+		}
+		return r.settle(c, w, changes.Confirmed, "change-set.confirm")
+	})
+	discard := httpd.Doc{ID: "change-set.discard", Tag: "system", Summary: "Take back a change set that is waiting to be confirmed, without waiting", Audit: "<kind>.<verb>", OnPrimary: r.settledThere}
+	httpd.Handle(r.Router, http.MethodPost, "/change-sets/{id}/discard", httpd.Write, discard, func(c *httpd.Call, in idInput) (Discarded, error) {
+		list := r.Engine.Waiting()
+		if !slices.ContainsFunc(list, func(w apply.Waiting) bool { return w.ID == in.ID }) {
+			return Discarded{}, errNotWaiting
+		}
+		out, err := r.takeBack(c, in.ID, "It was discarded.")
+		if err != nil {
+			return Discarded{}, err
+		}
+		set, err := r.Changes.Get(c, r.DB, in.ID)
+		return Discarded{r.stored(set), out.Conflicts, out.Unrestored}, err
+	})
+}
+
+// appliedAt is when a set had been applied that waits here, or at the primary of this standby.
+func (r *Registry) appliedAt(ctx context.Context, id uuid.UUID) (time.Time, error) {
+	w, err := r.waitingSet(id)
+	if !errors.Is(err, errNotWaiting) {
+		return w.AppliedAt, err
+	}
+	list, failed := r.waitingThere(ctx)
+	i := slices.IndexFunc(list, func(w WaitingSet) bool { return w.ID == id })
+	switch {
+	case failed != nil:
+		return time.Time{}, failed
+	case i < 0:
+		return time.Time{}, err
+	case list[i].AppliedAt == nil:
+		return time.Time{}, errApplying
+	}
+	return *list[i].AppliedAt, nil
+}
+
+// show has the connection count that a proof came by.
+func (r *Registry) show(c *httpd.Call, proof string, set uuid.UUID) {
+	if connected, ok := r.proofs.take(proof, set, c.Actor.UserID, r.Clock.Now()); ok {
+		c.Reached(connected)
+	}
+}
+
+// settledThere tells whether the primary decides about a set that waits: unless this node made it for itself alone. A set that has not arrived
+// here is not this node's.
+func (r *Registry) settledThere(c *httpd.Call) (bool, error) {
+	c.Anew()
+	id, err := httpd.PathID(c.Request, "id")
+	if err != nil {
+		return false, err
+	}
+	var body Confirmation
+	if err := c.Peek(&body); err != nil {
+		return false, err
+	}
+	r.show(c, body.Proof, id) // which the primary does not know
+	set, err := r.Changes.Get(c, r.DB, id)
+	if fault.Is(err, fault.NotFound) {
+		return true, nil
+	}
+	return !set.Local, err
+}
+
+// settle writes down that a set is kept, and lets its components go on.
+func (r *Registry) settle(ctx context.Context, w apply.Waiting, state, action string) (Stored, error) {
+	err := r.DB.Write(ctx, func(tx *db.Tx) error {
+		r.Changes.Settle(tx, w.ID, state)
+		return r.Audit.Write(ctx, tx, action, w.ID.String(), map[string]any{"change_set": w.ID})
+	})
+	if err != nil {
+		return Stored{}, err
+	}
+	if err := r.Engine.Release(w.ID, state == changes.Confirmed); err != nil {
+		return Stored{}, err
+	}
+	if r.stuck(w.ID) {
+		r.settled(ctx, w.ID)
+	}
+	set, err := r.Changes.Get(ctx, r.DB, w.ID)
+	return r.stored(set), err
+}
+
+// takeBack reverts a set that is not confirmed. What was edited later elsewhere stays as it is.
+func (r *Registry) takeBack(ctx context.Context, id uuid.UUID, why string) (out Reverted, err error) {
+	r.taking.Lock()
+	defer r.taking.Unlock()
+	for range rehearsals {
+		out, err = r.takeBackOnce(ctx, id, why)
+		if !errors.Is(err, errMoved) && !db.Passing(err) {
+			break
+		}
+	}
+	switch {
+	case err == nil && len(out.Unrestored) == 0:
+		r.settled(ctx, id)
+	case err == nil:
+		r.refused.forget(id)
+		r.tell(ctx, id, "Some rows of an unconfirmed change are not taken back. Remove what is in the way, and revert the change set.", out.Unrestored)
+	case !db.Away(err) && !errors.Is(err, errMoved) && !db.Passing(err) && context.Cause(ctx) == nil && r.refused.count(id) == stuckAfter:
+		r.tell(ctx, id, "An unconfirmed change cannot be taken back: "+fault.From(err).Message+" It is tried again. Change what is in the way, or confirm the change after all.", nil)
+	}
+	return out, err
+}
+
+func (r *Registry) takeBackOnce(ctx context.Context, id uuid.UUID, why string) (Reverted, error) {
+	v := &inverse{RevertOptions: RevertOptions{Take: "now", Partial: true}, takesBack: true}
+	v.out.Conflicts, v.out.Unrestored = []Conflict{}, []Unrestored{}
+	set, err := r.Changes.Get(ctx, r.DB, id)
+	if fault.Is(err, fault.NotFound) || err == nil && set.State != changes.Waiting {
+		return v.out, r.Engine.Release(id, set.State == changes.Confirmed) // it was not stored, or is settled already
+	}
+	if err != nil {
+		return v.out, err
+	}
+	if err := r.DB.Snapshot(ctx, func(tx *db.Tx) error { return r.undo(ctx, tx, v, id) }); err != nil {
+		return v.out, err
+	}
+	if err := r.rehearse(ctx, v); err != nil {
+		return v.out, err
+	}
+	fresh, err := uuid.NewV7()
+	if err != nil {
+		return v.out, err
+	}
+	v.set.Reason = why
+	v.set.first = func(tx *db.Tx) error { return r.still(ctx, tx, nil, v.rows) }
+	intent := changes.Intent{Set: fresh, Reason: why, Reverts: id, TakesBack: true}
+	if len(v.set.Operations) == 0 {
+		err = r.DB.Write(ctx, func(tx *db.Tx) error { r.Changes.Settle(tx, id, changes.TakenBack); return nil })
+	} else {
+		_, _, err = r.Commit(changes.With(ctx, intent), v.set)
+	}
+	if err != nil {
+		return v.out, err
+	}
+	return v.out, r.Engine.Release(id, false)
+}
+
+// refusals count how often the take-back of each set was refused.
+type refusals struct {
+	mu   sync.Mutex
+	sets map[uuid.UUID]int
+}
+
+func (x *refusals) count(id uuid.UUID) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.sets == nil {
+		x.sets = map[uuid.UUID]int{}
+	}
+	x.sets[id]++
+	return x.sets[id]
+}
+
+func (x *refusals) of(id uuid.UUID) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.sets[id]
+}
+
+func (x *refusals) forget(id uuid.UUID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.sets, id)
+}
+
+// stuck tells whether a set cannot be taken back.
+func (r *Registry) stuck(id uuid.UUID) bool { return r.refused.of(id) >= stuckAfter }
+
+// tell raises an alarm about a set, or some of its rows, that could not be taken back although it was never confirmed.
+func (r *Registry) tell(ctx context.Context, id uuid.UUID, message string, rows []Unrestored) {
+	for i, x := range rows {
+		if i == toldRows {
+			message += fmt.Sprintf("\nand %d more", len(rows)-i)
+			break
+		}
+		message += fmt.Sprintf("\n%s %s: %s", x.Kind, x.Name, x.Reason)
+	}
+	r.Log.Error("an unconfirmed change stays", "change_set", id, "reason", message)
+	a := alarm.Alarm{Kind: alarm.ChangeStays, Key: id.String(), Subject: "Change set " + id.String(), Message: message}
+	if err := r.Alarms.Raise(context.WithoutCancel(ctx), a); err != nil {
+		r.Log.Warn("an alarm about an unconfirmed change is not raised", "change_set", id, "err", err)
+	}
+}
+
+// settled ends the alarm about a set.
+func (r *Registry) settled(ctx context.Context, id uuid.UUID) {
+	r.refused.forget(id)
+	if err := r.Alarms.Clear(context.WithoutCancel(ctx), alarm.ChangeStays, id.String()); err != nil {
+		r.Log.Warn("an alarm about an unconfirmed change stays", "change_set", id, "err", err)
+	}
+}
+
+// Guard takes back what is not confirmed in time, and what an earlier process has left unconfirmed, until the context ends.
+func (r *Registry) Guard(ctx context.Context) {
+	ctx = actor.With(ctx, actor.System("gateway-api"))
+	began := r.Clock.Now()
+	put := map[uuid.UUID]bool{} // back, without the database
+	for {
+		next := guardEvery
+		for _, w := range r.Engine.Waiting() {
+			if left := w.ConfirmBy.Sub(r.Clock.Now()); left > 0 && !w.Left {
+				next = min(next, left)
+				continue
+			}
+			why := unconfirmed
+			if w.Left {
+				why = "The gateway was restarted before it was confirmed."
+			}
+			err := r.reachable(ctx)
+			if err == nil {
+				_, err = r.takeBack(ctx, w.ID, why)
+			}
+			if err == nil {
+				r.Log.Info("an unconfirmed change was taken back", "change_set", w.ID)
+				continue
+			}
+			next = min(next, r.tryAgain(w.ID))
+			if put[w.ID] || w.Left && r.Clock.Now().Sub(began) < putBackAfter {
+				continue
+			}
+			r.Log.Warn("an unconfirmed change cannot be taken back in the database yet", "change_set", w.ID, "err", err)
+			if err := r.Engine.PutBack(ctx, w.ID); err != nil {
+				r.Log.Error("the configuration from before an unconfirmed change does not run", "change_set", w.ID, "err", err)
+				continue
+			}
+			put[w.ID] = true
+		}
+		next = min(next, r.adopt(ctx))
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.Clock.After(next):
+		case <-r.Engine.Held():
+		}
+	}
+}
+
+// tryAgain is when to try a take-back again: seldom, if it was refused often.
+func (r *Registry) tryAgain(id uuid.UUID) time.Duration {
+	if r.stuck(id) {
+		return guardEvery
+	}
+	return tryBack
+}
+
+// reachable tells soon whether the database can be asked: there is no time to wait for one that is away when a deadline has passed.
+func (r *Registry) reachable(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reachWithin)
+	defer cancel()
+	_, err := r.Changes.Newest(ctx, r.DB)
+	return err
+}
+
+// adopt takes back the unconfirmed sets of a primary whose place this node has taken, when their time has come. It answers when to look
+// again.
+func (r *Registry) adopt(ctx context.Context) time.Duration {
+	var writable bool
+	if err := r.DB.QueryRow(ctx, "SELECT ha_writable()").Scan(&writable); err != nil {
+		return guardEvery
+	}
+	sets, err := r.Changes.Unsettled(ctx, r.DB)
+	if err != nil {
+		return guardEvery
+	}
+	next := guardEvery
+	for _, s := range sets {
+		mine := slices.ContainsFunc(r.Engine.Waiting(), func(w apply.Waiting) bool { return w.ID == s.ID })
+		switch left := s.ConfirmBy.Sub(r.Clock.Now()); {
+		case mine || !s.Local && !writable:
+		case left > 0 && !r.Changes.Here(s):
+			next = min(next, left)
+		default:
+			if _, err := r.takeBack(ctx, s.ID, unconfirmed); err != nil && !errors.Is(err, context.Canceled) {
+				r.Log.Warn("an unconfirmed change cannot be taken back yet", "change_set", s.ID, "err", err)
+				next = min(next, r.tryAgain(s.ID))
+			}
+		}
+	}
+	return next
+}
+
+// confirmWithin has the changes of a request go back unless they are confirmed in time.
+func confirmWithin(c *httpd.Call, seconds int) error {
+	if seconds == 0 {
+		return nil
+	}
+	within, err := httpd.ConfirmWithin("confirm_within", seconds)
+	i := changes.From(c)
+	i.Within = within
+	c.Context = changes.With(c.Context, i)
+	return err
+}

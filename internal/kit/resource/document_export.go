@@ -1,0 +1,98 @@
+package resource
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/db"
+)
+
+// Export says which document is wanted.
+type Export struct {
+	// Kinds are those to write; all but those apart if empty.
+	Kinds []string
+	// Sealed has secrets written, sealed for this master key. Otherwise they are left out.
+	Sealed bool
+	JSON   bool
+}
+
+// Export writes the configuration as a document.
+func (r *Registry) Export(ctx context.Context, x Export) (doc []byte, err error) {
+	var wrong check.List
+	for _, name := range x.Kinds {
+		wrong.That(r.kinds[name] != nil, "kinds", "There is no kind %q.", name)
+	}
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	err = r.DB.Snapshot(ctx, func(tx *db.Tx) error {
+		c, err := r.catalogue(ctx, tx, x.Sealed)
+		if err != nil {
+			return err
+		}
+		doc, err = c.write(x, actor.From(ctx).Role == actor.Admin)
+		return err
+	})
+	return doc, err
+}
+
+func (c *catalogue) write(x Export, admin bool) ([]byte, error) {
+	b := []byte(yamlHead())
+	if x.JSON {
+		b = []byte(`{"` + formKey + `":` + strconv.Itoa(documentForm))
+	}
+	for _, s := range c.sections {
+		switch {
+		case s.adminOnly() && !admin && !slices.Contains(x.Kinds, s.name):
+			continue
+		case s.adminOnly() && !admin:
+			return nil, errAdmin
+		case len(x.Kinds) == 0 && s.apart(), len(x.Kinds) > 0 && !slices.Contains(x.Kinds, s.name):
+			continue
+		}
+		var err error
+		if b, err = c.writeSection(b, s, x.JSON); err != nil {
+			return nil, err
+		}
+	}
+	if x.JSON {
+		b = append(b, "}\n"...)
+	}
+	return b, nil
+}
+
+func (c *catalogue) writeSection(b []byte, s *section, json bool) ([]byte, error) {
+	if json {
+		b = append(append(strconv.AppendQuote(append(b, ",\n"...), s.name), ':'), map[bool]string{true: "", false: "["}[s.isSingle()]...)
+	} else {
+		b = append(append(b, s.name...), ':')
+	}
+	begun := false
+	for _, e := range s.entries {
+		said, err := c.said(s, e)
+		if err != nil {
+			return nil, err
+		}
+		if !said {
+			continue
+		}
+		switch {
+		case json && !s.isSingle() && begun:
+			b = append(b, ",\n"...)
+		case !json && !begun, json && !s.isSingle():
+			b = append(b, '\n')
+		}
+		begun = true
+		b = s.text(b, e.fields, json)
+	}
+	switch {
+	case json && !s.isSingle():
+		return append(b, ']'), nil
+	case !json && !begun:
+		return append(b, " []\n"...), nil
+	}
+	return b, nil
+}

@@ -1,0 +1,394 @@
+package resource
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// object is a JSON object whose values are not read.
+type object = map[string]jsontext.Value
+
+var (
+	errDraftDeletes       = fault.New(fault.Conflict, "Your draft deletes this. Remove that from the draft first.")
+	errDraftTaken   error = fault.New(fault.Conflict, "A row with this id already exists.")
+	errDraftHas           = fault.New(fault.Conflict, "Your draft creates this already.")
+)
+
+// draft takes an operation into a draft that may do something to the row already. It is nil if both come to nothing.
+func (k *Kind[T]) draft(ctx context.Context, r *Registry, q db.Querier, op Operation, earlier *drafted) (*drafted, error) {
+	d := &drafted{Kind: k.Name, Verb: op.Verb}
+	if earlier != nil {
+		*d = *earlier
+		switch {
+		case earlier.Verb == "delete" && op.Verb != "delete":
+			return nil, errDraftDeletes
+		case op.Verb == "create":
+			return nil, errDraftHas
+		case op.Verb == "delete" && earlier.Verb == "create":
+			return nil, nil
+		}
+	} else if err := k.begin(ctx, r, q, op, d); err != nil {
+		return nil, err
+	}
+	if op.Verb == "delete" {
+		d.Verb, d.Body = "delete", nil
+		return d, nil
+	}
+	base, err := k.base(ctx, q, *d)
+	if err != nil {
+		return nil, err
+	}
+	row := *base
+	if earlier != nil {
+		if _, err := wire.Decode(earlier.Body, &row); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := wire.Decode(op.Body, &row); err != nil {
+		return nil, err
+	}
+	if d.Body, err = k.together(d.Body, op.Body); err != nil || d.Verb == "create" {
+		return d, err
+	}
+	differs := false
+	d.Body, err = k.reduce(d.Body, func(f wire.Field) bool {
+		kept := !f.Stored || !k.keeps(f.Name) || !equal(f, base, &row)
+		differs = differs || kept
+		return kept || f.Given
+	})
+	if !differs {
+		return nil, err
+	}
+	return d, err
+}
+
+// begin gives an operation its place in a draft: the id, and the row as it is now.
+func (k *Kind[T]) begin(ctx context.Context, r *Registry, q db.Querier, op Operation, d *drafted) (err error) {
+	if k.Local {
+		d.Node = r.Changes.Node()
+	}
+	if d.At, err = r.Changes.Moment(ctx, q); err != nil {
+		return err
+	}
+	if op.Verb == "create" {
+		if op.ID != nil {
+			d.ID = *op.ID
+			if _, err := k.get(ctx, q, " WHERE "+k.key()+" = $1", d.ID); !fault.Is(err, fault.NotFound) {
+				return cmp.Or(err, errDraftTaken)
+			}
+			return nil
+		}
+		d.ID, err = uuid.NewV7()
+		return err
+	}
+	where, args := "", []any{append([]string{}, slices.Concat(k.LocalColumns, k.Unkept)...)} // not nil, which would be NULL
+	if op.ID != nil {
+		where, args = " WHERE t."+k.key()+" = $2", append(args, *op.ID)
+	}
+	var base []byte
+	err = q.QueryRow(ctx, "SELECT t."+k.key()+", to_jsonb(t) - $1::text[] FROM "+pgx.Identifier{k.Table}.Sanitize()+" t"+where, args...).Scan(&d.ID, &base)
+	d.Base = base
+	switch {
+	case errors.Is(err, pgx.ErrNoRows) && k.extends != "":
+		d.ID = *op.ID // what it extends may be in the draft
+		return nil
+	case errors.Is(err, pgx.ErrNoRows):
+		return errNotFound(k.Title)
+	}
+	return db.Fault(err)
+}
+
+// base is the row that an operation of a draft begins with.
+func (k *Kind[T]) base(ctx context.Context, q db.Querier, d drafted) (*T, error) {
+	list, err := k.bases(ctx, q, []drafted{d})
+	if err != nil {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+func (k *Kind[T]) bases(ctx context.Context, q db.Querier, list []drafted) ([]*T, error) {
+	images := make([][]byte, len(list))
+	for i, d := range list {
+		images[i] = d.Base
+	}
+	rows, err := k.images(ctx, q, images)
+	if err != nil {
+		return nil, err
+	}
+	for i, row := range rows {
+		if row == nil {
+			rows[i] = k.fresh()
+			metaOf(rows[i]).ID = list[i].ID
+		}
+	}
+	return rows, nil
+}
+
+// wanted is the row that an operation of a draft makes of its base; nil if it deletes it.
+func (k *Kind[T]) wanted(d drafted, base *T) (*T, error) {
+	if d.Verb == "delete" {
+		return nil, nil
+	}
+	row := *base
+	_, err := wire.Decode(d.Body, &row)
+	return &row, err
+}
+
+// together is a body with what a later one changes.
+func (k *Kind[T]) together(earlier, later wire.Raw) (wire.Raw, error) {
+	if earlier == nil {
+		earlier = wire.Raw("{}")
+	}
+	var a, b object
+	if err := errors.Join(json.Unmarshal(earlier, &a), json.Unmarshal(later, &b)); err != nil {
+		return nil, err
+	}
+	for _, f := range wire.Fields(reflect.TypeFor[T]()) {
+		v, given := b[f.Name]
+		switch {
+		case f.ReadOnly || !given:
+		case f.Secret || isPacked(f):
+			a[f.Name] = unmask(a[f.Name], v)
+		default:
+			a[f.Name] = v
+		}
+	}
+	return encodeObject(a)
+}
+
+// unmask has a mask stand for what was given before.
+func unmask(earlier, later jsontext.Value) jsontext.Value {
+	var text string
+	if earlier != nil && later.Kind() == '"' && json.Unmarshal(later, &text) == nil && text == secret.Mask {
+		return earlier
+	}
+	var a, b object
+	if earlier.Kind() != '{' || later.Kind() != '{' || json.Unmarshal(earlier, &a) != nil || json.Unmarshal(later, &b) != nil {
+		return later
+	}
+	for name, v := range b {
+		if was, there := a[name]; there {
+			b[name] = unmask(was, v)
+		}
+	}
+	merged, err := encodeObject(b)
+	if err != nil {
+		return later
+	}
+	return jsontext.Value(merged)
+}
+
+func encodeObject(o object) (wire.Raw, error) {
+	b, err := json.Marshal(o, json.Deterministic(true))
+	return b, err
+}
+
+// reduce leaves out the fields of a body that are not to stay.
+func (k *Kind[T]) reduce(body wire.Raw, stays func(f wire.Field) bool) (wire.Raw, error) {
+	var o object
+	if err := json.Unmarshal(body, &o); err != nil {
+		return nil, err
+	}
+	for _, f := range wire.Fields(reflect.TypeFor[T]()) {
+		if _, given := o[f.Name]; given && !stays(f) {
+			delete(o, f.Name)
+		}
+	}
+	return encodeObject(o)
+}
+
+// showDraft tells what operations of a draft do.
+func (k *Kind[T]) showDraft(ctx context.Context, q db.Querier, list []drafted) ([]DraftOperation, error) {
+	bases, err := k.bases(ctx, q, list)
+	if err != nil {
+		return nil, err
+	}
+	out, pairs := make([]DraftOperation, len(list)), make([]pair[T], len(list))
+	var shown []*T
+	for i, d := range list {
+		was := bases[i]
+		now, err := k.wanted(d, was)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = DraftOperation{Kind: d.Kind, Verb: d.Verb, ID: d.ID, Name: k.called(now), AddedAt: d.At}
+		if now == nil {
+			out[i].Name = k.called(was)
+		}
+		if d.Base == nil {
+			was = nil
+		}
+		if out[i].Fields, err = k.differences(was, now); err != nil {
+			return nil, err
+		}
+		if d.Verb == "create" && k.priority(now).IsValid() && !wire.Given(d.Body)["priority"] {
+			delete(out[i].Fields, "priority") // it goes last, wherever that is when the draft is applied
+		}
+		out[i].Secrets = k.secretsSet(was, now)
+		for place, row := range []*T{was, now} {
+			if row == nil {
+				continue
+			}
+			view := k.view(row)
+			shown = append(shown, view)
+			if place == 0 {
+				pairs[i].was = view
+			} else {
+				pairs[i].now = view
+			}
+		}
+	}
+	if err := k.join(ctx, q, shown...); err != nil {
+		return nil, err
+	}
+	for i, p := range pairs {
+		if p.was != nil {
+			if out[i].Before, err = wire.Encode(p.was); err != nil {
+				return nil, err
+			}
+		}
+		if p.now != nil {
+			if out[i].After, err = wire.Encode(p.now); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// secretsSet are the secret fields that a draft changes. One of which no history is kept is changed if it is given.
+func (k *Kind[T]) secretsSet(was, now *T) []string {
+	names := k.secretsOf(was, now)
+	for _, f := range k.codec.fields {
+		if f.Secret && !k.keeps(f.Name) && now != nil && k.field(now, f).Interface().(wire.WriteOnly).Set() {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// rebased is what an operation of a draft comes to now.
+type rebased struct {
+	op   *Operation // nil where there is nothing to do
+	name Unrestored
+	now  any // the row as it is; nil if there is none
+}
+
+// rebase plans operations of a draft on the rows as they are now. A field that someone else has changed since is a conflict if the draft
+// changes it too, and stays what it is if not.
+func (k *Kind[T]) rebase(ctx context.Context, tx *db.Tx, v *inverse, list []drafted) ([]rebased, error) {
+	bases, err := k.bases(ctx, tx, list)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]uuid.UUID, len(list))
+	for i, d := range list {
+		ids[i] = d.ID
+	}
+	found, err := k.Where(ctx, tx, k.key()+" = ANY ($1)", ids)
+	if err != nil {
+		return nil, err
+	}
+	current := map[uuid.UUID]*T{}
+	for i := range found {
+		current[metaOf(&found[i]).ID] = &found[i]
+	}
+	out := make([]rebased, len(list))
+	for i, d := range list {
+		base, now := bases[i], current[d.ID]
+		want, err := k.wanted(d, base)
+		if err != nil {
+			return nil, err
+		}
+		x := rebased{name: Unrestored{Kind: k.Name, ID: d.ID, added: d.At}}
+		if x.name.Name = k.called(want); want == nil {
+			x.name.Name = k.called(base)
+		}
+		if now != nil {
+			x.now = now
+		}
+		if d.Base == nil && (now == nil || k.extends == "") {
+			base = nil
+		}
+		if x.op, err = k.onto(v, d, x.name, base, want, now); err != nil {
+			return nil, err
+		}
+		out[i] = x
+	}
+	return out, nil
+}
+
+// onto is the operation that does to a row what a draft wants. To a revert, it is the way back from the base to what is wanted.
+func (k *Kind[T]) onto(v *inverse, d drafted, called Unrestored, base, want, now *T) (*Operation, error) {
+	if want == nil || now == nil {
+		op, err := k.back(v, called, d.ID, want, base, now, true)
+		if op != nil && base == nil {
+			op.Body, op.kept = d.Body, nil // it is new, as the draft says
+		}
+		return op, err
+	}
+	merged, err := k.merge(v, called, want, base, now, true)
+	if err != nil {
+		return nil, err
+	}
+	differs := false
+	var stored object
+	shown, err := wire.Encode(k.view(now))
+	if err == nil {
+		err = json.Unmarshal(shown, &stored)
+	}
+	if err != nil {
+		return nil, err
+	}
+	body, err := k.reduce(d.Body, func(f wire.Field) bool {
+		kept := !f.Stored || !k.keeps(f.Name) || equal(f, merged, want) && !equal(f, merged, now)
+		differs = differs || kept
+		return kept
+	})
+	if err != nil || !differs {
+		return nil, err
+	}
+	for _, f := range k.codec.fields {
+		if f.Given && !wire.Given(body)[f.Name] {
+			if body, err = k.together(wire.Raw(`{"`+f.Name+`":`+string(stored[f.Name])+`}`), body); err != nil {
+				return nil, err
+			}
+		}
+	}
+	op := &Operation{Kind: k.Name, Verb: "update", ID: &d.ID, Body: body}
+	if k.single {
+		op.ID = nil
+	}
+	return op, nil
+}
+
+// unchanged locks rows, and complains if they are not what they were.
+func (k *Kind[T]) unchanged(ctx context.Context, tx *db.Tx, rows map[uuid.UUID]any) error {
+	ids := slices.Collect(maps.Keys(rows))
+	if _, err := tx.Exec(ctx, "SELECT FROM "+pgx.Identifier{k.Table}.Sanitize()+" WHERE "+k.key()+" = ANY ($1) ORDER BY "+k.key()+" FOR UPDATE", ids); err != nil {
+		return err
+	}
+	found, err := k.Where(ctx, tx, k.key()+" = ANY ($1)", ids)
+	if err != nil {
+		return err
+	}
+	if len(found) < len(ids) || slices.ContainsFunc(found, func(now T) bool { return !k.same(rows[metaOf(&now).ID].(*T), &now) }) {
+		return errMoved
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package resource
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// Kept is a row that the database had once, beside what it has now.
+type Kept struct {
+	Kind string
+	ID   uuid.UUID
+	Name string
+	// Then and Now are the row as people see it; Now is nil when there is no such row.
+	Then, Now wire.Raw
+	// Same says that the row is now what it was then, secrets included.
+	Same  bool
+	table string
+	op    Operation
+}
+
+// Recall reads a row that was kept as a JSON object of its columns. It is nil if the table is no kind's.
+func (r *Registry) Recall(ctx context.Context, q db.Querier, table string, row []byte) (*Kept, error) {
+	for _, h := range r.kinds {
+		if h.table().Name == table {
+			return h.recall(ctx, q, row)
+		}
+	}
+	return nil, nil
+}
+
+// Restore makes rows what they were then, as one change set: each is checked, audited and applied like a change of a caller. What others refer
+// to comes first. Complaints name the place in the list.
+func (r *Registry) Restore(ctx context.Context, rows []Kept, reason string) ([]Change, apply.Outcome, error) {
+	above, err := r.refers(ctx, r.DB)
+	if err != nil {
+		return nil, nil, err
+	}
+	depth := depthsOf(above)
+	order := make([]int, len(rows))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(depth[rows[a].table], depth[rows[b].table]) })
+	set := Set{Reason: reason, Listed: true}
+	for _, i := range order {
+		set.Operations = append(set.Operations, rows[i].op)
+	}
+	changes, outcome, err := r.Commit(ctx, set)
+	if f, ok := errors.AsType[*fault.Error](err); ok && len(f.Fields) > 0 {
+		named := *f
+		named.Fields = map[string]string{}
+		for field, text := range f.Fields {
+			var n int
+			if _, err := fmt.Sscanf(field, "operations.%d.", &n); err == nil && n < len(order) {
+				_, field, _ = strings.Cut(strings.TrimPrefix(field, "operations."), ".")
+				field = fmt.Sprintf("rows.%d.%s", order[n], strings.TrimPrefix(field, "body."))
+			}
+			named.Fields[field] = text
+		}
+		return nil, nil, &named
+	}
+	return changes, outcome, err
+}
+
+// refers are the tables that each table refers to.
+func (r *Registry) refers(ctx context.Context, q db.Querier) (map[string][]string, error) {
+	rows, err := q.Query(ctx, `SELECT conrelid::regclass::text, confrelid::regclass::text FROM pg_constraint WHERE contype = 'f' AND conrelid <> confrelid`)
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	above := map[string][]string{}
+	var table, refers string
+	if _, err = pgx.ForEachRow(rows, []any{&table, &refers}, func() error { above[table] = append(above[table], refers); return nil }); err != nil {
+		return nil, db.Fault(err)
+	}
+	for _, h := range r.kinds {
+		t := h.table()
+		for _, other := range t.refers {
+			if other != t.Name {
+				above[t.Name] = append(above[t.Name], other)
+			}
+		}
+	}
+	return above, nil
+}
+
+// depthsOf counts how many tables are above each, by what refers to what.
+func depthsOf(above map[string][]string) map[string]int {
+	depth := map[string]int{}
+	var of func(table string, below map[string]bool) int
+	of = func(table string, below map[string]bool) int {
+		if d, known := depth[table]; known || below[table] {
+			return d // in a circle there is no first one
+		}
+		below[table] = true
+		d := 0
+		for _, x := range above[table] {
+			d = max(d, of(x, below)+1)
+		}
+		delete(below, table)
+		depth[table] = d
+		return d
+	}
+	for _, table := range slices.Sorted(maps.Keys(above)) {
+		of(table, map[string]bool{})
+	}
+	return depth
+}
+
+func (k *Kind[T]) recall(ctx context.Context, q db.Querier, row []byte) (*Kept, error) {
+	then, err := k.image(ctx, q, row)
+	if err != nil {
+		return nil, err
+	}
+	m := metaOf(then)
+	x := &Kept{Kind: k.Name, ID: m.ID, Name: labelOf(then), table: k.Table, op: Operation{Kind: k.Name, Verb: "update", ID: &m.ID, kept: then, whole: true}}
+	if x.Then, err = k.encode(ctx, q, then); err != nil {
+		return nil, err
+	}
+	var now *T
+	if k.single {
+		x.op.ID = nil
+		now, err = k.get(ctx, q, "")
+	} else {
+		now, err = k.Get(ctx, q, m.ID)
+	}
+	switch {
+	case fault.Is(err, fault.NotFound):
+		if k.extends == "" {
+			x.op.Verb = "create"
+		}
+		return x, nil
+	case err != nil:
+		return nil, err
+	}
+	x.Same = k.same(then, now)
+	x.Now, err = k.encode(ctx, q, now)
+	return x, err
+}
+
+type restored struct{}
+
+// Restored tells a Check that the row becomes as a whole what it was once: the secrets that come back were entered for the destination that
+// comes back with them.
+func Restored(ctx context.Context) bool { return ctx.Value(restored{}) != nil }
+
+// equal tells whether a field of two rows is the same.
+func equal[T any](f wire.Field, a, b *T) bool {
+	x, y := reflect.ValueOf(a).Elem().FieldByIndex(f.Index), reflect.ValueOf(b).Elem().FieldByIndex(f.Index)
+	if x.Kind() == reflect.Slice && x.Len() == 0 && y.Len() == 0 {
+		return true
+	}
+	if t, ok := x.Interface().(*time.Time); ok && t != nil {
+		u := y.Interface().(*time.Time)
+		return u != nil && t.Equal(*u)
+	}
+	return reflect.DeepEqual(x.Interface(), y.Interface())
+}
+
+// isMeta tells whether the gateway gives the field its value, whatever the row was.
+func isMeta(f wire.Field) bool { return len(f.Index) > 1 && f.Index[0] == 0 }
+
+// restore brings a row back to an old state. It leaves alone what the history does not keep and, if the row exists, the fields that the gateway updates.
+func (k *Kind[T]) restore(then, row *T) (given map[string]bool, err error) {
+	from, to := reflect.ValueOf(then).Elem(), reflect.ValueOf(row).Elem()
+	body := map[string]any{}
+	there, lives := metaOf(row).ID != uuid.Nil, k.lives(row)
+	for _, f := range k.codec.fields {
+		if isMeta(f) || !k.keeps(f.Name) || there && lives(f) {
+			continue
+		}
+		to.FieldByIndex(f.Index).Set(from.FieldByIndex(f.Index))
+		if f.Given {
+			body[f.Name] = from.FieldByIndex(f.Index).Interface()
+		}
+	}
+	b, err := wire.Encode(body)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := wire.Decode(b, row); err != nil { // which looks at all that the row has
+		return nil, err
+	}
+	return map[string]bool{"priority": true}, nil
+}

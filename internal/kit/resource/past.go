@@ -1,0 +1,232 @@
+package resource
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"edge.internal/gateway/internal/kit/changes"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// some is the codec of some columns.
+func (k *Kind[T]) some(has func(column string) bool) (c codec, columns string) {
+	c = codec{table: k.codec.table, key: k.codec.key}
+	var names []string
+	for i, f := range k.codec.fields {
+		column := f.Name
+		if column == "id" {
+			column = k.key()
+		}
+		if has(column) {
+			c.fields, c.packed, names = append(c.fields, f), append(c.packed, k.codec.packed[i]), append(names, k.codec.column(f))
+		}
+	}
+	return c, strings.Join(names, ", ")
+}
+
+// keeps tells whether the history has a column of the rows.
+func (k *Kind[T]) keeps(column string) bool {
+	return !slices.Contains(k.LocalColumns, column) && !slices.Contains(k.Unkept, column)
+}
+
+// image reads a row that was kept as a JSON object of its columns. What the object does not have is as in a new row.
+func (k *Kind[T]) image(ctx context.Context, q db.Querier, row []byte) (*T, error) {
+	list, err := k.images(ctx, q, [][]byte{row})
+	if err != nil {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+// images reads several rows. Those of one version of the schema have the same columns, and are read at once.
+func (k *Kind[T]) images(ctx context.Context, q db.Querier, rows [][]byte) ([]*T, error) {
+	list := make([]*T, len(rows))
+	groups := map[string][]int{}
+	for i, row := range rows {
+		if row == nil {
+			continue
+		}
+		var object map[string]jsontext.Value
+		if err := json.Unmarshal(row, &object); err != nil {
+			return nil, unreadable(err)
+		}
+		var missing []string
+		k.some(func(column string) bool {
+			if _, there := object[column]; !there || !k.keeps(column) {
+				missing = append(missing, column)
+			}
+			return false
+		})
+		group := strings.Join(missing, " ")
+		groups[group] = append(groups[group], i)
+	}
+	for group, places := range groups {
+		missing := strings.Fields(group)
+		c, columns := k.some(func(column string) bool { return !slices.Contains(missing, column) })
+		together := make([][]byte, len(places))
+		for i, place := range places {
+			together[i] = rows[place]
+		}
+		array, err := json.Marshal(values(together))
+		if err != nil {
+			return nil, err
+		}
+		found, err := q.Query(ctx, "SELECT "+columns+" FROM ROWS FROM (jsonb_populate_recordset(NULL::"+pgx.Identifier{k.Table}.Sanitize()+", $1::jsonb)) WITH ORDINALITY ORDER BY ordinality", string(array))
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		for i := 0; found.Next(); i++ {
+			v := k.fresh()
+			if err := c.scan(found, reflect.ValueOf(v).Elem()); err != nil {
+				found.Close()
+				return nil, unreadable(err)
+			}
+			list[places[i]] = v
+		}
+		if err := found.Err(); err != nil {
+			return nil, unreadable(err)
+		}
+	}
+	return list, nil
+}
+
+func unreadable(err error) error {
+	return fault.Wrap(fault.Invalid, err, "The row cannot be read. It may be of another version of the gateway.")
+}
+
+// at reads the rows as they were at a moment, in the order of lists; with an id, that one alone.
+func (k *Kind[T]) at(ctx context.Context, r *Registry, moment time.Time, id *uuid.UUID) (list []T, err error) {
+	err = r.DB.Snapshot(ctx, func(tx *db.Tx) error {
+		list, err = k.atIn(ctx, r, tx, moment, id)
+		return err
+	})
+	return list, err
+}
+
+func (k *Kind[T]) atIn(ctx context.Context, r *Registry, tx *db.Tx, moment time.Time, id *uuid.UUID) ([]T, error) {
+	if err := r.Changes.Reaches(ctx, tx, "at", moment); err != nil {
+		return nil, err
+	}
+	var ids []uuid.UUID
+	where, args := "", []any(nil)
+	if id != nil {
+		ids, where, args = []uuid.UUID{*id}, " WHERE "+k.key()+" = $1", []any{*id}
+	}
+	now, err := k.query(ctx, tx, where, args...)
+	if err != nil {
+		return nil, err
+	}
+	past, err := r.past(ctx, tx, k, moment, ids)
+	if err != nil {
+		return nil, err
+	}
+	rows := map[uuid.UUID]*T{}
+	for i := range now {
+		rows[metaOf(&now[i]).ID] = &now[i]
+	}
+	var changed []uuid.UUID
+	var was [][]byte
+	for id, row := range past {
+		changed = append(changed, id)
+		if row.Was == nil {
+			delete(rows, id)
+			continue
+		}
+		was = append(was, row.Was)
+	}
+	images, err := k.images(ctx, tx, was)
+	if err != nil {
+		return nil, err
+	}
+	for _, then := range images {
+		if current := rows[metaOf(then).ID]; current != nil {
+			k.copyUnkept(current, then)
+		}
+		rows[metaOf(then).ID] = then
+	}
+	order, err := k.sorted(ctx, tx, changed, was)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]T, 0, len(rows))
+	for _, id := range order {
+		if row := rows[id]; row != nil {
+			list = append(list, *k.view(row))
+		}
+	}
+	return list, k.join(ctx, tx, pointers(list)...)
+}
+
+func pointers[T any](list []T) []*T {
+	all := make([]*T, len(list))
+	for i := range list {
+		all[i] = &list[i]
+	}
+	return all
+}
+
+// copyUnkept gives a row of the past what the history does not have.
+func (k *Kind[T]) copyUnkept(from, to *T) {
+	for _, f := range k.codec.fields {
+		if !k.keeps(f.Name) {
+			reflect.ValueOf(to).Elem().FieldByIndex(f.Index).Set(reflect.ValueOf(from).Elem().FieldByIndex(f.Index))
+		}
+	}
+}
+
+// sorted are the ids of rows in the order of lists: of those that were not changed, and of those that are given as they were.
+func (k *Kind[T]) sorted(ctx context.Context, tx *db.Tx, changed []uuid.UUID, was [][]byte) ([]uuid.UUID, error) {
+	array, err := json.Marshal(values(was))
+	if err != nil {
+		return nil, err
+	}
+	table := pgx.Identifier{k.Table}.Sanitize()
+	rows, err := tx.Query(ctx, "SELECT "+k.key()+" FROM (SELECT * FROM "+table+" WHERE "+k.key()+" <> ALL ($1) UNION ALL SELECT * FROM jsonb_populate_recordset(NULL::"+table+", $2::jsonb)) t"+k.orderBy(),
+		append([]uuid.UUID{}, changed...), string(array)) // not nil, which would be NULL, and no row differs from that
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	return ids, db.Fault(err)
+}
+
+// values are JSON texts, as they are.
+func values(list [][]byte) []jsontext.Value {
+	all := make([]jsontext.Value, len(list))
+	for i := range list {
+		all[i] = list[i]
+	}
+	return all
+}
+
+// pastAt is one row as it was at a moment.
+func (k *Kind[T]) pastAt(ctx context.Context, r *Registry, moment time.Time, id uuid.UUID) (wire.Raw, error) {
+	list, err := k.at(ctx, r, moment, &id)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fault.New(fault.NotFound, "This %s did not exist at that time.", k.Title)
+	}
+	return wire.Encode(&list[0])
+}
+
+// past is what the rows of a kind that were changed after a moment were at that moment.
+func (r *Registry) past(ctx context.Context, q db.Querier, h handler, moment time.Time, ids []uuid.UUID) (map[uuid.UUID]changes.Row, error) {
+	rows, err := r.Changes.Since(ctx, q, h.table().Name, moment, ids)
+	found := make(map[uuid.UUID]changes.Row, len(rows))
+	for _, row := range rows {
+		found[row.ID] = row
+	}
+	return found, err
+}

@@ -1,0 +1,271 @@
+package resource_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/resource"
+)
+
+// waiting makes a change that is to be confirmed.
+func waiting(t *testing.T, b *kittest.Bench, method, path string, body any) (set string) {
+	t.Helper()
+	a := b.Do(t, "admin", method, path, body, httpd.ConfirmWithinHeader, "600")
+	if a.Status != 200 && a.Status != 201 {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	return a.Header.Get(httpd.ChangeSetHeader)
+}
+
+func discard(t *testing.T, b *kittest.Bench, set string) (out resource.Discarded) {
+	t.Helper()
+	b.Do(t, "admin", http.MethodPost, "/change-sets/"+set+"/discard", nil).Want(t, 200).Into(t, &out)
+	return out
+}
+
+// alarms are those about changes that stay.
+func alarms(t *testing.T, b *kittest.Bench) (list []alarm.Condition) {
+	t.Helper()
+	open, err := b.Alarms.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range open {
+		if c.Kind == alarm.ChangeStays {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// interrupted are toys whose next rehearsal is interrupted.
+func interrupted() (kind resource.Kind[Toy], next func(f func())) {
+	kind = toys()
+	check := kind.Check
+	var between func()
+	kind.Check = func(ctx context.Context, tx *db.Tx, was, now *Toy) error {
+		if f := between; f != nil && tx.Supposed() {
+			between = nil
+			f()
+		}
+		return check(ctx, tx, was, now)
+	}
+	return kind, func(f func()) { between = f }
+}
+
+func TestNoLaterEditKeepsAnUnconfirmedRow(t *testing.T) {
+	b := remembering(t)
+	dbtest.Exec(t, b.DB, `ALTER TABLE parts DROP CONSTRAINT parts_toy_id_fkey, ADD CONSTRAINT parts_toy_id_fkey FOREIGN KEY (toy_id) REFERENCES toys ON DELETE CASCADE`)
+	id := waiting(t, b, http.MethodPost, "/toys", `{"name":"a"}`)
+	var list []Toy
+	b.Get(t, "/toys").Into(t, &list)
+	path := "/toys/" + list[0].ID.String()
+	b.Do(t, "admin", http.MethodPut, path, `{"tags":["noted"]}`).Want(t, 200)
+	b.Do(t, "admin", http.MethodPost, path+"/parts", `{"name":"later"}`).Want(t, 201)
+	out := discard(t, b, id)
+	if now := rows(t, b, "/toys"); now != "[]" {
+		t.Error(now)
+	}
+	if out.State != "taken_back" || out.RevertedBy == nil || len(out.Unrestored) != 0 || len(out.Conflicts) == 0 || out.Conflicts[0].Taken != "then" {
+		t.Errorf("%+v", out)
+	}
+	if list := alarms(t, b); len(list) != 0 {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestWhatATakeBackLeavesIsTold(t *testing.T) {
+	b := remembering(t)
+	const many = 25
+	var ops []any
+	for i := range many {
+		ops = append(ops, map[string]any{"kind": "toy", "verb": "create", "body": map[string]any{"name": fmt.Sprintf("t%d", i)}})
+	}
+	ops = append(ops, map[string]any{"kind": "toy", "verb": "create", "body": map[string]any{"name": "free"}})
+	id := waiting(t, b, http.MethodPost, "/change-sets", map[string]any{"operations": ops})
+	var list []Toy
+	b.Get(t, "/toys").Into(t, &list)
+	for _, toy := range list[:many] {
+		b.Do(t, "admin", http.MethodPost, "/toys/"+toy.ID.String()+"/wheels", `{"name":"w"}`).Want(t, 201)
+	}
+	out := discard(t, b, id)
+	if out.State != "taken_back" || len(out.Unrestored) != many || out.Unrestored[0].Reason != "It is still in use." {
+		t.Fatalf("%+v", out)
+	}
+	if now := rows(t, b, "/toys"); strings.Contains(now, "free") {
+		t.Error(now)
+	}
+	told := alarms(t, b)
+	if len(told) != 1 || told[0].Key != id || !strings.Contains(told[0].Message, "toy t") || !strings.Contains(told[0].Message, "5 more") {
+		t.Fatalf("%+v", told)
+	}
+	// When nothing is in the way any more, the rest goes, and the alarm is over.
+	dbtest.Exec(t, b.DB, `DELETE FROM wheels`)
+	b.Do(t, "admin", http.MethodPost, "/change-sets/"+id+"/revert", nil).Want(t, 200)
+	if now := rows(t, b, "/toys"); now != "[]" || len(alarms(t, b)) != 0 {
+		t.Errorf("%s %+v", now, alarms(t, b))
+	}
+}
+
+// later is a clock that is ahead.
+type later struct{ clock.Clock }
+
+func (l later) Now() time.Time { return l.Clock.Now().Add(time.Hour) }
+
+func TestAChangeThatCannotBeTakenBackCanBeKept(t *testing.T) {
+	kind := toys()
+	kind.Check = func(_ context.Context, _ *db.Tx, _, now *Toy) error {
+		if now == nil {
+			return errors.New("broken")
+		}
+		return nil
+	}
+	b := rememberingOf(t, kind)
+	id := waiting(t, b, http.MethodPost, "/toys", `{"name":"a"}`)
+	b.Resources.Clock = later{b.Resources.Clock}
+	confirm := func() *kittest.Answer {
+		return b.Do(t, "admin", http.MethodPost, "/change-sets/"+id+"/confirm", nil, "X-Test-Connection", "new")
+	}
+	for range 5 {
+		if a := confirm().Want(t, 409); !strings.Contains(a.Error.Message, "has run out") {
+			t.Fatalf("%s", a.Body)
+		}
+		if len(alarms(t, b)) != 0 {
+			t.Fatal("told too soon")
+		}
+		b.Do(t, "admin", http.MethodPost, "/change-sets/"+id+"/discard", nil).Want(t, 500)
+	}
+	if told := alarms(t, b); len(told) != 1 || !strings.Contains(told[0].Message, "cannot be taken back") {
+		t.Fatalf("%+v", told)
+	}
+	confirm().Want(t, 200)
+	if len(b.Engine.Waiting()) != 0 || whole(t, b, id).State != "confirmed" || len(alarms(t, b)) != 0 {
+		t.Errorf("%+v %+v", b.Engine.Waiting(), alarms(t, b))
+	}
+}
+
+func TestATakeBackComesBackToARowThatAnotherChangeHeld(t *testing.T) {
+	kind, next := interrupted()
+	b := rememberingOf(t, kind)
+	x, y := create(t, b, `{"name":"x"}`), create(t, b, `{"name":"y"}`)
+	blue := func(toy Toy) map[string]any {
+		return map[string]any{"kind": "toy", "verb": "update", "id": toy.ID, "body": map[string]any{"color": "blue"}}
+	}
+	id := waiting(t, b, http.MethodPost, "/change-sets", map[string]any{"operations": []any{blue(x), blue(y)}})
+	next(func() { b.Do(t, "admin", http.MethodPut, "/toys/"+x.ID.String(), `{"count":9}`).Want(t, 200) })
+	if out := discard(t, b, id); len(out.Unrestored) != 0 || out.State != "taken_back" {
+		t.Errorf("%+v", out)
+	}
+	for _, path := range []string{"/toys/" + x.ID.String(), "/toys/" + y.ID.String()} {
+		var now Toy
+		if b.Get(t, path).Into(t, &now); now.Color != "red" || now.Name == "x" && now.Count != 9 {
+			t.Errorf("%+v", now)
+		}
+	}
+}
+
+func TestRevertLosesNoEditThatComesInBetween(t *testing.T) {
+	kind, next := interrupted()
+	b := rememberingOf(t, kind)
+	x, y := create(t, b, `{"name":"x"}`), create(t, b, `{"name":"y"}`)
+	blue := func(toy Toy) map[string]any {
+		return map[string]any{"kind": "toy", "verb": "update", "id": toy.ID, "body": map[string]any{"color": "blue"}}
+	}
+	id := b.Do(t, "admin", http.MethodPost, "/change-sets", map[string]any{"operations": []any{blue(x), blue(y)}}).Want(t, 200).Header.Get(httpd.ChangeSetHeader)
+	next(func() { b.Do(t, "admin", http.MethodPut, "/toys/"+x.ID.String(), `{"count":9}`).Want(t, 200) })
+	b.Do(t, "admin", http.MethodPost, "/change-sets/"+id+"/revert", nil).Want(t, 412)
+	var now Toy
+	if b.Get(t, "/toys/"+x.ID.String()).Into(t, &now); now.Count != 9 || now.Color != "blue" {
+		t.Errorf("%+v", now)
+	}
+	// With a basis, any other change counts.
+	var out resource.Reverted
+	b.Do(t, "admin", http.MethodPost, "/change-sets/"+id+"/revert", `{"preview":true}`).Want(t, 200).Into(t, &out)
+	next(func() { create(t, b, `{"name":"z"}`) })
+	b.Do(t, "admin", http.MethodPost, "/change-sets/"+id+"/revert", map[string]any{"basis": out.Basis}).Want(t, 412)
+	next(func() { create(t, b, `{"name":"zz"}`) })
+	b.Do(t, "admin", http.MethodPost, "/change-sets/"+id+"/revert", nil).Want(t, 200)
+	if b.Get(t, "/toys/"+x.ID.String()).Into(t, &now); now.Count != 9 || now.Color != "red" {
+		t.Errorf("%+v", now)
+	}
+}
+
+func TestDocumentIsRefusedIfAChangeComesInBetween(t *testing.T) {
+	kind, next := interrupted()
+	b := rememberingOf(t, kind)
+	create(t, b, `{"name":"x"}`)
+	const text = "gateway: 1\ntoy:\n  - name: x\n    color: blue\n"
+	var plan resource.Planned
+	document(t, b, "admin", "plan", text).Want(t, 200).Into(t, &plan)
+	next(func() { create(t, b, `{"name":"z"}`) })
+	document(t, b, "admin", "apply?basis="+plan.Basis.String(), text).Want(t, 412)
+	next(func() { create(t, b, `{"name":"zz"}`) })
+	document(t, b, "admin", "apply", text).Want(t, 200)
+}
+
+func TestRevertToATimeDeletesChildrenFirst(t *testing.T) {
+	b := remembering(t)
+	dbtest.Exec(t, b.DB, `ALTER TABLE parts DROP CONSTRAINT parts_toy_id_fkey, ADD CONSTRAINT parts_toy_id_fkey FOREIGN KEY (toy_id) REFERENCES toys ON DELETE CASCADE`)
+	a := create(t, b, `{"name":"a"}`)
+	var moved Wheel
+	b.Do(t, "admin", http.MethodPost, "/toys/"+a.ID.String()+"/wheels", `{"name":"moved"}`).Want(t, 201).Into(t, &moved)
+	before, wheels := rows(t, b, "/toys"), rows(t, b, "/wheels")
+	at := time.Now().UTC().Format(time.RFC3339Nano)
+	d := create(t, b, `{"name":"d"}`)
+	path := "/toys/" + d.ID.String()
+	b.Do(t, "admin", http.MethodPost, path+"/wheels", `{"name":"w"}`).Want(t, 201)
+	b.Do(t, "admin", http.MethodPost, path+"/parts", `{"name":"p"}`).Want(t, 201)
+	b.Do(t, "admin", http.MethodPut, "/wheels/"+moved.ID.String(), map[string]any{"toy_id": d.ID}).Want(t, 200)
+	b.Do(t, "admin", http.MethodPut, path, `{"count":5}`).Want(t, 200)
+	var out resource.Reverted
+	b.Do(t, "admin", http.MethodPost, "/configuration/revert", map[string]any{"at": at, "preview": true}).Want(t, 200).Into(t, &out)
+	if len(out.Conflicts) != 0 || len(out.Unrestored) != 0 {
+		t.Errorf("%+v", out)
+	}
+	b.Do(t, "admin", http.MethodPost, "/configuration/revert", map[string]any{"at": at}).Want(t, 200)
+	if rows(t, b, "/toys") != before || rows(t, b, "/wheels") != wheels {
+		t.Errorf("%s\n%s", rows(t, b, "/toys"), rows(t, b, "/wheels"))
+	}
+}
+
+func TestWhatTheGatewayMakesGoesOn(t *testing.T) {
+	kind := toys()
+	kind.Made = func(*Toy) []string { return []string{"tags", "secret"} }
+	b := rememberingOf(t, kind)
+	toy := create(t, b, `{"name":"a","secret":"first-canary"}`)
+	path := "/toys/" + toy.ID.String()
+	at := time.Now().UTC().Format(time.RFC3339Nano)
+	b.Do(t, "admin", http.MethodPut, path, `{"tags":["renewed"],"secret":"second-canary"}`).Want(t, 200)
+	b.Do(t, "admin", http.MethodPost, "/configuration/revert", map[string]any{"at": at}).Want(t, 409) // there is nothing to revert
+	b.Do(t, "admin", http.MethodPut, path, `{"count":9}`).Want(t, 200)
+	b.Do(t, "admin", http.MethodPost, "/configuration/revert", map[string]any{"at": at}).Want(t, 200)
+	var now Toy
+	if b.Get(t, path).Into(t, &now); now.Count != 3 || len(now.Tags) != 1 {
+		t.Errorf("%+v", now)
+	}
+	var sealed []byte
+	if err := b.DB.QueryRow(t.Context(), `SELECT secret FROM toys`).Scan(&sealed); err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := b.Secrets.Open(sealed, "toys", "secret", toy.ID.String()); err != nil || plain != "second-canary" {
+		t.Errorf("%q %v", plain, err)
+	}
+	// A row that is gone comes back with all of it.
+	at = time.Now().UTC().Format(time.RFC3339Nano)
+	b.Do(t, "admin", http.MethodDelete, path, nil).Want(t, 200)
+	b.Do(t, "admin", http.MethodPost, "/configuration/revert", map[string]any{"at": at}).Want(t, 200)
+	if b.Get(t, path).Want(t, 200).Into(t, &now); len(now.Tags) != 1 || !now.SecretConfigured {
+		t.Errorf("%+v", now)
+	}
+}

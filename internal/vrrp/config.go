@@ -1,0 +1,159 @@
+package vrrp
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Config is all that keepalived's file depends on.
+type Config struct {
+	// Clustered says that there are other nodes.
+	Clustered bool `json:"clustered"`
+	RouterID  int  `json:"router_id"`
+	// Priority is that of this node while nothing is wrong with it.
+	Priority int `json:"priority"`
+	// Link is where the nodes hear each other, by these addresses. It is absent if no link has the node's own.
+	Link   value.IfName `json:"link"`
+	Own    value.Addr   `json:"own"`
+	Others []value.Addr `json:"others"`
+	VIPs   []VIP        `json:"vips"`
+	// Problems are sentences about what is wanted and cannot be.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// VIP is a virtual address and the link that it is on.
+type VIP struct {
+	Link    value.IfName `json:"link"`
+	Address netip.Prefix `json:"address"`
+}
+
+// on tells whether virtual addresses are wanted, and moved by keepalived.
+func (c Config) on() bool { return c.Clustered && len(c.VIPs)+len(c.Problems) > 0 }
+
+// able tells whether there is anything that keepalived can do.
+func (c Config) able() bool { return len(c.VIPs) > 0 && len(c.Others) > 0 && !c.Link.IsZero() }
+
+// What keepalived runs, and where it says what it becomes.
+const (
+	probe  = host.VRRPProbe
+	states = host.VRRPStates
+)
+
+// The priorities: a node with a problem is behind one that is being emptied, and that behind all others.
+const (
+	failing = 1
+	drained = 2
+	lowest  = 3
+	highest = 254
+)
+
+func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
+	own, others, err := r.deps.Members(ctx, q)
+	if err != nil || len(others) == 0 {
+		return Config{}, err
+	}
+	s, err := r.settings.Load(ctx, q)
+	if err != nil {
+		return Config{}, err
+	}
+	declared, err := r.deps.Interfaces(ctx, q)
+	if err != nil {
+		return Config{}, err
+	}
+	links, err := r.Host.Links(ctx)
+	if err != nil {
+		return Config{}, err
+	}
+	c := Config{Clustered: true, RouterID: s.VRRPRouterID, Priority: wanted(declared)}
+	for _, i := range declared {
+		for _, a := range i.Addresses {
+			if i.Active && a.VIP {
+				c.add(links, VIP{i.Name, a.Prefix})
+			}
+		}
+	}
+	if ip := s.VIPAddress.Netip(); ip.IsValid() && !slices.ContainsFunc(c.VIPs, func(v VIP) bool { return v.Address.Addr() == ip }) {
+		c.add(links, VIP{s.VIPInterface, within(links, s.VIPInterface, ip)})
+	}
+	if c.on() {
+		c.reach(links, own, others)
+	}
+	slices.SortFunc(c.VIPs, func(a, b VIP) int {
+		return cmp.Or(a.Address.Addr().Compare(b.Address.Addr()), cmp.Compare(a.Link.String(), b.Link.String()))
+	})
+	return c, nil
+}
+
+// wanted is the priority of a node: the highest of its virtual addresses, because they all move together.
+func wanted(declared []Interface) int {
+	most := 0
+	for _, i := range declared {
+		for _, a := range i.Addresses {
+			if i.Active && a.VIP {
+				most = max(most, a.Priority)
+			}
+		}
+	}
+	if most == 0 {
+		most = 100
+	}
+	return min(max(most, lowest), highest)
+}
+
+// reach finds the link by which the nodes reach each other.
+func (c *Config) reach(links []host.Link, own netip.Addr, others []netip.Addr) {
+	at := slices.IndexFunc(links, func(l host.Link) bool {
+		return slices.ContainsFunc(l.Addrs, func(a host.LinkAddr) bool { return a.Prefix().Addr() == own })
+	})
+	if !own.IsValid() || at < 0 {
+		c.Problems = append(c.Problems, fmt.Sprintf("no link of this node has the address by which the other nodes know it, %s", own))
+		return
+	}
+	link, err := value.Parse[value.IfName](links[at].Name)
+	if err != nil {
+		c.Problems = append(c.Problems, fmt.Sprintf("the link %s %s", links[at].Name, err))
+		return
+	}
+	c.Link, c.Own = link, value.Must[value.Addr](own.String())
+	for _, a := range others {
+		if a.Is4() == own.Is4() {
+			c.Others = append(c.Others, value.Must[value.Addr](a.String()))
+		} else {
+			c.Problems = append(c.Problems, fmt.Sprintf("the node at %s is not heard, because this node is known to it by %s, which is of the other family", a, own))
+		}
+	}
+	slices.SortFunc(c.Others, func(a, b value.Addr) int { return a.Netip().Compare(b.Netip()) })
+}
+
+// add adds a virtual address, if its link is there.
+func (c *Config) add(links []host.Link, v VIP) {
+	switch {
+	case v.Link.String() == "include": // which keepalived takes for something else
+		c.Problems = append(c.Problems, fmt.Sprintf("%s cannot be on an interface with the name %s", v.Address.Addr(), v.Link))
+	case !slices.ContainsFunc(links, func(l host.Link) bool { return l.Name == v.Link.String() }):
+		c.Problems = append(c.Problems, fmt.Sprintf("%s cannot be on %s: this interface does not exist", v.Address.Addr(), v.Link))
+	default:
+		c.VIPs = append(c.VIPs, v)
+	}
+}
+
+// within is a virtual address in the network that its link has for it, or alone.
+func within(links []host.Link, link value.IfName, ip netip.Addr) netip.Prefix {
+	found := netip.PrefixFrom(ip, ip.BitLen())
+	longest := 0
+	for _, l := range links {
+		for _, a := range l.Addrs {
+			if n := a.Prefix(); l.Name == link.String() && n.Addr() != ip && n.Contains(ip) && n.Bits() > longest {
+				found, longest = netip.PrefixFrom(ip, n.Bits()), n.Bits()
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,316 @@
+package vrrp_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/host/machine/units"
+	"edge.internal/gateway/internal/kit/host/vrrptest"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/vrrp"
+)
+
+// supervisor runs the keepalived of a node.
+type supervisor struct {
+	units.None
+	node *vrrptest.Node
+}
+
+func (s supervisor) State(_ context.Context, u host.Unit) (host.UnitState, error) {
+	state := host.UnitState{Unit: u, Installed: true, Active: "inactive", PID: s.node.PID()}
+	if state.PID != 0 {
+		state.Active = "active"
+	}
+	return state, nil
+}
+
+func (s supervisor) Restart(context.Context, host.Unit) error {
+	return errors.Join(s.node.Stop(), s.node.Start())
+}
+func (s supervisor) Stop(context.Context, host.Unit) error         { return s.node.Stop() }
+func (s supervisor) Reload(context.Context, host.Unit) error       { return s.node.Reload() }
+func (s supervisor) Enable(context.Context, host.Unit, bool) error { return nil }
+func (s supervisor) Watch(ctx context.Context, _ func(host.Unit)) error {
+	<-ctx.Done()
+	return nil
+}
+
+// pair is two nodes: a whole room, and a keepalived with the configuration that the room of that node would give it.
+type pair struct {
+	*house
+	net         *vrrptest.Network
+	mine, other *vrrptest.Node
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	net, err := vrrptest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(net.Close)
+	p := &pair{net: net}
+	if p.mine, err = net.Add(t.TempDir(), true); err != nil {
+		t.Fatal(err)
+	}
+	if p.other, err = net.Add(t.TempDir(), false); err != nil {
+		t.Fatal(err)
+	}
+	c := config()
+	c.Own, c.Others = value.Must[value.Addr](p.other.Own), []value.Addr{value.Must[value.Addr](p.mine.Own)}
+	ok(t, p.other.Write(rendered(t, c)))
+
+	b := kittest.New(t)
+	m, err := machine.New(machine.Options{Root: p.mine.Root, OwnKernel: true, Units: supervisor{node: p.mine}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Kit = kit.New(b.DB, m, clock.Real, b.Log, b.Secrets, b.Paths, "1.0.0")
+	b.Router.SetupDone = func() bool { return true }
+	b.Router.Sessions = kittest.Roles{}
+	p.house = &house{Bench: b, own: p.mine.Own, others: []string{p.other.Own}}
+	p.room = vrrp.New(b.Kit, p.deps())
+	p.room.Mount()
+	b.Start(t)
+	go p.room.Run(t.Context())
+	return p
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// enough is how long a move may take on a slow machine: a failure only reaches it.
+const enough = 2 * time.Minute
+
+// on waits until a node has all the addresses, and the other none.
+func (p *pair) on(t *testing.T, node *vrrptest.Node) {
+	t.Helper()
+	other := p.mine
+	if node == p.mine {
+		other = p.other
+	}
+	for end := time.Now().Add(enough); !node.Has(vrrptest.VIP) || other.Has(vrrptest.VIP); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s does not have the address, or the other one has it, too:\n%s\n%s", node.Own, p.mine.Log(), p.other.Log())
+		}
+	}
+	if node == p.mine {
+		p.is(t, host.RouterMaster)
+	} else {
+		p.is(t, host.RouterBackup)
+	}
+}
+
+// is waits until the room knows what its node is.
+func (p *pair) is(t *testing.T, state host.RouterState) {
+	t.Helper()
+	for end := time.Now().Add(enough); p.status(t).State != state; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%+v", p.status(t))
+		}
+	}
+}
+
+// rests makes sure that nothing moves for a while: longer than a node waits before it takes what it should not have.
+func (p *pair) rests(t *testing.T, node *vrrptest.Node) {
+	t.Helper()
+	p.on(t, node)
+	taken := func() int { return strings.Count(p.mine.Log()+p.other.Log(), "Entering MASTER") }
+	before := taken()
+	time.Sleep(5 * time.Second)
+	p.on(t, node)
+	if taken() != before {
+		t.Errorf("it has moved meanwhile:\n%s\n%s", p.mine.Log(), p.other.Log())
+	}
+}
+
+// TestNodes has two nodes in each of three situations at once. One of them is in the network of the test's own process, so each has a process.
+func TestNodes(t *testing.T) {
+	const within = "VRRP_NODES"
+	for name, test := range map[string]func(*testing.T){"moves": moves, "failures": failures, "deaf": deafNode} {
+		t.Run(name, func(t *testing.T) {
+			if os.Getenv(within) != "" {
+				test(t)
+				return
+			}
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestNodes$/^"+name+"$")
+			cmd.Env = append(os.Environ(), within+"=1", "GATEWAY_NETTEST_INSIDE=")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// begin has the room's node have the address, and the other one wait.
+func (p *pair) begin(t *testing.T) {
+	t.Helper()
+	p.put(t, `{"vip_address":"`+vrrptest.VIP+`","vip_interface":"`+vrrptest.Link+`"}`).Want(t, 200)
+	p.on(t, p.mine)
+	ok(t, p.other.Start())
+}
+
+// The address moves when it has to, stays when it need not move, and a drain has no gap.
+func moves(t *testing.T) {
+	p := newPair(t)
+	p.begin(t)
+	p.rests(t, p.mine) // the other one has come, and takes nothing
+	since := p.status(t).Since
+
+	probe := p.net.Probe()
+	ok(t, p.room.Drain(t.Context(), true))
+	p.on(t, p.other)
+	if s := p.status(t); !s.Drained || since == nil || !s.Since.After(*since) {
+		t.Errorf("%+v, and before that since %v", s, since)
+	}
+	ok(t, p.room.Drain(t.Context(), false))
+	p.rests(t, p.other) // it does not come back by itself
+	ok(t, p.other.Drain(true))
+	p.on(t, p.mine)
+	ok(t, p.other.Drain(false))
+	probe.End()
+	if probe.Lost != 0 || probe.Asked < 100 {
+		t.Errorf("%d of %d questions had no answer while it was moved", probe.Lost, probe.Asked)
+	}
+	// The client hears of the move a moment after the node has the address.
+	p.wait(t, "the node that has the address answers", func() bool {
+		probe := p.net.Probe()
+		probe.End()
+		return probe.From == p.mine.Own
+	})
+
+	// A reload with other addresses takes none away, and one that both do not have yet moves nothing.
+	probe = p.net.Probe()
+	p.interfaces = []vrrp.Interface{{Name: value.Must[value.IfName](vrrptest.Link), Active: true, Addresses: []vrrp.Address{vip("10.9.0.8/24", 100), vip(vrrptest.VIP6+"/64", 100)}}}
+	if s := p.Engine.Refresh(t.Context(), apply.VRRP, false); s.State != apply.Live {
+		t.Fatalf("%+v", s)
+	}
+	if !p.mine.Has("10.9.0.8") || !p.mine.Has(vrrptest.VIP6) {
+		t.Error("the new addresses are not there")
+	}
+	p.rests(t, p.mine)
+	probe.End()
+	if probe.Lost != 0 {
+		t.Errorf("%d of %d questions had no answer during a reload", probe.Lost, probe.Asked)
+	}
+
+	// Stopped in order, and started again: the other one has it and keeps it.
+	ok(t, p.mine.Stop())
+	p.wait(t, "taken over from a node that was stopped", func() bool { return p.other.Has(vrrptest.VIP) })
+	if s := p.Engine.Refresh(t.Context(), apply.VRRP, false); s.State != apply.Live {
+		t.Fatalf("%+v", s)
+	}
+	p.rests(t, p.other)
+	if p.mine.Has("10.9.0.8") || p.mine.Has(vrrptest.VIP6) {
+		t.Error("the backup has addresses")
+	}
+
+	// Without a virtual address there is nothing left.
+	ok(t, p.other.Drain(true))
+	p.on(t, p.mine)
+	p.interfaces = nil
+	p.put(t, `{"vip_address":"","vip_interface":""}`).Want(t, 200)
+	if p.mine.PID() != 0 || p.mine.Has(vrrptest.VIP) || p.mine.Has("10.9.0.8") || p.mine.Has("127.0.112.1") {
+		t.Error("something is left")
+	}
+}
+
+// wait waits for a condition.
+func (p *pair) wait(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(enough); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s\n%s\n%s", what, p.mine.Log(), p.other.Log())
+		}
+	}
+}
+
+// A node whose proxy does not answer gives the address away, unless the other one is no better; so does one that dies. After what separated
+// the nodes, one of them has it.
+func failures(t *testing.T) {
+	p := newPair(t)
+	p.begin(t)
+	p.rests(t, p.mine)
+	ok(t, p.mine.Answer(false))
+	p.on(t, p.other)
+	ok(t, p.other.Answer(false))
+	p.wait(t, "the other one fails, too", func() bool { return strings.Contains(p.other.Log(), "Changing effective priority from 100 to 1") })
+	p.rests(t, p.other)
+	// One that is drained is better than one that fails.
+	ok(t, p.mine.Drain(true))
+	ok(t, p.mine.Answer(true))
+	p.on(t, p.mine)
+	ok(t, p.mine.Drain(false))
+	ok(t, p.other.Answer(true))
+	p.rests(t, p.mine)
+
+	// Nobody says that it ends. The address stays on the node that is dead, until keepalived is there again.
+	ok(t, p.mine.Kill())
+	if !p.mine.Has(vrrptest.VIP) {
+		t.Error("keepalived has cleaned up although it was killed")
+	}
+	p.wait(t, "taken over from a node that is dead", func() bool { return p.other.Has(vrrptest.VIP) })
+	if s := p.Engine.Refresh(t.Context(), apply.VRRP, false); s.State != apply.Live {
+		t.Fatalf("%+v", s)
+	}
+	p.rests(t, p.other)
+
+	// Two nodes that do not hear each other both have it; when they do, one has.
+	ok(t, p.mine.Cut(true))
+	p.wait(t, "both have it while they are apart", func() bool { return p.mine.Has(vrrptest.VIP) && p.other.Has(vrrptest.VIP) })
+	ok(t, p.mine.Cut(false))
+	p.wait(t, "one has it when they are together", func() bool { return p.mine.Has(vrrptest.VIP) != p.other.Has(vrrptest.VIP) })
+
+	// A cable that is pulled out.
+	ok(t, p.other.Drain(true))
+	p.on(t, p.mine)
+	ok(t, p.other.Drain(false))
+	ok(t, p.mine.Unplug(true))
+	p.wait(t, "taken over from a node without a cable", func() bool { return p.other.Has(vrrptest.VIP) && !p.mine.Has(vrrptest.VIP) })
+	p.is(t, host.RouterFault)
+	ok(t, p.mine.Unplug(false))
+	p.rests(t, p.other)
+}
+
+// A packet filter that does not let the protocol in makes both nodes have the address, whatever they have heard before.
+func deafNode(t *testing.T) {
+	p := newPair(t)
+	p.begin(t)
+	p.rests(t, p.mine)
+	const closed = `table inet t { chain input { type filter hook input priority 0; policy drop
+		iifname "lo" accept
+		tcp dport 80 accept
+		%s
+	}
+	}
+`
+	ok(t, p.other.Filter(strings.Replace(closed, "%s", "", 1)))
+	p.wait(t, "both have it", func() bool { return p.other.Has(vrrptest.VIP) })
+	ok(t, p.other.Filter(strings.Replace(closed, "%s", "ip saddr { "+p.mine.Own+" } meta l4proto 112 accept", 1)))
+	p.wait(t, "one has it", func() bool { return p.mine.Has(vrrptest.VIP) != p.other.Has(vrrptest.VIP) })
+	// What is in the way of the packet filter keeps keepalived from being started.
+	p.closed = errors.New("not yet")
+	ok(t, p.mine.Stop())
+	if s := p.Engine.Refresh(t.Context(), apply.VRRP, false); s.State != apply.Degraded || p.mine.PID() != 0 {
+		t.Errorf("%+v", s)
+	}
+	if _, err := os.Stat(p.mine.Root + host.VRRPConfig.Path()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,162 @@
+package vrrp
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+)
+
+// Status is where the virtual addresses are, as this node sees it.
+type Status struct {
+	// Clustered, and not just State, because a single node has its virtual addresses without keepalived.
+	Clustered bool             `json:"clustered" doc:"Whether the virtual addresses move between nodes. Without a cluster, the gateway itself holds the addresses of its interfaces."`
+	State     host.RouterState `json:"state" enum:",master,backup,fault,stop" doc:"What this node is: master holds the virtual addresses, backup waits for them, fault cannot hold them because an interface is down. Empty while keepalived does not run."`
+	Since     *time.Time       `json:"since" doc:"Since when it is that."`
+	Addresses []string         `json:"addresses" doc:"The virtual addresses that move between the nodes."`
+	Drained   bool             `json:"drained" doc:"Whether this node gives the virtual addresses to any other that can have them."`
+}
+
+func (r *Room) mountStatus() {
+	httpd.Handle(r.Router, http.MethodGet, "/cluster/vip-status", httpd.Read, httpd.Doc{ID: "cluster.vip-status", Tag: "cluster", Summary: "Whether this node has the virtual addresses, and since when"},
+		func(c *httpd.Call, _ struct{}) (Status, error) { return r.Status(c, r.DB) })
+}
+
+// Status tells whether this node has the virtual addresses, and since when.
+func (r *Room) Status(ctx context.Context, q db.Querier) (Status, error) {
+	c, err := r.load(ctx, q)
+	if err != nil {
+		return Status{}, err
+	}
+	s := Status{Clustered: c.Clustered, Addresses: []string{}}
+	for _, v := range c.VIPs {
+		s.Addresses = append(s.Addresses, v.Address.Addr().String())
+	}
+	if s.Drained, err = r.Drained(); err != nil {
+		return s, err
+	}
+	state, err := r.Host.State(ctx, unit)
+	if err != nil || state.Active != "active" {
+		return s, err
+	}
+	if p := r.now(); p.State != "" {
+		s.State, s.Since = p.State, &p.Since
+	}
+	return s, nil
+}
+
+// path is where it is kept what keepalived is: it says so once, and the gateway may be started again after that.
+func (r *Room) path() string { return r.Paths.State("vrrp.json") }
+
+// remember reads it. If it cannot be read, the kernel says what keepalived is, if not since when.
+func (r *Room) remember() {
+	var kept place
+	if b, err := os.ReadFile(r.path()); err == nil && json.Unmarshal(b, &kept) == nil {
+		r.router = kept
+	}
+}
+
+// now is what keepalived is.
+func (r *Room) now() place {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.router
+}
+
+// Run hears what keepalived becomes, until the context ends.
+func (r *Room) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := r.Host.FollowRouter(ctx, r.become)
+		if err != nil && !errors.Is(err, host.ErrNotInstalled) {
+			r.Log.Warn("keepalived is not heard", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.Clock.After(hearAgain):
+		}
+	}
+}
+
+// hearAgain is how long to wait before keepalived is listened to again.
+const hearAgain = 5 * time.Second
+
+// become notes what keepalived is.
+func (r *Room) become(s host.RouterState) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.router.State == s {
+		return
+	}
+	r.Log.Info("the virtual addresses", "this node is", s)
+	r.router = place{s, r.Clock.Now()}
+	b, err := json.Marshal(r.router)
+	if err == nil {
+		err = os.WriteFile(r.path(), b, 0o600)
+	}
+	if err != nil {
+		r.Log.Warn("since when this node is what it is would be forgotten", "err", err)
+	}
+}
+
+// seen corrects what keepalived has said, or was not heard to say, by what the kernel has.
+func (r *Room) seen(master bool) {
+	switch is := r.now().State; {
+	case master:
+		r.become(host.RouterMaster)
+	case is == host.RouterMaster || is == "":
+		r.become(host.RouterBackup)
+	}
+}
+
+const (
+	// movesWithin is how long another node may take to have the addresses.
+	movesWithin = 20 * time.Second
+	on, off     = "1\n", "0\n"
+)
+
+// Drained tells whether this node gives the virtual addresses away.
+func (r *Room) Drained() (bool, error) {
+	b, err := r.Host.Read(host.VRRPDrain)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotInstalled) {
+		return false, nil
+	}
+	return string(b) == on, err
+}
+
+// Drain has another node take the virtual addresses, without a moment in which none has them, and returns when that is done. Until it is
+// ended, this node has them only if no other can. A restart of the machine ends it, too.
+func (r *Room) Drain(ctx context.Context, drain bool) error {
+	value := off
+	if drain {
+		value = on
+	}
+	if err := r.Host.Install(host.VRRPDrain, []byte(value)); err != nil || !drain {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, movesWithin)
+	defer cancel()
+	for {
+		s, err := r.Status(ctx, r.DB)
+		switch {
+		case err == nil && s.State != host.RouterMaster:
+			return nil
+		case ctx.Err() != nil:
+			return fault.New(fault.Unavailable, "No other node has taken over the virtual addresses. This node keeps them until another one can.")
+		case err != nil:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookEvery):
+		}
+	}
+}

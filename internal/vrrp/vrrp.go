@@ -1,0 +1,106 @@
+// Package vrrp owns the virtual addresses of a cluster: on which node they are, and the keepalived that has them move.
+package vrrp
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/value"
+)
+
+// Room is the virtual addresses.
+type Room struct {
+	*kit.Kit
+	deps     Deps
+	settings resource.Singleton[Settings]
+
+	mu sync.Mutex
+	// router is what keepalived is, as far as it has said so, and since when; under mu.
+	router place
+}
+
+// place is what keepalived is.
+type place struct {
+	State host.RouterState `json:"state"`
+	Since time.Time        `json:"since"`
+}
+
+// Deps is what other rooms lend.
+type Deps struct {
+	// Members are the addresses by which this node and the others of its cluster reach each other. A node without a cluster has no others.
+	Members func(ctx context.Context, q db.Querier) (own netip.Addr, others []netip.Addr, err error)
+	// Interfaces are the declared interfaces of this node.
+	Interfaces func(ctx context.Context, q db.Querier) ([]Interface, error)
+	// Open returns when the packet filter lets the other nodes in, or says why it does not.
+	Open func(ctx context.Context) error
+}
+
+// Interface is a declared interface.
+type Interface struct {
+	Name      value.IfName
+	Active    bool
+	Addresses []Address
+}
+
+// Address is an address of a declared interface.
+type Address struct {
+	Prefix   netip.Prefix
+	VIP      bool
+	Priority int
+}
+
+// unit is the daemon behind the room.
+const unit = host.Keepalived
+
+// New builds the room.
+func New(k *kit.Kit, d Deps) *Room {
+	r := &Room{Kit: k, deps: d}
+	r.settings = r.settingsKind()
+	r.remember()
+	apply.Register(k.Engine, apply.Component[Config]{
+		ID: apply.VRRP, Unit: unit, Enabled: Config.on, Load: r.load, Render: Render, Check: r.check, Apply: r.apply, Verify: r.verify,
+	})
+	return r
+}
+
+// Mount adds the room's routes.
+func (r *Room) Mount() {
+	r.settings.Mount(r.Resources)
+	r.mountStatus()
+}
+
+// Elsewhere tells whether the virtual addresses of this node are keepalived's to bind, because there are other nodes that may have them.
+func (r *Room) Elsewhere(ctx context.Context, q db.Querier) (bool, error) {
+	_, others, err := r.deps.Members(ctx, q)
+	return len(others) > 0, err
+}
+
+// Shared are the settings that should be the same on all nodes, by the names of their fields.
+func (r *Room) Shared(ctx context.Context, q db.Querier) (map[string]string, error) {
+	var address, router string
+	err := q.QueryRow(ctx, `SELECT vip_address, vrrp_router_id::text FROM vrrp_settings`).Scan(&address, &router)
+	return map[string]string{"vip_address": address, "vrrp_router_id": router}, db.Fault(err)
+}
+
+// LeaveVIP has the virtual address stay with the cluster that this machine leaves.
+func (r *Room) LeaveVIP(ctx context.Context, tx *db.Tx) error {
+	_, err := tx.Exec(ctx, `UPDATE vrrp_settings SET vip_address = '', vip_interface = ''`)
+	return err
+}
+
+// RenameLinks has the virtual address be on another link, as on a machine where links have other names.
+func (r *Room) RenameLinks(ctx context.Context, tx *db.Tx, names map[string]string) error {
+	for was, now := range names {
+		if tag, err := tx.Exec(ctx, `UPDATE vrrp_settings SET vip_interface = $2 WHERE vip_interface = $1`, was, now); err != nil || tag.RowsAffected() > 0 {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+// Package mask hides secrets in what is stored of requests.
+package mask
+
+import (
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// SecretWords match, inside of a name, what says that the value is a secret. An author is none.
+const SecretWords = `(?:auth(?:ori[sz]|enti|[_\-\d]|\b)|cookie|pass|pwd|token|secret|key|credential|session)`
+
+// Hidden stands for what is not kept.
+const Hidden = "[masked]"
+
+var (
+	secretName = regexp.MustCompile(`(?i)` + SecretWords)
+	// Secrets inside of a text: after a name and an equal sign or colon, in an element of XML, after the name of a scheme of
+	// authentication, and in a URL.
+	secretValue   = regexp.MustCompile(`(?i)([\w.\-\[\]%]*` + SecretWords + `[\w.\-\[\]%]*["']?\s*[=:]\s*)("[^"]*"?|'[^']*'?|[^\s&;,<>"']+)`)
+	secretElement = regexp.MustCompile(`(?i)(<[\w:.-]*` + SecretWords + `[\w:.-]*(?:\s[^<>]*)?>)[^<]+`)
+	secretScheme  = regexp.MustCompile(`(?i)(\b(?:bearer|basic|digest|negotiate)\s+)[^\s"']+`)
+	secretUser    = regexp.MustCompile(`(://[^/\s:@]*:)[^/\s@]+@`)
+)
+
+// Secret tells whether what has this name is a secret.
+func Secret(name string) bool { return secretName.MatchString(name) }
+
+// URI hides the secrets of a URI.
+func URI(uri string) string {
+	path, query, ok := strings.Cut(uri, "?")
+	if !ok {
+		return Text(path)
+	}
+	return Text(path) + "?" + Form(query)
+}
+
+// Form hides the secrets of a query or form. JSON that was sent as one is a single name, or several if it has ampersands in it.
+func Form(form string) string {
+	if start := strings.TrimLeft(form, " \t\r\n"); strings.HasPrefix(start, "{") || strings.HasPrefix(start, "[") {
+		form = JSON(form)
+	}
+	pairs := strings.Split(form, "&")
+	for i, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if pairs[i] = maskEncoded(name); !ok {
+			continue
+		}
+		if value != "" && Secret(decoded(name)) {
+			value = Hidden
+		}
+		pairs[i] += "=" + maskEncoded(value)
+	}
+	return strings.Join(pairs, "&")
+}
+
+// maskEncoded hides a value that has secrets in it. What is encoded is hidden as a whole.
+func maskEncoded(value string) string {
+	plain := decoded(value)
+	masked := Text(plain)
+	switch {
+	case masked == plain:
+		return value
+	case plain == value:
+		return masked
+	}
+	return Hidden
+}
+
+func decoded(s string) string {
+	if plain, err := url.QueryUnescape(s); err == nil {
+		return plain
+	}
+	return s
+}
+
+// Text hides what looks like a secret in a text.
+func Text(s string) string {
+	s = secretElement.ReplaceAllString(s, "${1}"+Hidden)
+	s = secretScheme.ReplaceAllString(s, "${1}"+Hidden)
+	s = secretUser.ReplaceAllString(s, "${1}"+Hidden+"@")
+	return maskCards(maskNamed(s))
+}
+
+// maskNamed hides what follows the name of a secret, unless it is hidden already.
+func maskNamed(s string) string {
+	var b strings.Builder
+	from := 0
+	for _, at := range secretValue.FindAllStringSubmatchIndex(s, -1) {
+		if value := s[at[4]:at[5]]; value != `"`+Hidden+`"` {
+			b.WriteString(s[from:at[4]] + Hidden)
+			from = at[5]
+		}
+	}
+	return b.String() + s[from:]
+}
+
+func maskCards(s string) string {
+	found := Cards(s)
+	if len(found) == 0 {
+		return s
+	}
+	var b strings.Builder
+	from := 0
+	for _, at := range found {
+		b.WriteString(s[from:at[0]] + Hidden)
+		from = at[1]
+	}
+	b.WriteString(s[from:])
+	return b.String()
+}
+
+// JSON hides the values of secret names, and what looks like a secret in others. It takes the beginning of a text, too, and leaves
+// its form as it is.
+func JSON(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		switch c := s[i]; {
+		case c == '"':
+			end := stringEnd(s, i)
+			value := afterColon(s, end)
+			switch {
+			case value < 0:
+				b.WriteString(maskString(s[i:end]))
+				i = end
+			case Secret(unquoted(s[i:end])):
+				b.WriteString(s[i:value])
+				if i = valueEnd(s, value); i > value {
+					b.WriteString(`"` + Hidden + `"`)
+				}
+			default:
+				b.WriteString(s[i:value])
+				i = value
+			}
+		case c >= '0' && c <= '9':
+			end := valueEnd(s, i)
+			number := s[i:end]
+			if len(Cards(number)) > 0 {
+				number = `"` + Hidden + `"`
+			}
+			b.WriteString(number)
+			i = end
+		default:
+			b.WriteByte(c)
+			i++
+		}
+	}
+	return b.String()
+}
+
+// stringEnd is where the string ends that begins at i, or the text.
+func stringEnd(s string, i int) int {
+	for i++; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(s)
+}
+
+// afterColon is where the value begins if a colon follows; -1 otherwise.
+func afterColon(s string, i int) int {
+	rest := strings.TrimLeft(s[i:], " \t\r\n")
+	rest, ok := strings.CutPrefix(rest, ":")
+	if !ok {
+		return -1
+	}
+	return len(s) - len(strings.TrimLeft(rest, " \t\r\n"))
+}
+
+// valueEnd is where the value ends that begins at i.
+func valueEnd(s string, i int) int {
+	depth := 0
+	for i < len(s) {
+		switch s[i] {
+		case '"':
+			i = stringEnd(s, i)
+			if depth == 0 {
+				return i
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return i
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+		}
+		i++
+	}
+	return len(s)
+}
+
+func unquoted(s string) string {
+	var text string
+	if json.Unmarshal([]byte(s), &text) == nil {
+		return text
+	}
+	return s
+}
+
+// maskString hides what looks like a secret in a JSON string.
+func maskString(s string) string {
+	text := unquoted(s)
+	masked := Text(text)
+	if masked == text {
+		return s
+	}
+	if text == s {
+		return masked // it is cut, or no string at all
+	}
+	quoted, _ := json.Marshal(masked)
+	return string(quoted)
+}
+
+// Cards finds what may be numbers of payment cards: 13 to 19 digits, in one or more groups with a blank or dash in between, whose
+// check digit is right. It gives where they begin and end, in order and apart.
+func Cards(s string) (found [][2]int) {
+	for i := 0; i < len(s); {
+		if !digit(s[i]) {
+			i++
+			continue
+		}
+		var at, groups []int // where the digits are, and which of these start a group
+		groups = append(groups, 0)
+		for ; i < len(s); i++ {
+			if digit(s[i]) {
+				at = append(at, i)
+			} else if (s[i] == ' ' || s[i] == '-') && i+1 < len(s) && digit(s[i+1]) {
+				groups = append(groups, len(at))
+			} else {
+				break
+			}
+		}
+		groups = append(groups, len(at))
+		for f, from := range groups {
+			for _, to := range groups[f+1:] {
+				if n := to - from; n < 13 || n > 19 || !luhn(s, at[from:to]) {
+					continue
+				}
+				begin, end := at[from], at[to-1]+1
+				if last := len(found) - 1; last >= 0 && begin < found[last][1] {
+					found[last][1] = max(found[last][1], end)
+				} else {
+					found = append(found, [2]int{begin, end})
+				}
+			}
+		}
+	}
+	return found
+}
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }
+
+func luhn(s string, at []int) bool {
+	sum, zeros := 0, true
+	for n, i := range at {
+		d := int(s[i] - '0')
+		zeros = zeros && d == 0
+		if (len(at)-n)%2 == 0 {
+			if d *= 2; d > 9 {
+				d -= 9
+			}
+		}
+		sum += d
+	}
+	return sum%10 == 0 && !zeros
+}

@@ -1,0 +1,265 @@
+//go:build cluster
+
+package appliance
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"edge.internal/gateway/internal/lab/labtest"
+	"edge.internal/gateway/test/node"
+)
+
+const vip = "198.51.100.9"
+
+// TestCluster joins two machines to a cluster, and updates them one after the other. It takes minutes: `make appliance TAGS=cluster`. What a rolling update does in its
+// phases is tested in internal/cluster, too.
+func TestCluster(t *testing.T) {
+	one := newAppliance(t)
+	beside, err := one.BootBeside(t.Context(), tree, release())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := beside.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	two := &appliance{beside, &gateway{beside, labtest.NewBrowser(t, "https://"+node.SecondAddress+":3443", beside.Dial), 1, node.SecondAddress}, one.dist}
+	for _, stage := range []struct {
+		name string
+		do   func(t *testing.T, one, two *appliance)
+	}{
+		{"Join", joinMachines}, {"VirtualAddress", virtualAddress}, {"StandbyThatStays", standbyThatStays}, {"RollingUpdate", rollingUpdate}, {"Leave", leaveCluster},
+	} {
+		if !t.Run(stage.name, func(t *testing.T) { stage.do(t, one, two) }) {
+			for _, g := range []*appliance{one, two} {
+				out, _ := g.Run(context.WithoutCancel(t.Context()), "journalctl", "--no-pager", "-n", "60", "-u", "gateway-api", "-u", "gateway-upgrade", "-u", "gateway-database", "-u", "keepalived")
+				t.Logf("%s:\n%s", g.wan, out)
+			}
+			t.Fatalf("what follows %s needs it", stage.name)
+		}
+	}
+}
+
+// offerBoth offers a version to both nodes.
+func offerBoth(t *testing.T, one, two *appliance, version string) {
+	t.Helper()
+	one.publish(t, version)
+	if err := two.Offer(t.Context(), two.dist); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// joinMachines installs the gateway on both, sets the first one up, and has the second one join it with the command that the console shows.
+func joinMachines(t *testing.T, one, two *appliance) {
+	for _, g := range []*appliance{one, two} {
+		if err := g.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	offerBoth(t, one, two, "1.0.0")
+	var both errgroup.Group
+	for _, g := range []*appliance{one, two} {
+		both.Go(func() error { return g.Install(t.Context(), "gateway") })
+	}
+	if err := both.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	two.sh(t, "echo '"+node.Address+" gateway.example.net' >>/etc/hosts")
+	for _, g := range []*appliance{one, two} {
+		g.waitUp(t)
+	}
+	one.Must(t, http.MethodPost, "/setup/complete", fields{
+		"admin_email": labtest.AdminEmail, "admin_password": labtest.AdminPassword, "fqdn": "gateway.example.net", "acme_email": labtest.AdminEmail,
+		"acme_enabled": false, "ipv6_enabled": true, "setup_token": one.sh(t, "gateway-ctl setup-token"),
+	}, 200, nil)
+	one.Login(t)
+	var token struct{ Command string }
+	one.Must(t, http.MethodPost, "/cluster/join-tokens", fields{"node_fqdn": "two.example.net"}, 201, &token)
+	two.sh(t, token.Command)
+	two.Login(t) // with the cluster's account
+	one.well(t)
+	one.Must(t, http.MethodPost, "/ntp/pools", fields{"kind": "server", "address": "192.0.2.123"}, 201, nil)
+	poll(t, "a change of the primary is on the standby", time.Minute, func() bool {
+		out, err := two.Run(t.Context(), "cat", "/etc/chrony/conf.d/gateway.conf")
+		return err == nil && strings.Contains(out, "192.0.2.123")
+	})
+}
+
+// well waits until the cluster is well, as this node sees it.
+func (g *appliance) well(t *testing.T) {
+	t.Helper()
+	var is struct {
+		Health, Mode string
+		Problems     []string
+	}
+	poll(t, "the cluster is well", time.Minute, func() bool {
+		a, err := g.Do(t.Context(), http.MethodGet, "/cluster/status", nil)
+		return err == nil && a.Status == 200 && json.Unmarshal(a.Data, &is) == nil && is.Health == "OK" && is.Mode == "cluster"
+	})
+}
+
+func (g *appliance) hasVIP(t *testing.T) bool {
+	t.Helper()
+	return strings.Contains(g.sh(t, "ip -o address show dev eth0"), " "+vip+"/")
+}
+
+// virtualAddress has keepalived run with the gateway's file, by systemd, on both nodes. One of them has the address.
+func virtualAddress(t *testing.T, one, two *appliance) {
+	for _, g := range []*appliance{one, two} {
+		g.Must(t, http.MethodPut, "/cluster/vip-settings", fields{"vip_address": vip, "vip_interface": "eth0", "vrrp_router_id": 77}, 200, nil)
+	}
+	for _, g := range []*appliance{one, two} {
+		g.WaitState(t, "vrrp", "live", time.Minute)
+		if run := g.sh(t, "cat /proc/$(systemctl show --property=MainPID --value keepalived)/cmdline | tr '\\0' ' '"); !strings.Contains(run, "/etc/keepalived/gateway.conf") {
+			t.Errorf("keepalived runs as %s", run)
+		}
+	}
+	poll(t, "one node has the virtual address", time.Minute, func() bool { return one.hasVIP(t) != two.hasVIP(t) })
+	// Killed, it is there again, and the address is not on both.
+	holder := one
+	if two.hasVIP(t) {
+		holder = two
+	}
+	before := holder.pid(t, "keepalived")
+	holder.sh(t, "systemctl kill --signal=KILL keepalived")
+	poll(t, "keepalived is back", time.Minute, func() bool {
+		out, err := holder.Run(t.Context(), "systemctl", "show", "--property=MainPID", "--value", "keepalived")
+		now := strings.TrimSpace(out)
+		return err == nil && now != "0" && now != before
+	})
+	poll(t, "one node has the virtual address", time.Minute, func() bool { return one.hasVIP(t) != two.hasVIP(t) })
+	for _, g := range []*appliance{one, two} {
+		g.WaitState(t, "vrrp", "live", time.Minute)
+	}
+	one.well(t)
+}
+
+// rolling is the state that the primary keeps.
+type rolling struct{ Phase, Node, From, To, Error string }
+
+func (g *appliance) rolling(t *testing.T) (u rolling) {
+	t.Helper()
+	out, err := g.Run(t.Context(), "cat", "/var/lib/gateway/rolling-update.json")
+	if err == nil {
+		_ = json.Unmarshal([]byte(out), &u) // which is written whole, or not at all
+	}
+	return u
+}
+
+func (g *appliance) version(t *testing.T) string {
+	t.Helper()
+	var health struct{ Version string }
+	if a, err := g.Do(t.Context(), http.MethodGet, "/system/health", nil); err != nil || json.Unmarshal(a.Data, &health) != nil {
+		return ""
+	}
+	return health.Version
+}
+
+// standbyThatStays never gets its new version: the update stops after its limit, and the primary is untouched.
+func standbyThatStays(t *testing.T, one, two *appliance) {
+	offerBoth(t, one, two, "1.1.0")
+	one.Must(t, http.MethodPost, "/system/upgrade", nil, 409, nil)
+	two.write(t, "/etc/systemd/system/gateway-upgrade.service.d/zz-test.conf", []byte("[Service]\nExecStart=\nExecStart=/bin/sleep infinity\n"))
+	one.write(t, "/etc/systemd/system/gateway-api.service.d/zz-test.conf", []byte("[Service]\nExecStart=\nExecStart=/usr/lib/gateway/gateway-api --update-within=20s\n"))
+	two.sh(t, "systemctl daemon-reload")
+	one.sh(t, "systemctl daemon-reload; systemctl restart gateway-api")
+	one.waitUp(t)
+	one.well(t)
+	t.Log(one.sh(t, "gateway-ctl rolling-update begin"))
+	poll(t, "the update stops", 2*time.Minute, func() bool { return one.rolling(t).Phase == "error" })
+	u := one.rolling(t)
+	t.Logf("%+v", u)
+	if u.Node != "two.example.net" || !strings.Contains(u.Error, "runs version 1.0.0") || one.version(t) != "1.0.0" {
+		t.Errorf("%+v", u)
+	}
+	if out, err := one.Run(t.Context(), "ls", "/var/lib/gateway-upgrade/upgrade.json", "/var/lib/gateway-upgrade/wish.json"); err == nil || strings.Count(out, "No such file") != 2 {
+		t.Errorf("the primary was upgraded: %s", out)
+	}
+	two.sh(t, `rm /etc/systemd/system/gateway-upgrade.service.d/zz-test.conf; systemctl daemon-reload
+		systemctl stop gateway-upgrade; rm /var/lib/gateway-upgrade/wish.json`)
+	one.sh(t, "rm /etc/systemd/system/gateway-api.service.d/zz-test.conf; systemctl daemon-reload; systemctl restart gateway-api")
+	one.waitUp(t)
+	one.well(t)
+}
+
+// rollingUpdate updates both, the standby first. The API of the primary is killed in each phase, and goes on.
+func rollingUpdate(t *testing.T, one, two *appliance) {
+	one.Must(t, http.MethodPost, "/cluster/rolling-update", nil, 200, nil)
+	for _, phase := range []string{"updating-secondary", "waiting-secondary", "updating-primary"} {
+		poll(t, "the phase "+phase, 3*time.Minute, func() bool {
+			u := one.rolling(t)
+			if u.Phase == "error" {
+				t.Fatalf("%+v", u)
+			}
+			return u.Phase == phase || phase == "updating-secondary" && u.Phase == "waiting-secondary"
+		})
+		// While it is being replaced, it may have ended already.
+		t.Logf("%s: killed in the phase %s", one.sh(t, "systemctl kill --signal=KILL gateway-api 2>&1 || true"), one.rolling(t).Phase)
+	}
+	poll(t, "the file is gone", 5*time.Minute, func() bool {
+		u := one.rolling(t)
+		if u.Phase == "error" {
+			t.Fatalf("%+v", u)
+		}
+		return u.Phase == "" && one.version(t) == "1.1.0"
+	})
+	for _, g := range []*appliance{one, two} {
+		g.waitUp(t)
+		if g.version(t) != "1.1.0" {
+			t.Errorf("%s runs %s", g.wan, g.version(t))
+		}
+		g.WaitState(t, "vrrp", "live", time.Minute)
+	}
+	var first, then struct {
+		State   string
+		EndedAt time.Time `json:"ended_at"`
+		BeganAt time.Time `json:"began_at"`
+	}
+	for g, u := range map[*appliance]any{two: &first, one: &then} {
+		if err := json.Unmarshal([]byte(g.sh(t, "cat /var/lib/gateway-upgrade/upgrade.json")), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first.State != "done" || then.State != "done" || !first.EndedAt.Before(then.BeganAt) {
+		t.Errorf("the standby: %+v, the primary: %+v", first, then)
+	}
+	one.well(t)
+	poll(t, "one node has the virtual address", time.Minute, func() bool { return one.hasVIP(t) != two.hasVIP(t) })
+	one.Must(t, http.MethodPost, "/ntp/pools", fields{"kind": "server", "address": "192.0.2.124"}, 201, nil)
+	poll(t, "a change of the primary is on the standby", time.Minute, func() bool {
+		out, err := two.Run(t.Context(), "cat", "/etc/chrony/conf.d/gateway.conf")
+		return err == nil && strings.Contains(out, "192.0.2.124")
+	})
+}
+
+// leaveCluster has the second machine leave: it is a gateway without a cluster again, and the first one keeps nothing for it.
+func leaveCluster(t *testing.T, one, two *appliance) {
+	var nodes []struct{ ID, FQDN string }
+	one.Must(t, http.MethodGet, "/cluster/nodes", nil, 200, &nodes)
+	for _, n := range nodes {
+		if n.FQDN == "two.example.net" {
+			one.Must(t, http.MethodPost, "/cluster/nodes/"+n.ID+"/leave", nil, 200, nil)
+		}
+	}
+	sql := func(g *appliance, query string) string {
+		// PostgreSQL may be restarting.
+		out, _ := g.Run(t.Context(), "setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "psql", "-XAtq", "-d", "gateway", "-c", query)
+		return strings.TrimSpace(out)
+	}
+	if slots := sql(one, "SELECT count(*) FROM pg_replication_slots"); slots != "0" {
+		t.Errorf("the primary keeps %s slots", slots)
+	}
+	poll(t, "the machine that left is in no cluster", time.Minute, func() bool { return sql(two, "SELECT role FROM ha_state") == "single" })
+	poll(t, "its PostgreSQL listens to no other node", time.Minute, func() bool { return sql(two, "SHOW listen_addresses") == "localhost" })
+	two.waitUp(t)
+	two.Login(t)
+	two.Must(t, http.MethodPost, "/ntp/pools", fields{"kind": "server", "address": "192.0.2.125"}, 201, nil)
+}

@@ -1,0 +1,266 @@
+// Package change takes back changes of a whole gateway: those that cut an operator on the LAN off and are not confirmed, and random ones.
+package change
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/internal/lab/labtest"
+)
+
+func TestMain(m *testing.M) { labtest.Main(m) }
+
+// within is the shortest time to confirm that can be asked for.
+const within = 10 * time.Second
+
+type fields = map[string]any
+
+// site is a lab with an operator on its LAN, who uses one connection after the other.
+type site struct {
+	*labtest.Lab
+	operator *labtest.Browser
+	lan      string // the id of its interface
+}
+
+func up(t *testing.T) *site {
+	t.Helper()
+	s := &site{Lab: labtest.UpAsAdmin(t, lab.Options{})}
+	s.operator = labtest.NewBrowser(t, "https://10.10.0.1:3443", func(ctx context.Context, network, address string) (net.Conn, error) {
+		return s.dial(ctx, address)
+	})
+	s.operator.Login(t)
+	var links []struct{ ID, Name string }
+	s.Must(t, http.MethodGet, "/network-interfaces", nil, 200, &links)
+	for _, l := range links {
+		if l.Name == "lan0" {
+			s.lan = l.ID
+		}
+	}
+	s.WaitSettled(t)
+	return s
+}
+
+func (s *site) dial(ctx context.Context, address string) (conn net.Conn, err error) {
+	inside := s.Within(lab.Lan, func() error {
+		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		return nil
+	})
+	if inside != nil {
+		return nil, inside
+	}
+	return conn, err
+}
+
+// reaches tells whether the operator can connect to the address.
+func (s *site) reaches(t *testing.T, address string) bool {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	conn, err := s.dial(ctx, address)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
+// wait waits for as long as an idle machine needs at most, and more.
+func wait(t *testing.T, what string, d time.Duration, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(labtest.Slow * d); !so(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s does not come within %s", what, labtest.Slow*d)
+		}
+	}
+}
+
+// volatile is what changes in the kernel without a change.
+var volatile = regexp.MustCompile(`packets \d+ bytes \d+| expires [0-9smh]+| handle \d+|valid_lft \S+|preferred_lft \S+|^\d+: |@if\d+`)
+
+// part is a chain or a set of a table of the packet filter. Their order says nothing, that of the rules in them does.
+var part = regexp.MustCompile(`(?ms)^\t(?:chain|set|map) .*?^\t}\n+`)
+
+// state is what the gateway runs with: its files, and what the kernel has.
+func (s *site) state(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, argv := range [][]string{{"nft", "-s", "list", "ruleset"}, {"ip", "-br", "link"}, {"ip", "-br", "address"}, {"ip", "route", "show", "table", "all"}, {"ip", "-6", "route", "show", "table", "main"}} {
+		fmt.Fprintf(&all, "# %s\n", strings.Join(argv, " "))
+		said := s.Run(t, lab.Gateway, argv...) + "\n"
+		parts := part.FindAllString(said, -1)
+		slices.SortFunc(parts, func(a, b string) int { return strings.Compare(strings.TrimSpace(a), strings.TrimSpace(b)) })
+		for line := range strings.Lines(part.ReplaceAllString(said, "") + strings.Join(parts, "")) {
+			if strings.TrimSpace(line) == "" {
+				continue
+			}
+			all.WriteString(volatile.ReplaceAllString(line, ""))
+		}
+	}
+	for _, place := range []string{"/etc/haproxy", "/etc/nftables.d", "/etc/gateway", "/etc/wireguard", "/etc/systemd/network", "/etc/chrony/conf.d"} {
+		err := filepath.WalkDir(s.Path(place), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return nil // not every daemon has files
+			}
+			content, err := os.ReadFile(path)
+			fmt.Fprintf(&all, "%s %x\n", strings.TrimPrefix(path, s.Path("/")), sha256.Sum256(content))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.String()
+}
+
+// same waits until everything is as it was: the kernel takes a moment to make sure that no one else has an IPv6 address.
+func (s *site) same(t *testing.T, before string) {
+	t.Helper()
+	after := s.state(t)
+	for end := time.Now().Add(labtest.Slow * 5 * time.Second); after != before; after = s.state(t) {
+		if time.Now().After(end) {
+			t.Fatalf("it is not as it was\n%s", udiff.Unified("before", "after", before, after))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// try makes a change from the LAN that is to be confirmed. The operator may never see the answer: the change set is found from inside.
+func (s *site) try(t *testing.T, method, path string, body fields) (id string, by time.Time) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	a, err := s.operator.Do(ctx, method, path, body, httpd.ConfirmWithinHeader, fmt.Sprint(within.Seconds()))
+	if err == nil && a.Status >= 300 {
+		t.Fatalf("%s %s: %d %s", method, path, a.Status, a.Body)
+	}
+	var waiting []struct {
+		ID        string    `json:"id"`
+		ConfirmBy time.Time `json:"confirm_by"`
+	}
+	s.Must(t, http.MethodGet, "/change-sets/waiting", nil, 200, &waiting)
+	if len(waiting) != 1 {
+		t.Fatalf("%+v", waiting)
+	}
+	return waiting[0].ID, waiting[0].ConfirmBy
+}
+
+func (s *site) settled(t *testing.T, id string) string {
+	t.Helper()
+	var set struct{ State string }
+	a, err := s.Do(t.Context(), http.MethodGet, "/change-sets/"+id, nil)
+	if err != nil || a.Status != 200 {
+		return ""
+	}
+	if err := json.Unmarshal(a.Data, &set); err != nil {
+		t.Fatal(err)
+	}
+	return set.State
+}
+
+// changes are what cuts an operator off. No rule of the packet filter can close the console: what one closes is the way through.
+func (s *site) changes(t *testing.T) []struct {
+	name, address, method, path string
+	body                        fields
+} {
+	t.Helper()
+	var addresses []struct{ ID, Address string }
+	s.Must(t, http.MethodGet, "/ip-addresses", nil, 200, &addresses)
+	address := ""
+	for _, a := range addresses {
+		if a.Address == "10.10.0.1" {
+			address = a.ID
+		}
+	}
+	var tunnel struct{ ID string }
+	s.Must(t, http.MethodPost, "/tunnel/interfaces", fields{"name": "wg-lockout", "address_cidr": "10.88.0.1/24"}, 201, &tunnel)
+	const console = "10.10.0.1:3443"
+	return []struct {
+		name, address, method, path string
+		body                        fields
+	}{
+		{"Rule", "198.51.100.2:8080", http.MethodPost, "/firewall/rules", fields{"name": "closed", "src_zone": "lan", "dst_zone": "wan", "action": "drop", "priority": 1}},
+		{"NAT", "10.10.0.1:443", http.MethodPost, "/nat-rules", fields{"name": "taken", "kind": "dnat", "in_zone": "lan", "out_zone": "any", "protocol": "tcp", "dst_port": 443, "target_address": "10.10.0.77", "takes_management_ports": true}},
+		{"Interface", console, http.MethodPut, "/network-interfaces/" + s.lan, fields{"active": false}},
+		{"Address", console, http.MethodPut, "/ip-addresses/" + address, fields{"address": "10.10.7.1"}},
+		{"Route", console, http.MethodPost, "/routes", fields{"destination": "10.10.0.2/32", "gateway": "198.51.100.2"}},
+		{"Tunnel", console, http.MethodPost, "/tunnel/interfaces/" + tunnel.ID + "/peers", fields{"name": "greedy", "allowed_ips": "10.88.0.2/32, 10.10.0.2/32"}},
+	}
+}
+
+func TestLockout(t *testing.T) {
+	s := up(t)
+	var l net.Listener
+	if err := s.Within(lab.Wan, func() (err error) { l, err = net.Listen("tcp", "198.51.100.2:8080"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = http.Serve(l, http.NotFoundHandler()) }()
+	t.Cleanup(func() { l.Close() })
+
+	list := s.changes(t)
+	for _, c := range list {
+		t.Run(c.name, func(t *testing.T) {
+			s.WaitSettled(t)
+			wait(t, "the way in", 10*time.Second, func() bool { return s.reaches(t, c.address) })
+			before := s.state(t)
+			id, by := s.try(t, c.method, c.path, c.body)
+			if s.reaches(t, c.address) && time.Now().Before(by) {
+				t.Fatalf("%s is still reached\n%s", c.address, s.state(t))
+			}
+			wait(t, "the way back", within+5*time.Second, func() bool { return s.reaches(t, c.address) })
+			t.Logf("reached again %s after the deadline", time.Since(by).Round(time.Millisecond))
+			wait(t, "the end", 5*time.Second, func() bool { return s.settled(t, id) == "taken_back" })
+			s.same(t, before)
+		})
+	}
+	for _, died := range []host.Unit{host.API, lab.PostgreSQL} {
+		t.Run("Killed/"+string(died), func(t *testing.T) {
+			s.WaitSettled(t)
+			before := s.state(t)
+			id, _ := s.try(t, list[2].method, list[2].path, list[2].body)
+			if err := s.Signal(t.Context(), died, lab.Kill); err != nil {
+				t.Fatal(err)
+			}
+			s.back(t, id, before)
+		})
+	}
+	t.Run("DatabaseIsAway", func(t *testing.T) {
+		s.WaitSettled(t)
+		before := s.state(t)
+		id, by := s.try(t, list[2].method, list[2].path, list[2].body)
+		if err := s.Units().Stop(t.Context(), lab.PostgreSQL); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, "the way back without a database", within+10*time.Second, func() bool { return s.reaches(t, list[2].address) })
+		t.Logf("reached again %s after the deadline", time.Since(by).Round(time.Millisecond))
+		s.same(t, before)
+		if err := s.Units().Start(t.Context(), lab.PostgreSQL); err != nil {
+			t.Fatal(err)
+		}
+		s.back(t, id, before)
+	})
+}
+
+// back waits until a change is taken back and everything is as it was.
+func (s *site) back(t *testing.T, id, before string) {
+	t.Helper()
+	wait(t, "the end", within+10*time.Second, func() bool { return s.settled(t, id) == "taken_back" })
+	wait(t, "the way back", 5*time.Second, func() bool { return s.reaches(t, "10.10.0.1:3443") })
+	s.WaitSettled(t)
+	s.same(t, before)
+}

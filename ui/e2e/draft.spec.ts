@@ -1,0 +1,136 @@
+import type { APIRequestContext, Page } from '@playwright/test'
+import {
+  baseURL,
+  byAPI,
+  expect,
+  expectAccessible,
+  expectNoSidewaysScroll,
+  logIn,
+  makeUser,
+  settled,
+  test,
+} from './gateway'
+
+const get = async (api: APIRequestContext, path: string) => (await (await api.get(`/api/v1${path}`)).json()).data
+
+async function send(api: APIRequestContext, method: 'post' | 'put', path: string, data: object) {
+  const answer = await api[method](`/api/v1${path}`, { data })
+  expect(answer.ok(), await answer.text()).toBe(true)
+  return (await answer.json()).data
+}
+
+const makeServer = (address: string) =>
+  byAPI((api) => send(api, 'post', '/ntp/pools', { kind: 'server', address, minpoll: 6, maxpoll: 10 }))
+const servers = async () =>
+  (await byAPI((api) => get(api, '/ntp/pools'))).map(({ address }: { address: string }) => address)
+
+const bar = (page: Page) => page.getByRole('region', { name: 'Draft', exact: true })
+const row = (page: Page, address: string) =>
+  page.getByRole('table', { name: 'NTP servers' }).getByRole('row').filter({ hasText: address })
+const toDraft = (page: Page) => page.getByRole('button', { name: 'Add to draft' })
+
+/** A user whose draft no other test meets. */
+async function drafter(page: Page, name: string) {
+  await page.context().clearCookies()
+  await logIn(page, await makeUser(name, 'admin'))
+}
+
+test('changes of several pages are collected, meet those of others, and are applied at once', async ({ page }) => {
+  const kept = await makeServer('draft-kept.example.net')
+  await makeServer('draft-old.example.net')
+  await drafter(page, 'drafter')
+
+  await page.goto('/services/ntp/servers/new')
+  await page.getByLabel('Address').fill('draft-new.example.net')
+  await toDraft(page).click()
+  await expect(page.getByText('Added to your draft')).toBeVisible()
+  await expect(row(page, 'draft-new.example.net')).toContainText('new in draft')
+  await expect(bar(page)).toContainText('Your draft has 1 change.')
+
+  await test.step('what is new can be changed before it is stored', async () => {
+    await row(page, 'draft-new.example.net').getByRole('link').click()
+    await expect(page.getByText('This is new in your draft.')).toBeVisible()
+    await expect(page.getByRole('button', { name: 'Save', exact: true })).toHaveCount(0)
+    await page.getByLabel('Address').fill('draft-newer.example.net')
+    await settled(page)
+    await expectAccessible(page)
+    await toDraft(page).click()
+    await expect(row(page, 'draft-newer.example.net')).toContainText('new in draft')
+  })
+
+  await row(page, 'draft-kept.example.net').getByRole('link').click()
+  await page.getByLabel('Longest interval').fill('12')
+  await toDraft(page).click()
+  await expect(row(page, 'draft-kept.example.net')).toContainText('changed in draft')
+
+  await row(page, 'draft-old.example.net').getByRole('link').click()
+  await page.getByRole('button', { name: 'Delete' }).click()
+  await page
+    .getByRole('dialog', { name: /^Delete/ })
+    .getByRole('button', { name: 'Add to draft' })
+    .click()
+  await expect(row(page, 'draft-old.example.net')).toContainText('deleted in draft')
+  await expect(bar(page)).toContainText('Your draft has 3 changes.')
+  await settled(page)
+  await expectAccessible(page)
+  expect(await servers()).toContain('draft-old.example.net')
+  expect(await servers()).not.toContain('draft-newer.example.net')
+
+  await test.step('the form of a changed row shows the change', async () => {
+    await row(page, 'draft-kept.example.net').getByRole('link').click()
+    await expect(page.getByText('Your draft changes this.')).toBeVisible()
+    await expect(page.getByLabel('Longest interval')).toHaveValue('12')
+    await page.getByRole('link', { name: 'Review the draft' }).last().click()
+  })
+
+  // Someone else changes the same field, and another one.
+  await byAPI((api) => send(api, 'put', `/ntp/pools/${kept.id}`, { maxpoll: 13, iburst: true }))
+  await page.reload()
+  await expect(bar(page)).toHaveCount(0)
+  const list = page.getByRole('listitem')
+  await expect(list.filter({ hasText: 'draft-newer.example.net' })).toContainText('create')
+  await expect(list.filter({ hasText: 'draft-kept.example.net' }).locator('ins')).toHaveText('12')
+  await expect(list.filter({ hasText: 'draft-old.example.net' })).toContainText('delete')
+  await expect(page.getByText('Someone else changed 1 thing')).toBeVisible()
+  const apply = page.getByRole('button', { name: 'Apply draft' })
+  await expect(apply).toBeDisabled()
+  await settled(page)
+  await expectAccessible(page)
+  await page.setViewportSize({ width: 390, height: 844 })
+  await expectNoSidewaysScroll(page)
+  await page.setViewportSize({ width: 1280, height: 800 })
+
+  await page.getByLabel('Take 12 from the draft').check()
+  await page.getByRole('button', { name: /^Reason/ }).click()
+  await page.getByRole('textbox', { name: 'Reason' }).fill('Ticket 4712: one go')
+  await apply.click()
+  await expect(page.getByText('Draft applied')).toBeVisible()
+  await expect(page.getByText('Your draft is empty')).toBeVisible()
+  expect(await byAPI((api) => get(api, `/ntp/pools/${kept.id}`))).toMatchObject({ maxpoll: 12, iburst: true })
+  expect(await servers()).toContain('draft-newer.example.net')
+  expect(await servers()).not.toContain('draft-old.example.net')
+  const [set] = await byAPI((api) => get(api, '/change-sets?reason=4712'))
+  expect(set.kinds).toEqual([{ kind: 'ntp.pool', created: 1, updated: 1, deleted: 1 }])
+})
+
+test('a draft is thrown away, and belongs to its user', async ({ page, browser }) => {
+  await drafter(page, 'thrower')
+  await page.goto('/services/ntp/servers/new')
+  await page.getByLabel('Address').fill('draft-never.example.net')
+  await toDraft(page).click()
+  await expect(bar(page)).toBeVisible()
+
+  const other = await browser.newPage({ baseURL, ignoreHTTPSErrors: true, storageState: undefined })
+  await logIn(other, await makeUser('draft-viewer'))
+  await other.goto('/operations/draft')
+  await expect(other.getByText('Only administrators have a draft.')).toBeVisible()
+  await other.close()
+
+  await bar(page).getByRole('link', { name: 'Review the draft' }).click()
+  await page.getByRole('button', { name: 'Throw away…' }).click()
+  const question = page.getByRole('dialog')
+  await expect(question).toContainText('1 change in your draft is lost.')
+  await question.getByRole('button', { name: 'Throw away' }).click()
+  await expect(page.getByText('Your draft is empty')).toBeVisible()
+  expect(await servers()).not.toContain('draft-never.example.net')
+})

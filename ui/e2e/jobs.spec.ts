@@ -1,0 +1,262 @@
+import type { Page } from '@playwright/test'
+import {
+  askForLease,
+  baseURL,
+  byAPI,
+  countClicks,
+  expect,
+  expectAccessible,
+  knock,
+  logIn,
+  makeUser,
+  onGateway,
+  settled,
+  switchOn,
+  test,
+} from './gateway'
+import { keyboard, mouse } from './hands'
+import { totp } from './totp'
+
+// What people come for, counted from the front page, as somebody does it who knows where things are.
+
+const menu = (page: Page, name: string) => page.getByRole('navigation').getByRole('link', { name, exact: true })
+const save = (page: Page) => page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true })
+
+/** Starts at the front page. */
+async function begin(page: Page) {
+  await page.goto('/')
+  const clicks = await countClicks(page)
+  await settled(page)
+  return clicks
+}
+
+/** Leaves a page that would ask for what is about to go. */
+async function leave(page: Page) {
+  await page.goto('/')
+  await settled(page)
+}
+
+/** Takes back what a job has made: the last change set. */
+const takeBack = () =>
+  byAPI(async (api) => {
+    const { data } = await (await api.get('/api/v1/change-sets?limit=1')).json()
+    const answer = await api.post(`/api/v1/change-sets/${data[0].id}/revert`, { data: {} })
+    expect(answer.ok(), await answer.text()).toBe(true)
+  })
+
+/** Deletes what a job has made: the row that says this, with all that belongs to it. */
+async function drop(page: Page, path: string, says: string) {
+  await leave(page)
+  await byAPI(async (api) => {
+    const { data } = await (await api.get(`/api/v1${path}`)).json()
+    const made = data.filter((row: object) => JSON.stringify(row).includes(says))
+    expect(made).toHaveLength(1)
+    const answer = await api.delete(`/api/v1${path}/${made[0].id}`)
+    expect(answer.ok(), await answer.text()).toBe(true)
+  })
+}
+
+for (const hands of [mouse, keyboard]) {
+  const { name, press, fill, check, pick, choose, clicks: limit } = hands
+
+  test.describe(`with the ${name}`, () => {
+    test.describe('a guest network', () => {
+      test.beforeAll(() => {
+        onGateway('ip', 'link', 'add', 'guest1', 'type', 'veth', 'peer', 'name', 'guest1-far')
+        for (const link of ['guest1', 'guest1-far']) onGateway('ip', 'link', 'set', link, 'up')
+      })
+      test.afterAll(async () => {
+        await takeBack()
+        onGateway('ip', 'link', 'del', 'guest1')
+      })
+
+      test('takes one form and at most eight clicks', async ({ page }) => {
+        const clicks = await begin(page)
+        await press(menu(page, 'Interfaces'))
+        await press(page.getByRole('link', { name: 'New network' }))
+        const form = page.getByRole('dialog')
+        await pick(form.getByRole('radio', { name: 'Port of its own' }))
+        await choose(
+          form.getByRole('combobox', { name: 'Port' }),
+          page.getByRole('option', { name: 'guest1', exact: true }),
+        )
+        await fill(form.getByLabel('Gateway address'), '10.20.0.1/24')
+        await expect(form.getByLabel('First address')).toHaveValue('10.20.0.128')
+        await expectAccessible(page)
+        await press(save(page))
+        const parts = page.getByRole('list', { name: 'What was created' })
+        for (const part of ['guest', 'guest1', '10.20.0.1/24', '10.20.0.0/24', 'guest to wan'])
+          await expect(parts.getByRole('link', { name: part, exact: true })).toBeVisible()
+        // One more to confirm that the console is still reached, which the test does by the API.
+        expect(await clicks()).toBeLessThanOrEqual(limit(7))
+        expect(onGateway('ip', '-br', 'addr', 'show', 'guest1')).toContain('10.20.0.1/24')
+        await press(parts.getByRole('link', { name: '10.20.0.0/24' }))
+        await expect(page).toHaveURL(/\/services\/dhcp\/subnets\//)
+      })
+    })
+
+    test('a port forward takes at most four clicks', async ({ page }) => {
+      const clicks = await begin(page)
+      await press(menu(page, 'NAT'))
+      await press(page.getByRole('link', { name: 'Port forward' }))
+      const form = page.getByRole('dialog')
+      await fill(form.getByRole('textbox', { name: 'Port', exact: true }), '8443')
+      await fill(form.getByLabel('Target address'), '10.10.0.2')
+      await expect(form.getByLabel('Name')).toHaveValue('tcp 8443 to 10.10.0.2')
+      await expectAccessible(page)
+      await press(save(page))
+      await expect(form).toBeHidden()
+      expect(await clicks()).toBeLessThanOrEqual(limit(3))
+      const row = page.getByRole('row').filter({ hasText: 'tcp 8443 to 10.10.0.2' })
+      await expect(row.getByRole('cell', { name: '10.10.0.2', exact: true })).toBeVisible()
+      await leave(page)
+      await takeBack()
+    })
+
+    test.describe('on a proxy that is reloaded', () => {
+      // A new backend takes a reload, which may end a connection as the page asks for something over it. It asks again.
+      test.use({ expected: ['net::ERR_FAILED'] })
+
+      test('a site is published with at most three clicks', async ({ page }) => {
+        const clicks = await begin(page)
+        await press(menu(page, 'Domains'))
+        await press(page.getByRole('link', { name: 'Add a domain' }))
+        const form = page.getByRole('dialog')
+        await fill(form.getByLabel('Name'), 'jobs.example.net')
+        await fill(form.getByLabel('Address'), '10.10.0.2')
+        await press(save(page))
+        await expect(form).toBeHidden()
+        expect(await clicks()).toBeLessThanOrEqual(limit(3))
+        await expect(page.getByRole('row').filter({ hasText: 'jobs.example.net' })).toBeVisible()
+        await leave(page)
+        await takeBack()
+      })
+    })
+
+    test('a VPN server, its first peer and the QR code take at most five clicks', async ({ page }) => {
+      const clicks = await begin(page)
+      await press(menu(page, 'Tunnels'))
+      await press(page.getByRole('link', { name: 'Add a tunnel' }))
+      const form = page.getByRole('dialog')
+      await fill(form.getByLabel('Endpoint'), '10.10.0.1')
+      await press(save(page))
+      await press(page.getByRole('link', { name: 'Add a peer' }))
+      await fill(form.getByLabel('Name'), 'phone of the job')
+      await press(save(page))
+      await expect(form.getByRole('img', { name: 'QR code of the configuration of phone of the job' })).toBeVisible()
+      expect(await clicks()).toBeLessThanOrEqual(limit(5))
+      await drop(page, '/tunnel/interfaces', '10.10.0.1')
+    })
+
+    test('a DNS record takes at most five clicks, its zone included', async ({ page }) => {
+      const clicks = await begin(page)
+      await press(menu(page, 'DNS'))
+      await press(page.getByRole('link', { name: 'Add a zone' }))
+      const form = page.getByRole('dialog')
+      await fill(form.getByRole('textbox', { name: 'Name', exact: true }), 'jobs.example.net')
+      await press(save(page))
+      await press(page.getByRole('link', { name: 'Add a record' }))
+      await fill(form.getByLabel('Name'), 'www')
+      await fill(form.getByLabel('Value'), '192.0.2.44')
+      await press(save(page))
+      await expect(page.getByRole('row').filter({ hasText: 'www.jobs.example.net' })).toContainText('192.0.2.44')
+      expect(await clicks()).toBeLessThanOrEqual(limit(5))
+      expect(onGateway('dig', '+short', '@127.0.0.1', 'www.jobs.example.net')).toContain('192.0.2.44')
+      await drop(page, '/dns/zones', 'jobs.example.net')
+    })
+
+    test('DHCP on the LAN takes at most nine clicks, and a reservation two more', async ({ page }) => {
+      const clicks = await begin(page)
+      await press(menu(page, 'DHCP'))
+      await press(page.getByRole('link', { name: 'Subnets' }))
+      await press(page.getByRole('link', { name: 'Add a subnet' }))
+      const form = page.getByRole('dialog')
+      await choose(form.getByRole('combobox', { name: 'Interface' }), page.getByRole('option', { name: /^lan0/ }))
+      await press(save(page))
+      await expect(form).toBeHidden()
+      await switchOn(page, 'Enable DHCP', hands)
+      expect(await clicks()).toBeLessThanOrEqual(limit(9))
+      askForLease({ hostname: 'jobs' })
+
+      await press(page.getByRole('link', { name: 'Leases' }))
+      const before = await clicks()
+      await press(page.getByRole('row').filter({ hasText: 'jobs' }).getByRole('link', { name: 'Reserve' }))
+      await press(save(page))
+      await expect(page.getByRole('row').filter({ hasText: 'jobs' })).toContainText('10.10.0.0/24')
+      expect((await clicks()) - before).toBeLessThanOrEqual(limit(2))
+      await drop(page, '/dhcp/subnets', '10.10.0.0/24')
+      await byAPI((api) => api.put('/api/v1/dhcp/settings', { data: { enabled: false } }))
+    })
+
+    test('a RADIUS client takes at most five clicks', async ({ page }) => {
+      const clicks = await begin(page)
+      await press(menu(page, 'RADIUS'))
+      await press(page.getByRole('navigation', { name: 'RADIUS' }).getByRole('link', { name: 'Clients' }))
+      await press(page.getByRole('link', { name: 'Add a client' }))
+      const form = page.getByRole('dialog')
+      await fill(form.getByLabel('Name'), 'switch-of-the-job')
+      await fill(form.getByLabel('Address'), '10.10.0.3')
+      await press(form.getByRole('button', { name: 'Generate' }))
+      await press(save(page))
+      await expect(page.getByRole('row').filter({ hasText: 'switch-of-the-job' })).toContainText('configured')
+      expect(await clicks()).toBeLessThanOrEqual(limit(5))
+      await drop(page, '/radius/clients', 'switch-of-the-job')
+    })
+
+    test('a viewer is added with at most four clicks', async ({ page }) => {
+      const clicks = await begin(page)
+      await press(menu(page, 'Users'))
+      await press(page.getByRole('link', { name: 'Add a user' }))
+      const form = page.getByRole('dialog')
+      await fill(form.getByLabel('E-mail'), 'jobs@example.com')
+      await fill(form.getByRole('textbox', { name: 'Password' }), 'the password of the job')
+      await press(save(page))
+      await expect(page.getByRole('row').filter({ hasText: 'jobs@example.com' })).toContainText('viewer')
+      expect(await clicks()).toBeLessThanOrEqual(limit(4))
+      await drop(page, '/users', 'jobs@example.com')
+    })
+
+    test.describe('for oneself', () => {
+      test.use({ storageState: { cookies: [], origins: [] } })
+
+      test('an authenticator app is set up with at most six clicks', async ({ page }) => {
+        await logIn(page, await makeUser(`jobs-totp-${name}`))
+        const clicks = await begin(page)
+        await press(page.getByRole('button', { name: 'Your account' }))
+        await press(page.getByRole('menuitem', { name: 'Account and security' }))
+        await press(page.getByRole('link', { name: 'Two-factor' }))
+        await press(page.getByRole('button', { name: 'Set up an app' }))
+        const secret = (await page.getByRole('region', { name: 'Secret' }).locator('code').textContent()) ?? ''
+        await fill(page.getByLabel('Code', { exact: true }), totp(secret))
+        await page.keyboard.press('Enter')
+        await check(page.getByLabel('I have saved these codes'))
+        await press(page.getByRole('button', { name: 'Done' }))
+        await expect(page.getByRole('button', { name: 'Turn off' })).toBeVisible()
+        expect(await clicks()).toBeLessThanOrEqual(limit(6))
+      })
+    })
+
+    test('why a packet is dropped takes at most three clicks', async ({ page }) => {
+      const clicks = await begin(page)
+      await press(menu(page, 'Log'))
+      await expect(page.getByText('up to date')).toBeVisible()
+      knock(8555)
+      const dropped = page.getByRole('row').filter({ hasText: `${new URL(baseURL).hostname}:8555` })
+      await press(dropped.first().getByRole('button', { name: /^More actions for/ }))
+      await press(page.getByRole('menuitem', { name: 'Explain packet' }))
+      await expect(page.getByText('stopped')).toBeVisible()
+      expect(await clicks()).toBeLessThanOrEqual(limit(3))
+    })
+
+    test('what has changed since yesterday takes two clicks', async ({ page }) => {
+      const zone = { name: `jobs-${name}`, description: 'for the job' }
+      await byAPI(async (api) => expect((await api.post('/api/v1/firewall/zones', { data: zone })).ok()).toBe(true))
+      const clicks = await begin(page)
+      await press(menu(page, 'Audit'))
+      await press(page.getByRole('button', { name: 'Changes since yesterday' }))
+      await expect(page.getByRole('listitem').filter({ hasText: zone.name })).toContainText('created')
+      expect(await clicks()).toBeLessThanOrEqual(limit(2))
+      await drop(page, '/firewall/zones', zone.name)
+    })
+  })
+}

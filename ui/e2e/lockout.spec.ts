@@ -1,0 +1,305 @@
+import net from 'node:net'
+import { type APIRequestContext, type Browser, chromium, type Page } from '@playwright/test'
+import { admin, byAPI, choose, connect, expect, launch, logIn, name, onGateway, sessionCookie, test } from './gateway'
+
+// The browser is a machine on the LAN. Each change cuts it off, nobody confirms it, and everything is as it was afterwards.
+test.describe.configure({ mode: 'serial' })
+// A browser that was cut off before the answer asks again afterwards, and hears that the row has changed.
+test.use({ keeps: false, expected: ['net::ERR_', 'WebSocket connection', 412] })
+
+const lan = { host: '10.10.0.1', port: 3443 }
+/** A server on the other side of the gateway: the identity provider of the tests. */
+const beyond = { host: '198.51.100.2', port: 9000 }
+
+interface Stored {
+  id: string
+  state: string
+  confirm_by: string
+  created_at: string
+  reason: string
+  reverted_by?: string
+}
+
+/** What the API answers on the gateway itself, whom nothing cuts off. */
+function inside<T>(path: string): T {
+  const words = ['-sk', '-m', '20', '-H', `Cookie: ${sessionCookie()}`, `https://127.0.0.1:3443/api/v1${path}`]
+  return JSON.parse(onGateway('curl', ...words)).data
+}
+const waiting = () => inside<{ id: string }[]>('/change-sets/waiting')
+const stored = (id: string) => inside<Stored>(`/change-sets/${id}`)
+
+const get = async (api: APIRequestContext, path: string) => (await (await api.get(`/api/v1${path}`)).json()).data
+const idOf = (path: string, field: string, value: string): Promise<string> =>
+  byAPI(async (api) => {
+    const row = (await get(api, path)).find((one: Record<string, string>) => one[field] === value)
+    expect(row, `${value} of ${path}`).toBeTruthy()
+    return row.id
+  })
+
+/** Whether a new connection gets there. */
+const reaches = (where: typeof lan) =>
+  new Promise<boolean>((resolve) => {
+    const socket = net.connect({ ...where, timeout: 1000 })
+    const end = (there: boolean) => {
+      socket.destroy()
+      resolve(there)
+    }
+    socket.on('connect', () => end(true))
+    socket.on('timeout', () => end(false))
+    socket.on('error', () => end(false))
+  })
+
+const commands = [
+  'nft -s list ruleset',
+  'ip -br link',
+  'ip -br address',
+  'ip route show table all',
+  'ip -6 route show table main',
+  'ss -Hltn sport = :3443 or sport = :443 or sport = :80',
+]
+const places = ['haproxy', 'nftables.d', 'gateway', 'wireguard', 'systemd/network', 'chrony/conf.d']
+/** What changes in the kernel without a change, and what the lab's own server of sockets says about its queues. */
+const volatile =
+  /packets \d+ bytes \d+| expires [0-9smh]+|valid_lft \S+|preferred_lft \S+|@if\d+|^LISTEN +\d+ +\d+ +| +$/gm
+
+/** A chain or a set of a table. Their order says nothing, that of the rules in them does. */
+const part = /^\t(?:chain|set|map) .*?^\t}\n+/gms
+
+/** All that the gateway runs with: the kernel's state, and the files with their contents. */
+function state(): string {
+  const kernel = commands.map((words) => {
+    const said = `${onGateway(...words.split(' ')).replaceAll(volatile, '')}\n`
+    const parts = (said.match(part) ?? []).map((one) => one.trim()).sort()
+    return [`# ${words}`, said.replaceAll(part, ''), ...parts].join('\n')
+  })
+  const files = onGateway(
+    'sh',
+    '-c',
+    `cd /etc; for place in ${places.join(' ')}; do test -d $place && find $place -type f; done | sort | xargs sha256sum`,
+  )
+  return [...kernel, files].join('\n')
+}
+
+const save = (page: Page) => page.getByRole('button', { name: 'Save', exact: true }).click()
+/** The line that tells how a change goes back is there without being asked for. Nobody wants to wait for a minute. */
+async function shorten(page: Page) {
+  await expect(page.getByText('Reverts unless you confirm within 60 s')).toBeVisible()
+  await page.getByRole('button', { name: /^Reason and confirmation/ }).click()
+  await page.getByLabel('Seconds to confirm').fill('20')
+}
+
+/** Makes a change that is said to cut this connection off. */
+async function saveAnyway(page: Page) {
+  await save(page)
+  await expect(page.getByRole('alert')).toContainText('cut off your connection')
+  await page.getByRole('button', { name: 'Save anyway' }).click()
+}
+
+/** Waits for the change that nobody confirms to cut somebody off, and to be taken back. */
+async function expectBack(where: typeof lan, before: string) {
+  let id = ''
+  await expect.poll(() => (id = waiting()[0]?.id ?? '')).not.toBe('')
+  let cut = false
+  while (!cut && stored(id).state === 'waiting') cut = !(await reaches(where))
+  expect(cut, 'the change cuts the operator off').toBe(true)
+  await expect.poll(() => stored(id).state).toBe('taken_back')
+  await expect.poll(() => reaches(where)).toBe(true)
+  const { confirm_by, reverted_by = '' } = stored(id)
+  const back = stored(reverted_by)
+  expect(back.reason).toBe('It was not confirmed in time.')
+  const late = Date.parse(back.created_at) - Date.parse(confirm_by)
+  // A timer and a clock that is being set right may differ by a little.
+  expect(late, 'nothing goes back before its time').toBeGreaterThanOrEqual(-100)
+  console.log(`${test.info().title}: taken back ${late} ms after the deadline`)
+  // The kernel takes a moment to make sure that no one else has an IPv6 address.
+  await expect.poll(state).toBe(before)
+}
+
+/** Everything is settled, and the operator has a connection. */
+async function calm() {
+  await expect.poll(waiting).toEqual([])
+  await expect.poll(() => reaches(lan)).toBe(true)
+  return state()
+}
+
+/** The console is there again for the operator, over new connections: those that were cut off take their time. */
+async function expectConsole(browser: Browser, page: Page) {
+  const storageState = await page.context().storageState()
+  const context = await browser.newContext({ storageState, ignoreHTTPSErrors: true })
+  const fresh = await context.newPage()
+  await expect(async () => {
+    await fresh.goto(new URL('/operations/history', page.url()).href)
+    await expect(fresh.getByRole('table', { name: 'Changes' })).toContainText('It was not confirmed in time.')
+  }).toPass()
+  await context.close()
+}
+
+test('a rule that closes the way through', async ({ browser, page }) => {
+  const rules = await byAPI((api) => get(api, '/firewall/rules'))
+  const { id } = rules.find((rule: Record<string, string>) => rule.src_zone === 'lan' && rule.dst_zone === 'wan')
+  const before = await calm()
+  expect(await reaches(beyond)).toBe(true)
+  await page.goto(`/firewall/rules/${id}`)
+  await page.getByText('Drop', { exact: true }).click()
+  await shorten(page)
+  await save(page)
+  await expectBack(beyond, before)
+  await expectConsole(browser, page)
+})
+
+test('a NAT rule that takes the port of the console', async () => {
+  const before = await calm()
+  // This operator uses the console by its name, on the port of all sites.
+  const browser = await chromium.launch({
+    ...launch,
+    args: [...launch.args.slice(0, -1), `--host-resolver-rules=MAP ${name} ${lan.host}`],
+  })
+  const context = await browser.newContext({ baseURL: `https://${name}`, ignoreHTTPSErrors: true })
+  const page = await context.newPage()
+  await logIn(page, admin)
+  await page.goto('/firewall/nat/new')
+  await page.getByRole('radio', { name: /^Port forward/ }).check()
+  await page.getByLabel('Name').fill('taken')
+  await choose(page, 'From zone', 'lan')
+  await page.getByText('TCP', { exact: true }).click()
+  await page.getByLabel('Port', { exact: true }).fill('443')
+  await page.getByLabel('Target address').fill('10.10.0.77')
+  await page.getByLabel('Redirect management ports').check({ force: true })
+  await shorten(page)
+  await saveAnyway(page)
+  await expectBack({ ...lan, port: 443 }, before)
+  await expectConsole(browser, page)
+  await browser.close()
+})
+
+test('an interface that is switched off', async ({ browser, page }) => {
+  const id = await idOf('/network-interfaces', 'name', 'lan0')
+  const before = await calm()
+  await page.goto(`/network/interfaces/${id}`)
+  await page.getByRole('switch', { name: /^On When off/ }).uncheck({ force: true })
+  await shorten(page)
+  await saveAnyway(page)
+  await expectBack(lan, before)
+  await expectConsole(browser, page)
+})
+
+test('a wrong address', async ({ browser, page }) => {
+  const id = await idOf('/ip-addresses', 'address', lan.host)
+  const before = await calm()
+  await page.goto(`/network/addresses/${id}`)
+  await page.getByRole('textbox', { name: 'Address', exact: true }).fill('10.10.7.1')
+  await shorten(page)
+  await saveAnyway(page)
+  await expectBack(lan, before)
+  await expectConsole(browser, page)
+})
+
+test('a tunnel whose peer has the address of the operator', async ({ browser, page }) => {
+  const tunnel = await byAPI(async (api) => {
+    const data = { name: 'wg-lockout', address_cidr: '10.88.0.1/24' }
+    const answer = await api.post('/api/v1/tunnel/interfaces', { data })
+    expect(answer.ok(), await answer.text()).toBe(true)
+    return (await answer.json()).data
+  })
+  const before = await calm()
+  await page.goto(`/vpn/tunnels/${tunnel.id}`)
+  await page.getByRole('link', { name: 'Add a peer' }).click()
+  const form = page.getByRole('dialog')
+  await form.getByLabel('Name').fill('greedy')
+  await form.getByRole('combobox', { name: 'Address in the tunnel' }).fill('10.10.0.2/32')
+  await shorten(page)
+  await saveAnyway(page)
+  await expectBack(lan, before)
+  await expectConsole(browser, page)
+  await page.close() // it still asks for the tunnel
+  await byAPI(async (api) => {
+    expect((await api.delete(`/api/v1/tunnel/interfaces/${tunnel.id}`)).ok()).toBe(true)
+  })
+})
+
+test('the peer through which the operator came', async ({ browser }) => {
+  const peer = await byAPI(async (api) => {
+    const made = async (path: string, data: object) => {
+      const answer = await api.post(`/api/v1${path}`, { data })
+      expect(answer.ok(), await answer.text()).toBe(true)
+      return (await answer.json()).data
+    }
+    const tunnel = await made('/tunnel/interfaces', {
+      name: 'wg-operator',
+      address_cidr: '10.89.0.1/24',
+      endpoint_host: lan.host,
+      client_routes: '10.89.0.0/24',
+    })
+    const row = await made(`/tunnel/interfaces/${tunnel.id}/peers`, { name: 'operator', keepalive: 1 })
+    const config = await (await api.get(`/api/v1/peers/${row.id}/config`)).text()
+    return { tunnel: tunnel.id, id: row.id, config }
+  })
+  connect('operator0', peer.config)
+  const inside = { host: '10.89.0.1', port: 3443 }
+  await expect.poll(() => reaches(inside)).toBe(true)
+  const before = await calm()
+  const context = await browser.newContext({
+    baseURL: `https://${inside.host}:${inside.port}`,
+    ignoreHTTPSErrors: true,
+  })
+  const page = await context.newPage()
+  // The browser gives up what it is loading when it notices the new link.
+  await expect(() => logIn(page, admin)).toPass()
+  await page.goto(`/vpn/tunnels/${peer.tunnel}/${peer.id}`)
+  await page.getByRole('dialog').getByRole('switch').uncheck({ force: true })
+  await shorten(page)
+  await saveAnyway(page)
+  await expectBack(inside, before)
+  await expectConsole(browser, page)
+  await context.close()
+  await byAPI(async (api) => {
+    expect((await api.delete(`/api/v1/tunnel/interfaces/${peer.tunnel}`)).ok()).toBe(true)
+  })
+})
+
+test('IPv6, which nothing switches on again: whoever uses it is asked', async ({ browser, page }) => {
+  await byAPI(async (api) => {
+    expect((await api.post('/api/v1/system/ipv6', { data: { enabled: true } })).ok()).toBe(true)
+  })
+  const six = { host: 'fd00:10::1', port: 3443 }
+  await expect.poll(() => reaches(six)).toBe(true)
+  const context = await browser.newContext({ baseURL: `https://[${six.host}]:${six.port}`, ignoreHTTPSErrors: true })
+  const sixth = await context.newPage()
+  await logIn(sixth, admin)
+  await sixth.goto('/system/settings')
+  // It changes when the gateway has stored it.
+  const flag = (page: Page) => page.getByRole('switch', { name: /^IPv6/ })
+  const press = (page: Page) => flag(page).click({ force: true })
+  const question = sixth.getByRole('dialog', { name: 'Turn off IPv6?' })
+  await press(sixth)
+  await expect(question).toContainText('cut off your connection')
+  await question.getByRole('button', { name: 'Cancel' }).click()
+  await expect(question).toBeHidden()
+  await expect(flag(sixth)).toBeChecked()
+  expect(await reaches(six)).toBe(true)
+
+  await press(sixth)
+  await question.getByRole('button', { name: 'Turn off anyway' }).click()
+  await expect.poll(() => reaches(six)).toBe(false)
+  await context.close()
+
+  // Over IPv4 nobody is asked: the way back is there.
+  await page.goto('/system/settings')
+  for (const there of [true, false, true]) {
+    await expect(flag(page)).toBeChecked({ checked: !there })
+    await expect(flag(page)).toBeEnabled()
+    await press(page)
+    await expect.poll(() => reaches(six)).toBe(there)
+  }
+})
+
+test('a wrong route', async ({ browser, page }) => {
+  const before = await calm()
+  await page.goto('/network/routes/new')
+  await page.getByLabel('Destination').fill('10.10.0.2/32')
+  await page.getByLabel('Next hop').fill(beyond.host)
+  await shorten(page)
+  await saveAnyway(page)
+  await expectBack(lan, before)
+  await expectConsole(browser, page)
+})

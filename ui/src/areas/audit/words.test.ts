@@ -1,0 +1,38 @@
+import { beforeAll, expect, it } from 'vitest'
+import type { AuditEntry } from '../../api/types'
+import './texts'
+import { addressOf, deedOf, deedsOfAll, isLogin, linesOf } from './words'
+
+let number = 0
+const entry = (action: string, details?: object) => ({ id: String(++number), action, details }) as unknown as AuditEntry
+
+let entries: AuditEntry[]
+beforeAll(() => {
+  entries = [
+    entry('auth.login.success', { remote_ip: '192.0.2.7' }),
+    entry('proxy.domain.create', { change_set: 'a' }),
+    entry('proxy.domain.create', { change_set: 'a' }),
+    entry('proxy.backend.create', { change_set: 'a' }),
+    entry('firewall.rule.update', { change_set: 'b' }),
+  ]
+})
+
+it('says what was done in words', () => {
+  expect(['firewall.rule.create', 'dns.settings.update', 'auth.login.failed', 'no.such'].map(deedOf)).toEqual([
+    'Firewall rule created',
+    'DNS settings changed',
+    'Login failed',
+    'no.such',
+  ])
+})
+
+it('makes one line of a change set', () => {
+  expect(linesOf(entries).map((line) => line.entries.length)).toEqual([1, 3, 1])
+  expect(deedsOfAll(entries.slice(1, 4))).toBe('2 domains created, 1 backend created')
+})
+
+it('knows logins, and where a request came from', () => {
+  expect(entries.map(isLogin)).toEqual([true, false, false, false, false])
+  expect(addressOf(entries[0] as AuditEntry)).toBe('192.0.2.7')
+  expect(addressOf(entry('jobs.run'))).toBeUndefined()
+})

@@ -1,0 +1,71 @@
+import '../firewall/texts' // the words of the preview
+import { useQueries, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useNavigate, useParams } from '@tanstack/react-router'
+import { useTranslation } from 'react-i18next'
+import type { Intent } from '../../api/client'
+import { changeSet } from '../../api/resource'
+import type { Client } from '../../api/types'
+import { dotted, paths } from '../../app/paths'
+import { DetailDrawer } from '../../kit/DetailDrawer'
+import type { FieldSpec, Values } from '../../kit/fields'
+import { Loaded } from '../../kit/Loaded'
+import { ownConnection } from '../../kit/own-connection'
+import { CreateForm } from '../../kit/ResourceForm'
+import { addresses, addressGroups, rules } from '../firewall/resources'
+import { addressesOf, blockOperations, nameOf, type Stored } from './block'
+import classes from './Clients.module.css'
+import { clientQuery, disconnect } from './resources'
+
+const fields: FieldSpec[] = [{ name: 'end', type: 'switch' }]
+
+/** Drops everything that a client sends. */
+export function Block() {
+  const { t } = useTranslation('clients')
+  const id = dotted((useParams({ strict: false }) as { id: string }).id)
+  const query = useQuery({ ...clientQuery(id), refetchInterval: false })
+  return (
+    <DetailDrawer title={t('block.title')} back={paths.client(id)}>
+      <Loaded query={query} height={240}>
+        {(client) => <Form client={client} />}
+      </Loaded>
+    </DetailDrawer>
+  )
+}
+
+function Form({ client }: { client: Client }) {
+  const { t } = useTranslation('clients')
+  const navigate = useNavigate()
+  const queries = useQueryClient()
+  const [objects, groups, stored] = useQueries({
+    queries: [
+      { queryKey: [addresses.kind], queryFn: addresses.list },
+      { queryKey: [addressGroups.kind], queryFn: addressGroups.list },
+      { queryKey: [rules.kind], queryFn: rules.list },
+    ],
+  })
+  if (!objects.data || !groups.data || !stored.data) return null
+  const known: Stored = { objects: objects.data, groups: groups.data, rules: stored.data }
+  const operations = () => blockOperations(client, known, () => crypto.randomUUID())
+  const block = async ({ end }: Values, intent?: Intent) => {
+    const blocked = await changeSet(operations(), intent)
+    if (end) await disconnect(client.id)
+    await queries.invalidateQueries({ queryKey: ['clients'] })
+    return blocked
+  }
+  return (
+    <div className={classes.detail}>
+      <p>{t('block.text', { name: nameOf(client), addresses: addressesOf(client).join(', ') })}</p>
+      <p className="soft">{t('block.limits')}</p>
+      <CreateForm
+        resource={{ kind: rules.kind, past: rules.past, create: (body, intent) => block(body as Values, intent) }}
+        operations={operations}
+        text="clients:block"
+        fields={fields}
+        defaults={{ end: true }}
+        verb={t('block.verb')}
+        guard={ownConnection}
+        onDone={() => navigate({ to: paths.client(client.id), search: true } as never)}
+      />
+    </div>
+  )
+}

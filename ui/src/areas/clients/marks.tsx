@@ -1,0 +1,40 @@
+import { IconPlugConnected, IconPlugConnectedX } from '@tabler/icons-react'
+import { useTranslation } from 'react-i18next'
+import type { Client } from '../../api/types'
+import { bytes } from '../../kit/format'
+import { Badge } from '../../kit/StateBadge'
+import { Time } from '../../kit/Time'
+import classes from './Clients.module.css'
+
+/** Whether it was heard from lately, and when it was. */
+export function Presence({ client: { online, last_seen } }: { client: Client }) {
+  const { t } = useTranslation('clients')
+  return (
+    <span className={classes.stack}>
+      <Badge tone={online ? 'live' : 'off'} icon={online ? IconPlugConnected : IconPlugConnectedX}>
+        {t(`client.states.${online ? 'online' : 'offline'}`)}
+      </Badge>
+      <small className="soft">
+        <Time at={last_seen} />
+      </small>
+    </span>
+  )
+}
+
+/** Who made it, as far as its MAC address tells. */
+export function Make({ client: { mac, vendor, random_mac, peer_id } }: { client: Client }) {
+  const { t } = useTranslation('clients')
+  if (peer_id) return t('client.peer')
+  if (random_mac) return <span title={t('client.randomHelp')}>{t('client.random')}</span>
+  return vendor || (mac ? t('client.noVendor') : '')
+}
+
+/** What it sent and received, where that is known. */
+export function Traffic({ client: { sent_bytes: sent, received_bytes: received } }: { client: Client }) {
+  if (sent === null || received === null) return <span className="soft">–</span>
+  return (
+    <span>
+      ↑ {bytes(sent)} ↓ {bytes(received)}
+    </span>
+  )
+}

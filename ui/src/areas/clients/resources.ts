@@ -1,0 +1,23 @@
+import { keepPreviousData, queryOptions } from '@tanstack/react-query'
+import { http, unwrap } from '../../api/client'
+
+/** Of very many clients a search finds those that are not shown. */
+const shown = 2000
+
+export const clientsQuery = (search: string) =>
+  queryOptions({
+    queryKey: ['clients', search],
+    queryFn: () => unwrap(http.GET('/clients', { params: { query: { search, limit: shown } } })),
+    refetchInterval: 5000,
+    placeholderData: keepPreviousData,
+  })
+
+export const clientQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['clients', 'one', id],
+    queryFn: () => unwrap(http.GET('/clients/{id}', { params: { path: { id } } })),
+    refetchInterval: 5000,
+    retry: false,
+  })
+
+export const disconnect = (id: string) => unwrap(http.POST('/clients/{id}/disconnect', { params: { path: { id } } }))

@@ -1,0 +1,25 @@
+import { queryOptions } from '@tanstack/react-query'
+import { http, unwrap } from '../../api/client'
+import { settings } from '../../api/resource'
+
+export const vipSettings = settings('cluster.vip-settings', '/cluster/vip-settings')
+
+/** Which node has the virtual addresses changes without anybody changing something. */
+export const vipStatusQuery = queryOptions({
+  queryKey: ['cluster.vip-settings', 'status'],
+  queryFn: () => unwrap(http.GET('/cluster/vip-status')),
+  refetchInterval: 5000,
+})
+
+/** All nodes are asked each time, and a dead one takes two seconds. */
+export const statusQuery = queryOptions({
+  queryKey: ['cluster', 'status'],
+  queryFn: () => unwrap(http.GET('/cluster/status')),
+  refetchInterval: 3000,
+})
+
+export const differencesQuery = queryOptions({
+  queryKey: ['cluster', 'differences'],
+  queryFn: () => unwrap(http.GET('/cluster/differences')),
+  refetchInterval: 30_000,
+})

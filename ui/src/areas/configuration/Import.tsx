@@ -1,0 +1,73 @@
+import { Button, TextInput } from '@mantine/core'
+import { useMutation } from '@tanstack/react-query'
+import { useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import { FaultNotice } from '../../kit/Loaded'
+import { Notice } from '../../kit/Notice'
+import { PemText } from '../../kit/PemText'
+import classes from './Configuration.module.css'
+import { converted, type Source } from './resources'
+
+export type Imported = Awaited<ReturnType<typeof converted>>
+
+interface ImportProps {
+  from: Source
+  onImported: (imported: Imported) => void
+}
+
+/** Another program's configuration, to be made a document. */
+export function Import({ from, onImported }: ImportProps) {
+  const { t } = useTranslation('configuration')
+  const [text, setText] = useState('')
+  const [interfaces, setInterfaces] = useState('')
+  const convert = useMutation({ mutationFn: () => converted(from, text, interfaces), onSuccess: onImported })
+  return (
+    <>
+      <PemText
+        label={t(`import.${from}.label`)}
+        description={t(`import.${from}.help`)}
+        accept={from === 'haproxy' ? '.cfg,.conf,.txt' : '.xml'}
+        rows={16}
+        value={text}
+        onChange={setText}
+      />
+      {from === 'opnsense' && (
+        <TextInput
+          label={t('import.interfaces.label')}
+          description={t('import.interfaces.help')}
+          value={interfaces}
+          onChange={(event) => setInterfaces(event.currentTarget.value)}
+          maw={560}
+        />
+      )}
+      {convert.isError && <FaultNotice fault={convert.error} />}
+      <div>
+        <Button disabled={text.trim() === ''} loading={convert.isPending} onClick={() => convert.mutate()}>
+          {t('import.verb')}
+        </Button>
+      </div>
+    </>
+  )
+}
+
+/** What was converted, and what was not. */
+export function LeftOver({ imported: { left, secret } }: { imported: Imported }) {
+  const { t } = useTranslation('configuration')
+  return (
+    <>
+      <Notice tone="live">{t('import.done')}</Notice>
+      {secret && <Notice tone="warn">{t('import.secret')}</Notice>}
+      {left.length > 0 && (
+        <Notice tone="warn" title={t('import.left', { count: left.length })}>
+          <ul className={classes.lines}>
+            {left.map(({ line, what, why }) => (
+              <li key={`${line} ${what} ${why}`}>
+                <span className="mono soft">{t('import.line', { line })}</span> <code>{what}</code> {why}
+              </li>
+            ))}
+          </ul>
+        </Notice>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,50 @@
+import './texts'
+import { paths } from '../../app/paths'
+import type { FieldSpec, Values } from '../../kit/fields'
+import { ownConnection } from '../../kit/own-connection'
+import { CreateDrawer } from '../../kit/ResourceDrawers'
+import { forwardFollows, forwardShape } from './port-forward'
+import { natRules } from './resources'
+
+const port = { type: 'number', min: 1, max: 65535 } as const
+
+/** The ports by which the gateway itself is managed. */
+const management = [22, 443]
+
+const fields: FieldSpec[] = [
+  { name: 'protocol', type: 'segments', options: ['tcp', 'udp', 'tcp+udp'] },
+  { name: 'dst_port', ...port, required: true },
+  { name: 'target_address', type: 'mono', required: true },
+  { name: 'target_port', ...port },
+  { name: 'src_cidr', type: 'mono' },
+  {
+    name: 'takes_management_ports',
+    type: 'switch',
+    when: ({ dst_port }: Values) => management.includes(Number(dst_port)),
+  },
+  { name: 'name', type: 'text', required: true },
+]
+
+/** The usual NAT rule with the few fields that it needs; its own page has the others. */
+export default function PortForwardForm() {
+  return (
+    <CreateDrawer
+      resource={natRules}
+      text="firewall:forward"
+      list={paths.nat}
+      fields={fields}
+      defaults={{
+        protocol: 'tcp',
+        dst_port: null,
+        target_address: '',
+        target_port: null,
+        src_cidr: '',
+        takes_management_ports: false,
+        name: '',
+      }}
+      shape={forwardShape}
+      follow={forwardFollows}
+      guard={ownConnection}
+    />
+  )
+}

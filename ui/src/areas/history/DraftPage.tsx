@@ -1,0 +1,189 @@
+import './texts'
+import { Button } from '@mantine/core'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import { answer, http, type Intent, unwrap } from '../../api/client'
+import { toFault } from '../../api/fault'
+import type { Draft, DraftOperation, DraftResult } from '../../api/types'
+import { useCanEdit } from '../../app/session'
+import { confirm } from '../../kit/confirm'
+import { FileDiffs } from '../../kit/Diff'
+import { discardDraft, draftQuery, removeFromDraft } from '../../kit/draft'
+import { Empty } from '../../kit/Empty'
+import { Impact } from '../../kit/Impact'
+import { IntentLine } from '../../kit/IntentLine'
+import { usualIntent } from '../../kit/intent'
+import { FaultNotice, Loaded } from '../../kit/Loaded'
+import { Notice } from '../../kit/Notice'
+import { Page, Panel } from '../../kit/Page'
+import { toast, toastApplied, toastFault } from '../../kit/toast'
+import { type Choices, Conflicts } from './Conflicts'
+import classes from './History.module.css'
+import { RowsView } from './RowsView'
+import { deedOf, undecided } from './rows'
+import { kindName } from './words'
+
+const previewKey = 'draft-preview'
+
+/** What was collected on several pages: seen as one, applied at once, or thrown away. */
+export default function DraftPage() {
+  const { t } = useTranslation('history')
+  const canEdit = useCanEdit()
+  const queries = useQueryClient()
+  const query = useQuery({ ...draftQuery, enabled: canEdit })
+  const discard = async (count: number) => {
+    const yes = await confirm({
+      title: t('draft.discardTitle'),
+      text: t('draft.discardText', { count }),
+      verb: t('draft.discardVerb'),
+      danger: true,
+      act: () => discardDraft(queries),
+    })
+    if (yes) toast('live', t('draft.discarded'))
+  }
+  const count = query.data?.operations.length ?? 0
+  return (
+    <Page
+      title={t('draft.title')}
+      lead={t('draft.lead')}
+      actions={
+        // One that cannot be read any more can be thrown away, too.
+        (count > 0 || query.isError) && (
+          <Button variant="default" onClick={() => void discard(count)}>
+            {t('draft.discard')}
+          </Button>
+        )
+      }
+    >
+      {canEdit ? (
+        <Loaded query={query} height={320}>
+          {(draft) =>
+            draft.operations.length === 0 ? (
+              <Empty title={t('draft.emptyTitle')} text={t('draft.emptyText')} />
+            ) : (
+              <>
+                <Collected operations={draft.operations} />
+                <Effect draft={draft} />
+              </>
+            )
+          }
+        </Loaded>
+      ) : (
+        <Notice tone="off">{t('draft.viewer')}</Notice>
+      )}
+    </Page>
+  )
+}
+
+/** What the draft does to each row, in words. */
+function Collected({ operations }: { operations: DraftOperation[] }) {
+  const { t } = useTranslation('history')
+  const queries = useQueryClient()
+  return (
+    <Panel title={t('draft.list')}>
+      <RowsView
+        rows={operations.map(deedOf)}
+        planned
+        beside={(row) => (
+          <Button
+            size="compact-xs"
+            variant="default"
+            aria-label={t('draft.removeOf', { name: row.name })}
+            onClick={() => void removeFromDraft(queries, row).catch(toastFault)}
+          >
+            {t('draft.remove')}
+          </Button>
+        )}
+      />
+    </Panel>
+  )
+}
+
+/** What it comes to now: whom it meets, what is in its way, and the button that applies it. */
+function Effect({ draft }: { draft: Draft }) {
+  const { t } = useTranslation('history')
+  const queries = useQueryClient()
+  const [choices, setChoices] = useState<Choices>([])
+  const [wanted, setIntent] = useState<Intent | null>(null)
+  const query = useQuery({
+    // News of other changes do not renew it: what is applied is what was read, or the gateway refuses.
+    queryKey: [previewKey, draft.version, choices],
+    queryFn: () => unwrap(http.POST('/draft/preview', { body: { choices } })),
+    placeholderData: (old) => old,
+    retry: false,
+    gcTime: 0,
+  })
+  const kinds = draft.operations.map(({ kind }) => kind)
+  const intent = wanted ?? usualIntent(...kinds)
+  const apply = useMutation({
+    mutationFn: ({ basis, version }: DraftResult) =>
+      answer(
+        http.POST('/draft/apply', {
+          body: { choices, basis, version, reason: intent.reason, confirm_within: intent.within },
+        }),
+      ),
+    onSuccess: async ({ applied }) => {
+      toastApplied(t('draft.applied'), applied)
+      // There is nothing left to preview.
+      await queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== previewKey })
+    },
+    onError: async (cause) => {
+      if (toFault(cause).code !== 'stale') return
+      await queries.invalidateQueries(draftQuery)
+      await query.refetch()
+    },
+  })
+  return (
+    <Panel title={t('draft.effect')}>
+      <Loaded query={query} height={160}>
+        {(plan) => {
+          const open = undecided(plan.conflicts)
+          return (
+            <div className={classes.step}>
+              {apply.isError &&
+                (toFault(apply.error).code === 'stale' ? (
+                  <Notice tone="warn">{t('draft.stale')}</Notice>
+                ) : (
+                  <FaultNotice fault={apply.error} />
+                ))}
+              <Conflicts text="draft" conflicts={plan.conflicts} choices={choices} onChoices={setChoices} />
+              {plan.refused.length > 0 && (
+                <Notice tone="bad" title={t('draft.refused')}>
+                  {plan.refused.map(({ kind, id, name, reason }) => (
+                    <div key={`${kind} ${id}`}>
+                      {name} <span className="soft">{kindName(kind)}</span>: {reason}
+                    </div>
+                  ))}
+                  {t('draft.refusedHelp')}
+                </Notice>
+              )}
+              {plan.changes.length === 0 && open === 0 && plan.refused.length === 0 && (
+                <p className="soft">{t('draft.same')}</p>
+              )}
+              {plan.impact.length === 0 && plan.changes.length > 0 && <p className="soft">{t('draft.noImpact')}</p>}
+              <Impact areas={plan.impact} />
+              <IntentLine intent={intent} onIntent={setIntent} confirmable />
+              <div className={classes.actions}>
+                <Button
+                  loading={apply.isPending}
+                  disabled={open > 0 || plan.refused.length > 0 || query.isPlaceholderData}
+                  onClick={() => apply.mutate(plan)}
+                >
+                  {t('draft.apply')}
+                </Button>
+                {open > 0 && <span className="soft">{t('revert.undecided', { count: open })}</span>}
+              </div>
+              {plan.files.length > 0 && (
+                <section className={classes.step}>
+                  <h3>{t('set.files')}</h3>
+                  <FileDiffs files={plan.files} />
+                </section>
+              )}
+            </div>
+          )
+        }}
+      </Loaded>
+    </Panel>
+  )
+}

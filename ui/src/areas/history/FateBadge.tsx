@@ -1,0 +1,19 @@
+import { IconArrowBackUp, IconHourglass } from '@tabler/icons-react'
+import { useTranslation } from 'react-i18next'
+import type { ChangeSet } from '../../api/types'
+import { Badge } from '../../kit/StateBadge'
+import { fateOf, fateTones } from './words'
+
+const icons = { waiting: IconHourglass, taken_back: IconArrowBackUp, reverted: IconArrowBackUp } as const
+
+/** What became of a change set; nothing where that needs no word. */
+export function FateBadge({ set }: { set: Pick<ChangeSet, 'state' | 'reverted_by'> }) {
+  const { t } = useTranslation('history')
+  const fate = fateOf(set)
+  if (fate === 'none') return null
+  return (
+    <Badge tone={fateTones[fate]} icon={fate === 'confirmed' ? undefined : icons[fate]}>
+      {t(`states.${fate}`)}
+    </Badge>
+  )
+}

@@ -1,0 +1,111 @@
+import './texts'
+import { Button } from '@mantine/core'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import type { Answer, Intent } from '../../api/client'
+import { toFault } from '../../api/fault'
+import type { Reverted, RevertOptions } from '../../api/types'
+import { FileDiffs } from '../../kit/Diff'
+import { Impact } from '../../kit/Impact'
+import { IntentLine } from '../../kit/IntentLine'
+import { usualIntent } from '../../kit/intent'
+import { FaultNotice, Loaded } from '../../kit/Loaded'
+import { Notice } from '../../kit/Notice'
+import { toastApplied } from '../../kit/toast'
+import { type Choices, Conflicts } from './Conflicts'
+import classes from './History.module.css'
+import { RowsView } from './RowsView'
+import { plannedDeed, undecided } from './rows'
+import { kindName } from './words'
+
+const previewKey = 'revert-preview'
+
+/** Reverts, or previews that. */
+export type Ask = (options: RevertOptions, intent?: Intent) => Promise<Answer<Reverted>>
+
+interface RevertViewProps {
+  /** What is reverted, as a part of the key of its preview. */
+  of: readonly unknown[]
+  ask: Ask
+  onDone: () => void
+}
+
+/** What a revert would do, what is in its way, and the button that does it. */
+export function RevertView({ of, ask, onDone }: RevertViewProps) {
+  const { t } = useTranslation('history')
+  const queries = useQueryClient()
+  const [choices, setChoices] = useState<Choices>([])
+  const [wanted, setIntent] = useState<Intent | null>(null)
+  const query = useQuery({
+    // News of other changes do not renew it: what is reverted is what was read, or the gateway refuses.
+    queryKey: [previewKey, ...of, choices],
+    queryFn: async () => (await ask({ preview: true, choices, partial: true })).value,
+    placeholderData: (old) => old,
+    retry: false,
+    gcTime: 0,
+  })
+  const kinds = (query.data?.changes ?? []).map(({ kind }) => kind)
+  const intent = wanted ?? usualIntent(...kinds)
+  const revert = useMutation({
+    mutationFn: ({ basis, unrestored }: Reverted) =>
+      ask({ choices, basis, partial: unrestored.length > 0, reason: intent.reason }, intent),
+    onSuccess: async ({ applied }) => {
+      toastApplied(t('revert.done'), applied)
+      onDone()
+      // There is nothing left to preview.
+      await queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== previewKey })
+    },
+    onError: (cause) => toFault(cause).code === 'stale' && query.refetch(),
+  })
+  return (
+    <Loaded query={query} height={240}>
+      {(plan) => {
+        const open = undecided(plan.conflicts)
+        return (
+          <div className={classes.step}>
+            {revert.isError &&
+              (toFault(revert.error).code === 'stale' ? (
+                <Notice tone="warn">{t('revert.stale')}</Notice>
+              ) : (
+                <FaultNotice fault={revert.error} />
+              ))}
+            <Conflicts text="revert" conflicts={plan.conflicts} choices={choices} onChoices={setChoices} />
+            {plan.unrestored.length > 0 && (
+              <Notice tone="warn" title={t('revert.unrestored')}>
+                {plan.unrestored.map(({ kind, id, name, reason }) => (
+                  <div key={`${kind} ${id}`}>
+                    {name} <span className="soft">{kindName(kind)}</span>: {reason}
+                  </div>
+                ))}
+              </Notice>
+            )}
+            <section className={classes.step} aria-label={t('revert.changes')}>
+              <h3>{t('revert.changes')}</h3>
+              {plan.changes.length === 0 && <p className="soft">{t('revert.noChanges')}</p>}
+              <RowsView rows={plan.changes.map(plannedDeed)} planned />
+            </section>
+            <Impact areas={plan.impact} />
+            <IntentLine intent={intent} onIntent={setIntent} confirmable />
+            <div className={classes.actions}>
+              <Button
+                loading={revert.isPending}
+                disabled={open > 0 || plan.changes.length === 0 || query.isPlaceholderData}
+                onClick={() => revert.mutate(plan)}
+              >
+                {t(plan.unrestored.length > 0 ? 'revert.verbRest' : 'revert.verb')}
+              </Button>
+              {open > 0 && <span className="soft">{t('revert.undecided', { count: open })}</span>}
+            </div>
+            {plan.files.length > 0 && (
+              <section className={classes.step}>
+                <h3>{t('set.files')}</h3>
+                <FileDiffs files={plan.files} />
+              </section>
+            )}
+          </div>
+        )
+      }}
+    </Loaded>
+  )
+}

@@ -1,0 +1,144 @@
+import './texts'
+import { Button } from '@mantine/core'
+import { IconArrowBackUp } from '@tabler/icons-react'
+import { useQuery } from '@tanstack/react-query'
+import { Link, useParams } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import type { ChangeSetWhole } from '../../api/types'
+import { paths } from '../../app/paths'
+import { useCanEdit } from '../../app/session'
+import { componentName } from '../../kit/condition'
+import { DetailDrawer } from '../../kit/DetailDrawer'
+import { FileDiffs } from '../../kit/Diff'
+import { exactTime } from '../../kit/format'
+import { Loaded } from '../../kit/Loaded'
+import { Facts } from '../../kit/Page'
+import { StateBadge } from '../../kit/StateBadge'
+import { changeSetOf } from '../audit/changes'
+import { FateBadge } from './FateBadge'
+import classes from './History.module.css'
+import { RowsView } from './RowsView'
+import { deedOf } from './rows'
+import { setQuery } from './waiting'
+import { deedsOf, fateOf } from './words'
+
+/** One change set: what it did, why, how the components took it, and the way back. */
+export default function SetDrawer() {
+  const { t } = useTranslation('history')
+  const { id } = useParams({ strict: false }) as { id: string }
+  const query = useQuery(setQuery(id))
+  return (
+    <DetailDrawer title={query.data ? deedsOf(query.data.kinds) : t('set.title')} back={paths.history} wide>
+      <Loaded query={query} height={320}>
+        {(set) => <Whole set={set} />}
+      </Loaded>
+    </DetailDrawer>
+  )
+}
+
+function Whole({ set }: { set: ChangeSetWhole }) {
+  const { t } = useTranslation('history')
+  const canEdit = useCanEdit()
+  const links: [string, string, string | null][] = [
+    [t('set.reverts'), t('set.earlier'), set.reverts],
+    [t('set.revertedBy'), t('set.later'), set.reverted_by],
+  ]
+  const facts: [string, ReactNode][] = [
+    [t('at'), exactTime(set.created_at)],
+    [t('actor'), set.actor],
+    [t('reason'), set.reason || <span className="soft">{t('noReason')}</span>],
+    [t('state'), fateOf(set) !== 'none' && <FateBadge key="state" set={set} />],
+    ...links.map(([label, text, id]): [string, ReactNode] => [label, id && <SetLink key={id} id={id} text={text} />]),
+  ]
+  return (
+    <>
+      <Facts facts={facts.filter(([, value]) => value)} />
+      {canEdit && ['none', 'confirmed'].includes(fateOf(set)) && set.kinds.length > 0 && (
+        <div className={classes.part}>
+          <div>
+            <Button
+              variant="default"
+              leftSection={<IconArrowBackUp size={16} aria-hidden />}
+              renderRoot={(props) => <Link to={paths.changeSetRevert(set.id)} search={true} {...props} />}
+            >
+              {t('set.revert')}
+            </Button>
+          </div>
+        </div>
+      )}
+      <section className={classes.part}>
+        <h3>{t('set.rows')}</h3>
+        <RowsView rows={set.rows.map(deedOf)} />
+      </section>
+      <section className={classes.part}>
+        <h3>{t('set.report')}</h3>
+        <Report report={set.report} />
+      </section>
+      <section className={classes.part}>
+        <h3>{t('set.audit')}</h3>
+        <AuditLinks set={set} />
+      </section>
+    </>
+  )
+}
+
+function SetLink({ id, text }: { id: string; text: string }) {
+  return (
+    <Link to={paths.changeSet(id)} search={true}>
+      {text}
+    </Link>
+  )
+}
+
+/** An audit entry is written with the change, or a moment later. */
+const around = 60_000
+
+/** The entries that the same request has left in the audit log. */
+function AuditLinks({ set }: { set: ChangeSetWhole }) {
+  const at = Date.parse(set.created_at)
+  const query = useQuery({
+    queryKey: ['change-set', set.id, 'audit'],
+    queryFn: async () => {
+      const span = { from: new Date(at - around).toISOString(), to: new Date(at + around).toISOString() }
+      const entries = await unwrap(http.GET('/audit', { params: { query: { ...span, limit: 1000 } } }))
+      return entries.filter((entry) => changeSetOf(entry) === set.id)
+    },
+  })
+  if (!query.data?.length) return '–'
+  return (
+    <>
+      {query.data.map((entry) => (
+        <div key={entry.id}>
+          <Link to={paths.auditEntry(entry.id)} className="mono">
+            {entry.action}
+          </Link>{' '}
+          {entry.subject !== set.id && entry.subject}
+        </div>
+      ))}
+    </>
+  )
+}
+
+function Report({ report }: { report: ChangeSetWhole['report'] }) {
+  const { t } = useTranslation('history')
+  if (report.length === 0) return <p className="soft">{t('set.noReport')}</p>
+  return (
+    <ul className={classes.rows}>
+      {report.map((one) => (
+        <li key={`${one.component} ${one.ended_at}`}>
+          <div className={classes.row}>
+            <Link to={paths.component(one.component)}>{componentName(one.component)}</Link>
+            <StateBadge component={{ state: one.state, daemon: '' as never }} />
+            <span className="soft">
+              {t(`set.ways.${one.way}`)}, {t('set.took', { time: one.duration_ms })}
+            </span>
+          </div>
+          {one.error && <p>{one.error}</p>}
+          <FileDiffs files={one.files} />
+        </li>
+      ))}
+    </ul>
+  )
+}

@@ -1,0 +1,43 @@
+import { useQueries } from '@tanstack/react-query'
+import type { Names } from '../../app/kinds'
+import { certificates, dnsProviders } from '../certificates/resources'
+import { dhcpSubnets } from '../dhcp/resources'
+import { dnsZones } from '../dns/resources'
+import { addresses, addressGroups, serviceGroups, services } from '../firewall/resources'
+import { interfaces } from '../network/resources'
+import { backends, domains } from '../proxy/resources'
+import { tunnels } from '../tunnels/resources'
+
+interface Named {
+  id: string
+  name?: string
+  cidr?: string
+  names?: string[]
+}
+
+/** What other rows refer to, by the fields that do. */
+const referred: [fields: RegExp, lists: { kind: string; list: () => Promise<Named[]> }[]][] = [
+  [/_object_id$|^members$/, [addresses, services]],
+  [/_group_id$/, [addressGroups, serviceGroups]],
+  [/^backend_id$/, [backends]],
+  [/^domain_id$/, [domains]],
+  [/^certificate_id$/, [certificates]],
+  [/^dns_provider_id$/, [dnsProviders]],
+  [/^interface_id$/, [interfaces, tunnels]],
+  [/^subnet_id$/, [dhcpSubnets]],
+  [/^zone_id$/, [dnsZones]],
+]
+
+/** The names of what these fields may refer to. */
+export function useNames(fields: readonly string[]): Names {
+  const lists = referred.filter(([pattern]) => fields.some((field) => pattern.test(field))).flatMap(([, all]) => all)
+  return useQueries({
+    queries: lists.map(({ kind, list }) => ({ queryKey: [kind], queryFn: list })),
+    combine: (results) =>
+      new Map(
+        results
+          .flatMap(({ data }) => data ?? [])
+          .map(({ id, name, cidr, names }) => [id, name ?? cidr ?? names?.join(', ') ?? id]),
+      ),
+  })
+}

@@ -1,0 +1,53 @@
+import type { ChangeSetWhole, Reverted } from '../../api/types'
+import { type Model, modelChanges } from '../../kit/model-changes'
+
+/** What is done to one row. */
+export interface RowDeed {
+  kind: string
+  /** Empty where only the name is known. */
+  id: string
+  name: string
+  verb: 'create' | 'update' | 'delete'
+  changes: { field: string; before: unknown; after: unknown }[]
+  secrets?: readonly string[]
+  hidden?: boolean
+}
+
+const bookkeeping = ['id', 'created_at', 'updated_at']
+const empty = (value: unknown) =>
+  value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
+/** What a new row does not say, and a deleted one did not, is nothing that anyone looks for. */
+export const said = ({ before, after }: { before: unknown; after: unknown }) => !empty(before) || !empty(after)
+
+/** What a change set did to a row, or a draft is to do. */
+export function deedOf(row: Omit<ChangeSetWhole['rows'][number], 'hidden'> & { hidden?: boolean }): RowDeed {
+  const { kind, id, name, verb, fields, secrets, hidden } = row
+  const changes = Object.entries(fields)
+    .filter(([field]) => !bookkeeping.includes(field))
+    .map(([field, [before, after]]) => ({ field, before, after }))
+  return { kind, id, name, verb, changes: changes.filter(said), secrets, hidden }
+}
+
+/** What a revert would do to a row. */
+export function plannedDeed({ kind, id, name, verb, before, after }: Reverted['changes'][number]): RowDeed {
+  return { kind, id, name, verb, changes: modelChanges(before as Model, after as Model).filter(said) }
+}
+
+type Conflict = Reverted['conflicts'][number]
+
+/** What each way out of a conflict is called: about a field, or about the row as a whole. */
+export function waysOf({ field, then }: Pick<Conflict, 'field' | 'then'>): 'field' | 'delete' | 'restore' {
+  if (field !== '') return 'field'
+  return then === null ? 'delete' : 'restore'
+}
+
+type Choice = { kind: string; id: string; field: string; take: 'then' | 'now' }
+
+/** The choices with one more, or another one. */
+export function chosen(choices: readonly Choice[], { kind, id, field }: Conflict, take: Choice['take']): Choice[] {
+  const others = choices.filter((one) => one.kind !== kind || one.id !== id || one.field !== field)
+  return [...others, { kind, id, field, take }]
+}
+
+/** How many conflicts are still to be decided. */
+export const undecided = (conflicts: readonly Conflict[]) => conflicts.filter(({ taken }) => taken === '').length

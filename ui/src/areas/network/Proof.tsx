@@ -1,0 +1,99 @@
+import { Button } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import type { ProposedNetwork } from '../../api/types'
+import { paths } from '../../app/paths'
+import type { Tone } from '../../kit/Notice'
+import { Badge } from '../../kit/StateBadge'
+import { leasesQuery } from '../dhcp/resources'
+import classes from './Adopt.module.css'
+
+/** How often the gateway is asked again while something does not work yet. */
+const again = 5000
+
+/** The name that is looked up to see whether names resolve: it is reserved and always exists. */
+const probe = 'example.com'
+
+/** Shows that what was set up works: each service is asked, not believed. */
+export function Proof({ networks }: { networks: readonly ProposedNetwork[] }) {
+  const { t } = useTranslation('network')
+  const dns = networks.find((one) => one.dns)?.addresses[0]?.split('/')[0]
+  const leases = networks.filter((one) => one.dhcp)
+  return (
+    <div className={classes.step}>
+      <p className={classes.lead}>{t('proof.lead')}</p>
+      <ul className={classes.proof} aria-label={t('proof.title')}>
+        {dns && <Names server={dns} />}
+        {leases.length > 0 && <Leases ranges={leases.map((one) => `${one.range_start} – ${one.range_end}`)} />}
+        {networks.some((one) => one.ntp) && <Clock />}
+      </ul>
+      <div className={classes.actions}>
+        <Button component={Link} to={paths.siteNew}>
+          {t('proof.site')}
+        </Button>
+        <Button component={Link} to={paths.tunnelNew} variant="default">
+          {t('proof.vpn')}
+        </Button>
+        <Button component={Link} to={paths.interfaces} variant="subtle">
+          {t('proof.close')}
+        </Button>
+      </div>
+    </div>
+  )
+}
+
+function Line({ name, tone, children }: { name: string; tone: Tone; children: ReactNode }) {
+  return (
+    <li>
+      <Badge tone={tone}>{name}</Badge> <span>{children}</span>
+    </li>
+  )
+}
+
+/** Looks a name up at the address that the machines inside ask. */
+function Names({ server }: { server: string }) {
+  const { t } = useTranslation('network')
+  const { data } = useQuery({
+    queryKey: ['network', 'proof', server],
+    queryFn: async () => {
+      const { output } = await unwrap(http.POST('/diagnostics/dig', { body: { target: probe, server } as never }))
+      return /status: (\w+)/.exec(output)?.[1] ?? 'TIMEOUT'
+    },
+    refetchInterval: ({ state }) => (state.data === 'NOERROR' ? false : again),
+  })
+  const tone = data === undefined ? 'off' : data === 'NOERROR' ? 'live' : 'warn'
+  return (
+    <Line name="DNS" tone={tone}>
+      {t(`proof.dns.${tone}`, { name: probe, server, status: data })}
+    </Line>
+  )
+}
+
+function Leases({ ranges }: { ranges: string[] }) {
+  const { t } = useTranslation('network')
+  const { data } = useQuery(leasesQuery())
+  const state = !data ? 'off' : data.error ? 'warn' : data.total > 0 ? 'live' : 'ready'
+  return (
+    <Line name="DHCP" tone={state === 'ready' ? 'live' : state}>
+      {t(`proof.dhcp.${state}`, { count: data?.total ?? 0, error: data?.error, ranges: ranges.join(', ') })}
+    </Line>
+  )
+}
+
+function Clock() {
+  const { t } = useTranslation('network')
+  const { data } = useQuery({
+    queryKey: ['ntp', 'status'],
+    queryFn: () => unwrap(http.GET('/ntp/status')),
+    refetchInterval: again,
+  })
+  const tone = !data ? 'off' : data.synchronised ? 'live' : 'warn'
+  return (
+    <Line name="NTP" tone={tone}>
+      {t(`proof.ntp.${tone}`, { source: data?.source, stratum: data?.stratum })}
+    </Line>
+  )
+}

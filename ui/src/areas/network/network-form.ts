@@ -1,0 +1,33 @@
+import type { ProposedNetwork } from '../../api/types'
+import type { Values } from '../../kit/fields'
+import { rangeOf } from './adoption'
+
+/** What follows from the rest of the form: the name of a VLAN, and what is handed out. */
+export function networkFollows({ role, vlan_id, address }: Values): Values {
+  return { name: vlan_id ? `${String(role).slice(0, 11)}${vlan_id}` : '', ...rangeOf([String(address)]) }
+}
+
+/** What the form says, as the gateway takes it. */
+export function networkOfForm(values: Values): ProposedNetwork {
+  const vlan = values.on === 'vlan'
+  const text = (name: string) => String(values[name] ?? '')
+  const on = (name: string) => Boolean(values[name])
+  return {
+    name: text(vlan ? 'name' : 'port'),
+    type: vlan ? 'vlan' : 'ethernet',
+    parent: vlan ? text('parent') : '',
+    vlan_id: vlan ? (values.vlan_id as number) : null,
+    members: [],
+    bond_mode: null,
+    role: text('role'),
+    addresses: [text('address')],
+    gateway: '',
+    dhcp: on('dhcp'),
+    range_start: on('dhcp') ? text('range_start') : '',
+    range_end: on('dhcp') ? text('range_end') : '',
+    dns: on('dns'),
+    ntp: on('ntp'),
+    internet: on('internet'),
+    lan: values.role !== 'lan' && !on('isolated'),
+  }
+}

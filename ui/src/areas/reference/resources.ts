@@ -1,0 +1,13 @@
+import { queryOptions } from '@tanstack/react-query'
+import { http, raw } from '../../api/client'
+import { callsOf, type Document } from './document'
+
+/** The document of the gateway that answers: it is the one to try. It changes with the program alone. */
+export const documentQuery = queryOptions({
+  queryKey: ['openapi'],
+  queryFn: async () => {
+    const document = (await raw(http.GET('/openapi.json'))) as unknown as Document
+    return { document, calls: callsOf(document) }
+  },
+  staleTime: Number.POSITIVE_INFINITY,
+})
