@@ -44,10 +44,10 @@ test: test-packages build ## set everything up and run all tests
 	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test && npm run --silent size
 	$(call say,Go: all tests - rooms and programs and lab and virtual machine and faults and browser)
 	@# What takes longest begins first, and there are more at once than cores, because much of it waits. All were vetted above.
-	@go test -json -count=1 -vet=off -p 3 -parallel 4 -timeout 60m $(addprefix ./,$(LONGEST)) ./... | go run ./test/summary
+	@packaging/gotest.sh -vet=off -p 3 -parallel 4 -timeout 60m -- $(addprefix ./,$(LONGEST)) ./...
 
 appliance: test-packages build ## install the package on a Debian with systemd, and live with it (RELEASE=trixie, REBOOTS=20, UPGRADES=all, TAGS=emulated: under AppArmor, too, TAGS=cluster: two of them)
-	@packaging/appliance.sh $(or $(RELEASE),bookworm)
+	@packaging/appliance.sh $(or $(RELEASE),bookworm) >/dev/null
 	@GATEWAY_RELEASE=$(RELEASE) GATEWAY_REBOOTS=$(REBOOTS) GATEWAY_UPGRADES=$(UPGRADES) go test -count=1 -timeout 2h -tags=$(TAGS) -v ./test/appliance
 
 waf-regression: test-packages build ## all regression tests of the core rule set, in every mode and at every level, in the engine and through HAProxy
@@ -85,11 +85,10 @@ run-packages:
 
 test-packages:
 	@packaging/packages.sh test
-	@packaging/vm.sh
-	@packaging/haproxy3.sh
-	@packaging/tool.sh nfpm >/dev/null
-	@packaging/tool.sh versitygw >/dev/null
-	@packaging/appliance.sh bookworm
+	@packaging/vm.sh >/dev/null
+	@packaging/haproxy3.sh >/dev/null
+	@for tool in nfpm versitygw gotestsum; do packaging/tool.sh $$tool >/dev/null; done
+	@packaging/appliance.sh bookworm >/dev/null
 
 generate: ui/node_modules/.installed ## write api/openapi.json and the UI's client types
 	@go run ./cmd/gateway-api -openapi > api/openapi.json.new && mv api/openapi.json.new api/openapi.json

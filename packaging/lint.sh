@@ -2,7 +2,6 @@
 # Formatting, vet, linters, and generated files that are up to date.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-version=v2.14.0
 
 say() { printf '\033[1m==> %s\033[0m\n' "$1"; }
 
@@ -14,13 +13,9 @@ if [ -n "$unformatted" ]; then
 fi
 go vet -tags vm ./...
 
-tools=.cache/tools
-if [ ! -x "$tools/golangci-lint" ]; then
-	say "installing golangci-lint $version (once, some minutes)"
-	GOBIN="$PWD/$tools" go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$version"
-fi
+linter=$(packaging/tool.sh golangci-lint)
 say "golangci-lint"
-"$tools/golangci-lint" run --build-tags vm ./...
+"$linter" run --build-tags vm ./...
 
 say "UI"
 (cd ui && npm run --silent lint && npm run --silent typecheck)

@@ -1,22 +1,24 @@
 #!/usr/bin/env bash
-# Builds a tool of a fixed version once, and prints where it is: nfpm makes the Debian package, versitygw is the S3 server of the tests.
+# Builds a tool of a fixed version once, and prints where it is: nfpm makes the Debian package, versitygw is the S3 server of the tests,
+# gotestsum runs the tests, golangci-lint reads the code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. packaging/cache.sh
 case $1 in
 nfpm) version=v2.45.2 package=github.com/goreleaser/nfpm/v2/cmd/nfpm ;;
 versitygw) version=v1.8.0 package=github.com/versity/versitygw/cmd/versitygw ;;
+gotestsum) version=v1.13.0 package=gotest.tools/gotestsum ;;
+golangci-lint) version=v2.14.0 package=github.com/golangci/golangci-lint/v2/cmd/golangci-lint ;;
 *) echo "there is no tool $1" >&2 && exit 2 ;;
 esac
-tool=.cache/tools/$1-$version
+tool=$cache/$1-$version-$(go env GOVERSION)
+echo "$tool"
+[ ! -e "$tool" ] || exit 0
+claim "$tool"
+[ ! -e "$tool" ] || exit 0
 
-if [ ! -x "$tool" ]; then
-	printf '\033[1m==> %s\033[0m\n' "installing $1 $version (once)" >&2
-	# Its own folder, and renamed: two may do so at once.
-	work=$(mktemp -d)
-	trap 'rm -rf "$work"' EXIT
-	GOBIN=$work go install -ldflags '-s -w' "$package@$version"
-	mkdir -p .cache/tools
-	cp "$work/$1" "$tool.$$"
-	mv "$tool.$$" "$tool"
-fi
-echo "$PWD/$tool"
+say "building $1 $version (once, up to two minutes)"
+work=$(mktemp -d "$cache/fetch.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+GOBIN=$work go install -ldflags '-s -w' "$package@$version" >&2
+mv "$work/$1" "$tool"

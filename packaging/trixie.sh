@@ -1,19 +1,15 @@
 #!/usr/bin/env bash
 # Runs a command of this folder in a Debian 13 (trixie) without leaving this machine: packaging/trixie.sh make test. Its root is
-# made the first time, in .cache/trixie, which takes a minute, and keeps what is installed there; the folder, Go and Node.js are
-# those of this machine. To begin again, remove .cache/trixie.
+# made the first time, which takes a minute, and keeps what is installed there; the folder, Go and Node.js are those of this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. packaging/cache.sh
 tree=$PWD
-place=$tree/.cache/trixie
-
-if [ "$(id -u)" -ne 0 ]; then
-	echo "Only root can make the root of a Debian 13 and enter it." >&2
-	exit 1
-fi
+place=$cache/trixie
+root_only "The root of a Debian 13"
 
 if [ ! -e "$place/root" ]; then
-	printf '\033[1m==> %s\033[0m\n' "making a Debian 13 in .cache/trixie"
+	say "making a Debian 13 in $place (once, about a minute)"
 	command -v mmdebstrap >/dev/null || packaging/packages.sh test
 	sources=$(packaging/sources.sh trixie)
 	mkdir -p "$place/cache"
@@ -30,7 +26,7 @@ GOMODCACHE=$(go env GOMODCACHE) GOCACHE=$(go env GOCACHE) GOFLAGS=$(go env GOFLA
 goroot=$(go env GOROOT)
 node=$(readlink -f "$(command -v node)")
 npm=$(readlink -f "$(command -v npm)")
-export tree place goroot node modules=${npm%/npm/bin/*}
+export tree place cache GATEWAY_CACHE=$cache goroot node modules=${npm%/npm/bin/*}
 
 # Whatever is started in there ends with the command, and no mount of it is seen outside.
 exec unshare --mount --pid --fork --kill-child bash -euo pipefail -c '
@@ -46,7 +42,7 @@ mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/" # copies: what covers /etc, as a lab does, would not show mounts in it
 share "$tree" "$tree"
-share "$place/cache" "$tree/.cache"
+share "$place/cache" "$cache"
 mkdir -p "$GOMODCACHE" "$GOCACHE"
 share "$GOMODCACHE" "$GOMODCACHE"
 share "$GOCACHE" "$GOCACHE"

@@ -6,6 +6,7 @@ export default defineConfig({
   testDir: 'e2e',
   outputDir: results,
   workers: 1,
+  retries: 1,
   // Long enough for a machine that has other work, too.
   timeout: 240_000,
   expect: { timeout: 60_000 },

@@ -50,7 +50,7 @@ func (r *Room) Deliver(ctx context.Context) {
 	workers.Go(func() { r.listen(ctx, woken) })
 	busy := map[uuid.UUID]bool{}
 	ended := make(chan uuid.UUID)
-	wait := time.Duration(0)
+	var again time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -66,8 +66,9 @@ func (r *Room) Deliver(ctx context.Context) {
 			case <-ctx.Done():
 			case <-r.Clock.After(r.timing.gather / 2):
 			}
-		case <-r.Clock.After(wait):
+		case <-r.Clock.At(again):
 		}
+		began := r.Clock.Now()
 		due, next, err := r.turn(ctx)
 		if err != nil && ctx.Err() == nil && !db.Away(err) {
 			r.Log.Warn("alerts wait to be delivered", "err", err)
@@ -82,7 +83,7 @@ func (r *Room) Deliver(ctx context.Context) {
 				r.serve(ctx, c)
 			})
 		}
-		wait = min(max(next, 100*time.Millisecond), lookEvery)
+		again = began.Add(min(max(next, 100*time.Millisecond), lookEvery))
 	}
 }
 

@@ -73,7 +73,7 @@ func (r *Room) Run(ctx context.Context) {
 	asked := map[uuid.UUID]time.Time{}
 	asking := make(chan struct{}, 1)
 	for {
-		again := lookEvery
+		began, again := r.Clock.Now(), lookEvery
 		err := r.round(ctx)
 		if err != nil && db.Away(err) {
 			again = time.Second
@@ -96,7 +96,7 @@ func (r *Room) Run(ctx context.Context) {
 				})
 			default: // it is being asked
 			}
-		case <-r.Clock.After(again):
+		case <-r.Clock.At(began.Add(again)):
 		}
 	}
 }

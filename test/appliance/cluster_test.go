@@ -22,7 +22,7 @@ const vip = "198.51.100.9"
 // phases is tested in internal/cluster, too.
 func TestCluster(t *testing.T) {
 	one := newAppliance(t)
-	beside, err := one.BootBeside(t.Context(), tree, release())
+	beside, err := one.BootBeside(t.Context(), release())
 	if err != nil {
 		t.Fatal(err)
 	}

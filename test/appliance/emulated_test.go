@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host/child"
+	"edge.internal/gateway/packaging"
 	"edge.internal/gateway/test/node"
 )
 
@@ -34,7 +35,15 @@ type emulated struct {
 	scripts io.Writer
 }
 
-const kernel = "../../.cache/vm/kernel"
+// kernel is Debian's.
+func kernel(t *testing.T) string {
+	t.Helper()
+	path, err := packaging.Path("vm.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 // emulationPace is how many times longer than on a node things take on an emulated machine.
 const emulationPace = 5
@@ -59,7 +68,7 @@ func (g *appliance) disk(t *testing.T) (image string) {
 	g.sh(t, "systemctl enable agent.service 2>&1; rm /etc/systemd/system/chrony.service.d/zz-test.conf")
 	image = filepath.Join(t.TempDir(), "disk")
 	err := g.Off(t.Context(), func(mounts, root string) error {
-		out, err := exec.Command("nsenter", "--mount="+mounts, "--wd=.", "./image.sh", root, kernel, image).CombinedOutput()
+		out, err := exec.Command("nsenter", "--mount="+mounts, "--wd=.", "./image.sh", root, kernel(t), image).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w\n%s", err, out)
 		}
@@ -76,7 +85,7 @@ func emulate(t *testing.T, image string) *emulated {
 	t.Helper()
 	console := filepath.Join(t.TempDir(), "console")
 	m := &emulated{ended: make(chan struct{}), answers: make(chan string)}
-	m.qemu = exec.Command("unshare", "--net", "./emulator.sh", kernel, image, console)
+	m.qemu = exec.Command("unshare", "--net", "./emulator.sh", kernel(t), image, console)
 	scripts, err := m.qemu.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 // boot boots a bare Debian, which goes with the test.
 func boot(t *testing.T, release string) *node.Node {
 	t.Helper()
-	n, err := node.Boot(t.Context(), tree, release)
+	n, err := node.Boot(t.Context(), release)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func measureInstall(ctx context.Context, s settings) (goals []goal, err error) {
 
 // onBareDebian measures something on a Debian that has nothing yet, and knows the repository in the folder dist.
 func onBareDebian(ctx context.Context, dist string, measure func(*node.Node) error) (err error) {
-	n, err := node.Boot(ctx, ".", installRelease)
+	n, err := node.Boot(ctx, installRelease)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ const (
 
 // measureJournal compares searches of a real journal by the gateway's way with journalctl and the same matches, whose lines go nowhere.
 func measureJournal(ctx context.Context, s settings) (goals []goal, err error) {
-	n, err := node.Boot(ctx, ".", installRelease)
+	n, err := node.Boot(ctx, installRelease)
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func pushPackets(ctx context.Context, tables []packetTable) (map[string][]float6
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building the guest: %w: %s", err, out)
 	}
-	m := rig.Machine{Kernel: ".cache/vm/kernel", Programs: []string{"/sbin/ip", "/usr/sbin/nft"}, Tests: []string{guest}, Counted: true, Limit: packetLimit}
+	m := rig.Machine{Programs: []string{"/sbin/ip", "/usr/sbin/nft"}, Tests: []string{guest}, Counted: true, Limit: packetLimit}
 	for _, t := range tables {
 		path := filepath.Join(dir, t.name)
 		if err := os.WriteFile(path, t.content, 0o600); err != nil {

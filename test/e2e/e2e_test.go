@@ -178,7 +178,15 @@ func next(t *testing.T, report *json.Decoder) (more bool) {
 		return false
 	}
 	t.Run(test.Name, func(t *testing.T) {
-		if more = tell(); test.Outcome != "expected" { // also when it was skipped
+		switch more = tell(); test.Outcome {
+		case "expected":
+		case "flaky": // see test/summary
+			wrong, err := json.Marshal(test.Wrong)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Attr("flaky", string(wrong))
+		default: // also when it was skipped
 			t.Errorf("it is %q: %s", test.Outcome, test.Wrong)
 		}
 	})

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/packaging"
 )
 
 // Address is the node's on its WAN, and SecondAddress that of one that was booted beside it.
@@ -40,27 +42,24 @@ type Node struct {
 	number  int
 }
 
-// Boot boots a bare Debian of a release, which packaging/appliance.sh has made in the checkout at tree. Close ends it.
-func Boot(ctx context.Context, tree, release string) (*Node, error) {
-	return bootNode(ctx, tree, release, 1)
+// Boot boots a bare Debian of a release, which packaging/appliance.sh makes. Close ends it.
+func Boot(ctx context.Context, release string) (*Node, error) {
+	return bootNode(ctx, release, 1)
 }
 
 // BootBeside boots a second one on the WAN of the node, which has to outlive it.
-func (n *Node) BootBeside(ctx context.Context, tree, release string) (*Node, error) {
-	return bootNode(ctx, tree, release, 2, "nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", n.outside()))
+func (n *Node) BootBeside(ctx context.Context, release string) (*Node, error) {
+	return bootNode(ctx, release, 2, "nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", n.outside()))
 }
 
 // bootNode boots a node in a network namespace of its own, or in the one that the command enters.
-func bootNode(ctx context.Context, tree, release string, number int, enter ...string) (*Node, error) {
+func bootNode(ctx context.Context, release string, number int, enter ...string) (*Node, error) {
 	if os.Getuid() != 0 {
 		return nil, errors.New("only root can boot a Debian in systemd-nspawn")
 	}
-	root, err := filepath.Abs(filepath.Join(tree, ".cache/appliance", release))
+	root, err := packaging.Path("appliance.sh", release)
 	if err != nil {
 		return nil, err
-	}
-	if _, err := os.Stat(root); err != nil {
-		return nil, fmt.Errorf("%w: run packaging/appliance.sh %s first", err, release)
 	}
 	folder, err := os.MkdirTemp("", "gateway-node-")
 	if err != nil {

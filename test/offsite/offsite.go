@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"edge.internal/gateway/packaging"
 )
 
 // S3 is a running versitygw with one bucket.
@@ -213,23 +215,14 @@ func (s *SSHD) write(name string, content []byte) string {
 	return path
 }
 
-// Tool is the S3 server that packaging/tool.sh versitygw has built.
+// Tool is the S3 server.
 func Tool(t testing.TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
+	path, err := packaging.Path("tool.sh", "versitygw")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for ; dir != "/"; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-	}
-	found, err := filepath.Glob(filepath.Join(dir, ".cache", "tools", "versitygw-*"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("%d versitygw in .cache/tools: run make test-packages first", len(found))
-	}
-	return found[0]
+	return path
 }
 
 // address is one on loopback at which nothing listens.

@@ -1,6 +1,6 @@
-// Command summary reads what go test -json says, and tells what people want to know: the output of what fails, a line for
-// each package, the slowest tests, and how many passed. It ends with 1 when a test failed or was skipped: a test that cannot
-// run on a machine has tested nothing there.
+// Command summary reads what go test -json has written while all tests ran, some of them twice, and tells what people want to know: what
+// failed and what it said, what passed only at the second try, where the time went, and how many passed. It ends with 1 when a test failed
+// or was skipped: a test that cannot run on a machine has tested nothing there.
 package main
 
 import (
@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -28,173 +27,201 @@ func main() {
 
 // event is a line of go test -json.
 type event struct {
-	Action, Package, Test, Output string
-	Elapsed                       float64 // seconds
+	Action, Package, Test, Output, Key, Value string
+	Elapsed                                   float64 // seconds
 }
 
-// counts are of tests. One that has subtests counts only if it fails while they pass.
-type counts struct{ passed, failed, skipped int }
+// flakyKey is the attribute of a test that has tried again by itself, as the browser's do. Its value is what the first try said, as JSON.
+const flakyKey = "flaky"
 
-func (c counts) String() string {
-	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
-}
-
-func (c *counts) add(o counts) {
-	c.passed, c.failed, c.skipped = c.passed+o.passed, c.failed+o.failed, c.skipped+o.skipped
-}
-
-// timed is something that took its time.
-type timed struct {
-	name string
-	took time.Duration
-}
-
-// run is what a package or a test has said so far.
-type run struct {
+// try is one run of a test, or of a whole package.
+type try struct {
 	said   strings.Builder
 	result string
 	took   time.Duration
-	parent bool // a test with subtests
 }
 
-// suite is a package and its tests.
-type suite struct {
-	run
-	tests map[string]*run
+// test is a test, or a package if it has no name.
+type test struct {
+	pkg, name string
+	tries     []*try
+	flaky     string // what the first try said, of a test that has tried again by itself
+	below     []*test
 }
 
-func (s *suite) test(name string) *run {
-	if s.tests[name] == nil {
-		s.tests[name] = &run{}
-		for i, c := range name {
-			if c == '/' {
-				s.test(name[:i]).parent = true
-			}
-		}
+// now is the try that is under way, which may just begin.
+func (t *test) now(begins bool) *try {
+	if len(t.tries) == 0 || begins {
+		t.tries = append(t.tries, &try{})
 	}
-	return s.tests[name]
+	return t.tries[len(t.tries)-1]
 }
 
-// failsBelow tells whether a subtest of a test did not pass.
-func (s *suite) failsBelow(name string) bool {
-	for n, t := range s.tests {
-		if t.result != "pass" && strings.HasPrefix(n, name+"/") {
-			return true
-		}
+func (t *test) last() *try { return t.tries[len(t.tries)-1] }
+
+func (t *test) passed() bool { return t.last().result == "pass" }
+
+// firstWords is what a test said that passed at its second try; empty if it passed at once.
+func (t *test) firstWords() string {
+	if t.flaky != "" || len(t.tries) == 1 || t.tries[0].result != "fail" {
+		return t.flaky
 	}
-	return false
+	if slices.ContainsFunc(t.below, func(b *test) bool { return b.firstWords() != "" }) {
+		return "" // they have it
+	}
+	return cmp.Or(t.tries[0].said.String(), "nothing")
 }
 
-// report writes down how a package has ended: what those tests said that did not pass, and a line.
-func (s *suite) report(name string, out io.Writer) (c counts) {
-	for _, t := range s.tests {
-		if t.result == "" && s.result == "pass" {
-			t.result = "pass" // what it printed hid the line that says so; a package does not pass otherwise
-		}
-	}
-	for _, n := range slices.Sorted(maps.Keys(s.tests)) {
-		switch t := s.tests[n]; {
-		case t.result != "pass":
-			fmt.Fprint(out, t.said.String())
-			switch {
-			case s.failsBelow(n):
-			case t.result == "skip":
-				c.skipped++
-			default: // it failed, or it has not ended
-				c.failed++
-			}
-		case !t.parent:
-			c.passed++
-		}
-	}
-	if s.result == "fail" {
-		fmt.Fprint(out, s.said.String())
-		if c.failed == 0 { // it does not compile, or died outside of its tests
-			c.failed++
-		}
-	}
-	verdict := "ok  "
-	if c.failed+c.skipped > 0 {
-		verdict = "FAIL"
-	}
-	if c != (counts{}) {
-		fmt.Fprintf(out, "%s %7.1fs  %-50s %s\n", verdict, s.took.Seconds(), short(name), c)
-	}
-	return c
+// short is the test's name behind that of its package without the module.
+func (t *test) short() string {
+	return strings.TrimSpace(strings.TrimPrefix(t.pkg, "edge.internal/gateway/") + " " + t.name)
 }
 
-// short is a package's name without the module's.
-func short(name string) string { return strings.TrimPrefix(name, "edge.internal/gateway/") }
+// record is everything that was read.
+type record struct {
+	tests map[[2]string]*test
+	order []*test         // as they were first heard of
+	built strings.Builder // what the compiler said
+}
 
-// slowestTests is how many of the slowest are told.
-const slowestTests = 10
+func (r *record) test(pkg, name string) *test {
+	t := r.tests[[2]string{pkg, name}]
+	if t == nil {
+		t = &test{pkg: pkg, name: name}
+		r.tests[[2]string{pkg, name}] = t
+		r.order = append(r.order, t)
+		if i := strings.LastIndexByte(name, '/'); i > 0 {
+			above := r.test(pkg, name[:i])
+			above.below = append(above.below, t)
+		}
+	}
+	return t
+}
 
-// summarise tells whether everything passed.
-func summarise(in io.Reader, out io.Writer) (ok bool, err error) {
-	began := time.Now()
-	suites := map[string]*suite{}
-	var built strings.Builder // what the compiler said
-	var all counts
-	var tests []timed
+func (r *record) read(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err == io.EOF {
-			break
+			return nil
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 		var e event
-		if json.Unmarshal(line, &e) != nil { // go itself complains
+		switch {
+		case json.Unmarshal(line, &e) != nil: // go itself complains
 			fmt.Fprintf(out, "%s", line)
-			continue
-		}
-		if e.Action == "build-output" {
-			built.WriteString(e.Output)
-			continue
-		}
-		if e.Package == "" {
-			continue
-		}
-		s := suites[e.Package]
-		if s == nil {
-			s = &suite{tests: map[string]*run{}}
-			suites[e.Package] = s
-		}
-		r := &s.run
-		if e.Test != "" {
-			r = s.test(e.Test)
-		}
-		switch e.Action {
-		case "output":
-			if !strings.HasPrefix(e.Output, "=== ") { // begins or goes on
-				r.said.WriteString(e.Output)
-			}
-		case "pass", "fail", "skip":
-			r.result, r.took = e.Action, time.Duration(e.Elapsed*float64(time.Second))
-			if e.Test == "" {
-				c := s.report(e.Package, out)
-				all.add(c)
-				for name, t := range s.tests {
-					if !t.parent {
-						tests = append(tests, timed{short(e.Package) + " " + name, t.took})
-					}
-				}
-				delete(suites, e.Package)
+		case e.Action == "build-output":
+			r.built.WriteString(e.Output)
+		case e.Package != "":
+			if err := r.hear(e); err != nil {
+				return err
 			}
 		}
 	}
-	fmt.Fprint(out, built.String())
-	for name, s := range suites { // go test was ended before they were
-		s.result = "fail"
-		all.add(s.report(name, out))
+}
+
+// hear takes an event of a test or of a package.
+func (r *record) hear(e event) error {
+	t := r.test(e.Package, e.Test)
+	switch e.Action {
+	case "run", "start":
+		t.now(true)
+	case "output":
+		if !strings.HasPrefix(e.Output, "=== ") { // begins or goes on
+			t.now(false).said.WriteString(e.Output)
+		}
+	case "attr":
+		if e.Key == flakyKey {
+			return json.Unmarshal([]byte(e.Value), &t.flaky)
+		}
+	case "pass", "fail", "skip":
+		try := t.now(false)
+		try.result, try.took = e.Action, time.Duration(e.Elapsed*float64(time.Second))
 	}
-	slices.SortFunc(tests, func(a, b timed) int { return cmp.Compare(b.took, a.took) })
-	fmt.Fprintln(out, "\nThe slowest tests:")
-	for _, t := range tests[:min(slowestTests, len(tests))] {
-		fmt.Fprintf(out, "     %7.1fs  %s\n", t.took.Seconds(), t.name)
+	return nil
+}
+
+// end gives a result to what has none.
+func (r *record) end() {
+	for _, t := range r.order {
+		if try := t.now(false); try.result == "" {
+			try.result = "fail" // it was ended
+			if t.name != "" && r.test(t.pkg, "").now(false).result == "pass" {
+				try.result = "pass" // what it printed hid the line that says so; a package does not pass otherwise
+			}
+		}
 	}
-	fmt.Fprintf(out, "\n%s in %s\n", all, time.Since(began).Round(time.Second))
-	return all.failed+all.skipped == 0 && all.passed > 0, nil
+}
+
+// slowest is how many of the slowest packages and tests are told.
+const slowest = 10
+
+// summarise tells whether everything passed.
+func summarise(in io.Reader, out io.Writer) (ok bool, err error) {
+	r := record{tests: map[[2]string]*test{}}
+	if err := r.read(in, out); err != nil {
+		return false, err
+	}
+	r.end()
+	fmt.Fprint(out, r.built.String())
+	failedIn := map[string]bool{} // packages in which a test failed or was skipped
+	var packages, leaves, flaky []*test
+	var passed, failed, skipped int
+	for _, t := range r.order {
+		switch {
+		case t.name == "":
+			if t.last().result != "skip" { // it has no tests
+				packages = append(packages, t)
+			}
+			continue
+		case len(t.below) == 0:
+			leaves = append(leaves, t)
+		}
+		if t.firstWords() != "" && t.passed() {
+			flaky = append(flaky, t)
+		}
+		switch {
+		case t.passed():
+			if len(t.below) == 0 {
+				passed++
+			}
+			continue
+		case slices.ContainsFunc(t.below, func(b *test) bool { return !b.passed() }): // one of those counts
+		case t.last().result == "skip":
+			skipped++
+		default:
+			failed++
+		}
+		failedIn[t.pkg] = true
+		fmt.Fprint(out, t.last().said.String())
+	}
+	for _, p := range packages {
+		if !p.passed() {
+			fmt.Fprint(out, p.last().said.String())
+			if !failedIn[p.pkg] { // it does not compile, or died outside of its tests
+				failed++
+			}
+		}
+	}
+	tell(out, "The slowest packages:", packages)
+	tell(out, "The slowest tests:", leaves)
+	if len(flaky) > 0 {
+		fmt.Fprintln(out, "\nflaky, passed at the second try only:")
+		for _, t := range flaky {
+			fmt.Fprintf(out, "  %s\n    %s\n", t.short(), strings.ReplaceAll(strings.TrimSpace(t.firstWords()), "\n", "\n    "))
+		}
+	}
+	fmt.Fprintf(out, "\n%d flaky\n%d passed, %d failed, %d skipped\n", len(flaky), passed, failed, skipped)
+	return failed+skipped == 0 && passed > 0, nil
+}
+
+// tell lists what took longest.
+func tell(out io.Writer, title string, of []*test) {
+	fmt.Fprintf(out, "\n%s\n", title)
+	slices.SortStableFunc(of, func(a, b *test) int { return cmp.Compare(b.tries[0].took, a.tries[0].took) })
+	for _, t := range of[:min(slowest, len(of))] {
+		fmt.Fprintf(out, "  %7.1fs  %s\n", t.tries[0].took.Seconds(), t.short())
+	}
 }

@@ -4,20 +4,35 @@ import type { Reporter, TestCase, TestResult } from '@playwright/test/reporter'
 
 const pipe = process.env.GATEWAY_REPORT
 
-/** Tells test/e2e, line by line, which test begins, how it ended and what was wrong. Without a pipe to write to there is nobody to tell. */
+/**
+ * Tells test/e2e, line by line, which test begins, how it ended and what was wrong, at the first try if there were two. Without a pipe to write
+ * to there is nobody to tell.
+ */
 export default class implements Reporter {
-  onTestBegin(test: TestCase) {
-    this.tell(test, '', [])
+  /** Tests that have begun and not ended, with what was wrong so far. */
+  private readonly open = new Map<string, string>()
+
+  onTestBegin(test: TestCase, { retry }: TestResult) {
+    if (retry > 0) return
+    this.open.set(test.id, '')
+    this.tell(test, '', '')
   }
 
-  onTestEnd(test: TestCase, { errors }: TestResult) {
-    const wrong = errors.map(({ message, snippet }) => [message, snippet].filter(Boolean).join('\n'))
+  onTestEnd(test: TestCase, { errors, retry }: TestResult) {
+    const before = this.open.get(test.id)
+    if (before === undefined) return // repeated for the sake of a later one
+    const wrong =
+      before || errors.map(({ message, snippet }) => [message, snippet].filter(Boolean).join('\n')).join('\n')
+    if (!test.ok() && retry < test.retries) {
+      this.open.set(test.id, wrong || 'nothing')
+      return
+    }
+    this.open.delete(test.id)
     this.tell(test, test.outcome(), wrong)
   }
 
-  private tell(test: TestCase, outcome: string, wrong: string[]) {
+  private tell(test: TestCase, outcome: string, wrong: string) {
     const name = test.titlePath().slice(2).join(': ')
-    if (pipe)
-      appendFileSync(pipe, `${JSON.stringify({ name, outcome, wrong: stripVTControlCharacters(wrong.join('\n')) })}\n`)
+    if (pipe) appendFileSync(pipe, `${JSON.stringify({ name, outcome, wrong: stripVTControlCharacters(wrong) })}\n`)
   }
 }

@@ -11,6 +11,9 @@ type Clock interface {
 	Now() time.Time
 	// After fires once when the duration has passed on this clock.
 	After(d time.Duration) <-chan time.Time
+	// At fires once when this clock has reached the time, at once if it has passed. A worker that decides by the clock when to look again
+	// waits with it: between reading the clock and waiting, it may have moved.
+	At(t time.Time) <-chan time.Time
 }
 
 // Real is the machine's clock, in UTC and with the precision of the database.
@@ -20,6 +23,7 @@ type realClock struct{}
 
 func (realClock) Now() time.Time                         { return time.Now().UTC().Truncate(time.Microsecond) }
 func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+func (realClock) At(t time.Time) <-chan time.Time        { return time.After(time.Until(t)) }
 
 // Fake is a clock that stands still until it is moved.
 type Fake struct {
@@ -47,10 +51,21 @@ func (f *Fake) Now() time.Time {
 func (f *Fake) After(d time.Duration) <-chan time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t := fakeTimer{at: f.now.Add(d), ch: make(chan time.Time, 1)}
-	f.timers = append(f.timers, t)
+	return f.at(f.now.Add(d))
+}
+
+// At fires when Move has reached the time, which may have been before.
+func (f *Fake) At(t time.Time) <-chan time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.at(t)
+}
+
+func (f *Fake) at(t time.Time) <-chan time.Time {
+	timer := fakeTimer{at: t, ch: make(chan time.Time, 1)}
+	f.timers = append(f.timers, timer)
 	f.fire()
-	return t.ch
+	return timer.ch
 }
 
 // Move moves the clock.

@@ -379,9 +379,9 @@ func (r *Registry) Guard(ctx context.Context) {
 	began := r.Clock.Now()
 	put := map[uuid.UUID]bool{} // back, without the database
 	for {
-		next := guardEvery
+		looked, next := r.Clock.Now(), guardEvery
 		for _, w := range r.Engine.Waiting() {
-			if left := w.ConfirmBy.Sub(r.Clock.Now()); left > 0 && !w.Left {
+			if left := w.ConfirmBy.Sub(looked); left > 0 && !w.Left {
 				next = min(next, left)
 				continue
 			}
@@ -412,7 +412,7 @@ func (r *Registry) Guard(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.Clock.After(next):
+		case <-r.Clock.At(looked.Add(next)):
 		case <-r.Engine.Held():
 		}
 	}

@@ -193,7 +193,9 @@ func (r *Registry) still(ctx context.Context, tx *db.Tx, basis *uuid.UUID, rows 
 }
 
 // outdated tells whether there is a newer change than the one that a preview knew of, if one was named.
-func outdated(basis, newest *uuid.UUID) bool { return basis != nil && (newest == nil || *newest != *basis) }
+func outdated(basis, newest *uuid.UUID) bool {
+	return basis != nil && (newest == nil || *newest != *basis)
+}
 
 var errNothing = fault.New(fault.Conflict, "There is nothing to revert: everything is as it was already.")
 

@@ -21,11 +21,11 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host/child"
+	"edge.internal/gateway/packaging"
 )
 
 // Machine is a virtual machine that lives in memory only: a kernel, busybox, and what is named here.
 type Machine struct {
-	Kernel    string   // the folder that packaging/vm.sh has made
 	Programs  []string // programs of this machine, by their whole paths; their libraries come along
 	Tests     []string // static programs, run one after the other
 	Arguments []string // of each test; without spaces in them
@@ -68,7 +68,11 @@ func (m Machine) Run(ctx context.Context, say func(i int, line string)) (Result,
 	}
 	defer os.RemoveAll(dir)
 	initrd, console := filepath.Join(dir, "initrd"), filepath.Join(dir, "console")
-	if err := m.pack(filepath.Join(dir, "root"), initrd); err != nil {
+	kernel, err := packaging.Path("vm.sh")
+	if err != nil {
+		return r, err
+	}
+	if err := m.pack(filepath.Join(dir, "root"), kernel, initrd); err != nil {
 		return r, fmt.Errorf("packing the virtual machine: %w (%s)", err, remedy)
 	}
 
@@ -78,7 +82,7 @@ func (m Machine) Run(ctx context.Context, say func(i int, line string)) (Result,
 	// kernel counts timer interrupts for a moment and panics if too few arrive, which they do when the host is busy:
 	// no_timer_check tells it to trust its timer.
 	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-M", "q35", "-cpu", "qemu64", "-m", "1024",
-		"-kernel", filepath.Join(m.Kernel, "vmlinuz"), "-initrd", initrd, "-append", "console=ttyS0 quiet no_timer_check oops=panic panic=-1",
+		"-kernel", filepath.Join(kernel, "vmlinuz"), "-initrd", initrd, "-append", "console=ttyS0 quiet no_timer_check oops=panic panic=-1",
 		"-serial", "file:" + console, "-serial", "stdio"}
 	if m.Counted {
 		args = append(args, "-accel", "tcg,thread=single", "-smp", "1", "-icount", "shift=1,sleep=off")
@@ -145,10 +149,7 @@ func tail(path string, n int) string {
 }
 
 // pack lays the machine's files out below root, as Debian does, and makes an initrd of them.
-func (m Machine) pack(root, initrd string) error {
-	if _, err := os.Stat(filepath.Join(m.Kernel, "vmlinuz")); err != nil {
-		return err
-	}
+func (m Machine) pack(root, kernel, initrd string) error {
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
 		if err := os.MkdirAll(filepath.Join(root, "usr", name), 0o755); err != nil {
 			return err
@@ -192,16 +193,16 @@ func (m Machine) pack(root, initrd string) error {
 			return err
 		}
 	}
-	if err := m.packModules(root); err != nil {
+	if err := packModules(root, kernel); err != nil {
 		return err
 	}
 	return archive(root, initrd)
 }
 
-func (m Machine) packModules(root string) error {
-	base, err := filepath.Glob(filepath.Join(m.Kernel, "lib/modules/*"))
+func packModules(root, kernel string) error {
+	base, err := filepath.Glob(filepath.Join(kernel, "lib/modules/*"))
 	if err != nil || len(base) != 1 {
-		return fmt.Errorf("modules of %d kernels in %s", len(base), m.Kernel)
+		return fmt.Errorf("modules of %d kernels in %s", len(base), kernel)
 	}
 	indexes, err := filepath.Glob(filepath.Join(base[0], "modules.*"))
 	if err != nil || len(indexes) == 0 {
@@ -216,7 +217,7 @@ func (m Machine) packModules(root string) error {
 			if err != nil || d.IsDir() {
 				return err
 			}
-			rel, err := filepath.Rel(m.Kernel, path)
+			rel, err := filepath.Rel(kernel, path)
 			if err != nil {
 				return err
 			}

@@ -19,10 +19,8 @@ func script(t *testing.T, name, words string) string {
 	return path
 }
 
-const kernel = "../../../.cache/vm/kernel"
-
 func TestMachineThatPanics(t *testing.T) {
-	m := Machine{Kernel: kernel, Limit: 10 * time.Minute, Counted: true, Files: []string{script(t, "file", "echo data")}, Tests: []string{
+	m := Machine{Limit: 10 * time.Minute, Counted: true, Files: []string{script(t, "file", "echo data")}, Tests: []string{
 		script(t, "fails", "echo $1; sh /data/file; nproc; printf unfinished; exit 3"), script(t, "panics", "echo c >/proc/sysrq-trigger"), script(t, "late", "echo late"),
 	}, Arguments: []string{"argument"}}
 	var lines []string
@@ -40,7 +38,7 @@ func TestMachineThatPanics(t *testing.T) {
 }
 
 func TestMachineThatHangs(t *testing.T) {
-	m := Machine{Kernel: kernel, Limit: time.Second, Tests: []string{script(t, "hangs", "sleep 1000")}}
+	m := Machine{Limit: time.Second, Tests: []string{script(t, "hangs", "sleep 1000")}}
 	start := time.Now()
 	_, err := m.Run(t.Context(), func(int, string) {})
 	if err == nil || !strings.Contains(err.Error(), "was stopped after") {
@@ -51,8 +49,8 @@ func TestMachineThatHangs(t *testing.T) {
 	}
 }
 
-func TestMachineWithoutAKernel(t *testing.T) {
-	m := Machine{Kernel: t.TempDir(), Limit: time.Minute}
+func TestMachineWithoutAProgram(t *testing.T) {
+	m := Machine{Programs: []string{filepath.Join(t.TempDir(), "missing")}, Limit: time.Minute}
 	if _, err := m.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "make test-packages") {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host/child"
+	"edge.internal/gateway/packaging"
 )
 
 // Own is the machine's HAProxy.
@@ -19,21 +20,9 @@ const Own = "/usr/sbin/haproxy"
 // Next is the HAProxy of the next Debian, which speaks HTTP/3. A test that needs it fails without it.
 func Next(t testing.TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
+	path, err := packaging.Path("haproxy3.sh")
 	if err != nil {
 		t.Fatal(err)
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == "/" {
-			t.Fatal("no go.mod above the test")
-		}
-	}
-	path := filepath.Join(dir, ".cache", "haproxy3", "haproxy")
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: run make test-packages first", err)
 	}
 	return path
 }
