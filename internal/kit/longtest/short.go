@@ -1,0 +1,6 @@
+//go:build !long
+
+package longtest
+
+// On is true in a long run.
+const On = false
