@@ -27,7 +27,7 @@ LONGEST    := test/e2e test/machine test/appliance internal/cluster internal/app
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
-.PHONY: help run test appliance waf-regression trixie build programs package repository generate lint bench fuzz faults cluster-faults screenshots clean run-packages test-packages
+.PHONY: help run vet check test test-long test-busy appliance waf-regression trixie build programs package repository generate lint bench fuzz faults cluster-faults screenshots clean run-packages test-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -36,15 +36,32 @@ run: run-packages build ## set everything up and run a whole gateway in a box (N
 	$(call say,starting the gateway (Ctrl-C stops it and leaves nothing behind))
 	@exec bin/gateway-lab up --dir $(LAB_DIR) --ui $(UI_ADDR) --nodes $(or $(NODES),1)
 
-test: test-packages build ## set everything up and run all tests
-	$(call say,Go: vet and format)
-	@test -z "$$(gofmt -l cmd internal packaging test ui/*.go)" || { echo 'not formatted:'; gofmt -l cmd internal packaging test ui/*.go; exit 1; }
-	@go vet -tags vm,emulated,cluster ./...
-	$(call say,UI: types and unit tests)
-	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test && npm run --silent size
-	$(call say,Go: all tests - rooms and programs and lab and virtual machine and faults and browser)
-	@# What takes longest begins first, and there are more at once than cores, because much of it waits. All were vetted above.
+check: vet ## format, vet, types, and the tests that need no daemon and no other preparation
+	$(call say,Go: the tests that need no daemon)
+	@go test -vet=off $$(packaging/light.sh)
+
+test: test-packages build vet ## set everything up and run the tests
+	@cd ui && npm run --silent size
+	$(call say,Go: rooms and programs and lab and virtual machine and faults and browser)
+	@# What takes longest begins first, and there are more at once than cores, because much of it waits. All were vetted before.
 	@packaging/gotest.sh -vet=off -p 3 -parallel 4 -timeout 60m -- $(addprefix ./,$(LONGEST)) ./...
+
+test-long: test-packages build vet ## all tests: every page in every size, every kill, every broken upgrade, both Debians, the whole rule set
+	@packaging/appliance.sh trixie >/dev/null
+	$(call say,Go: everything)
+	@GATEWAY_WAF_REGRESSION=all packaging/gotest.sh -vet=off -tags long -p 3 -parallel 4 -timeout 2h -- $(addprefix ./,$(LONGEST)) ./...
+	$(call say,Go: the package on Debian 13)
+	@GATEWAY_RELEASE=trixie packaging/gotest.sh -vet=off -tags long -timeout 2h -- ./test/appliance
+
+test-busy: ## make test beside an endless loop per core, to find tests that want the machine for themselves (LOOPS=2: two per core)
+	@packaging/busy.sh $(or $(LOOPS),1) $(MAKE) test
+
+vet: ui/node_modules/.installed
+	$(call say,Go: format and vet)
+	@test -z "$$(gofmt -l cmd internal packaging test ui/*.go)" || { echo 'not formatted:'; gofmt -l cmd internal packaging test ui/*.go; exit 1; }
+	@go vet -tags vm,long ./...
+	$(call say,UI: types and unit tests)
+	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test
 
 appliance: test-packages build ## install the package on a Debian with systemd, and live with it (RELEASE=trixie, REBOOTS=20, UPGRADES=all, TAGS=emulated: under AppArmor, too, TAGS=cluster: two of them)
 	@packaging/appliance.sh $(or $(RELEASE),bookworm) >/dev/null

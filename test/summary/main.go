@@ -195,7 +195,9 @@ func summarise(in io.Reader, out io.Writer) (ok bool, err error) {
 			failed++
 		}
 		failedIn[t.pkg] = true
-		fmt.Fprint(out, t.last().said.String())
+		for _, try := range t.tries {
+			fmt.Fprint(out, try.said.String())
+		}
 	}
 	for _, p := range packages {
 		if !p.passed() {
