@@ -39,6 +39,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/schema"
 )
@@ -64,7 +65,10 @@ func TestProperty(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	runs, seed := 50, uint64(time.Now().UnixNano())
+	runs, seed := 8, uint64(time.Now().UnixNano())
+	if longtest.On {
+		runs = 50
+	}
 	if n, err := strconv.Atoi(os.Getenv("GATEWAY_CLUSTER_RUNS")); err == nil {
 		runs = n
 	}

@@ -3,6 +3,7 @@ package machine
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -18,7 +19,8 @@ func TestMain(m *testing.M) { labtest.Main(m) }
 
 // One lab serves all.
 func TestMachine(t *testing.T) {
-	l := labtest.UpAsAdmin(t, lab.Options{Env: []string{"GATEWAY_FAILPOINTS=" + failpoints}})
+	t.Parallel()
+	l := labtest.UpAsAdmin(t, lab.Options{Volatile: true, Env: []string{"GATEWAY_FAILPOINTS=" + failpoints}})
 	l.WaitState(t, "ntp", "live", 10*time.Second)
 	for _, x := range []struct {
 		name string
@@ -55,9 +57,11 @@ func timeIsSynchronised(t *testing.T, l *labtest.Lab) {
 		t.Fatalf("chronyd has %s", sources)
 	}
 	var s status
-	poll(t, "the time is synchronised", 20*time.Second, func() bool {
-		l.Must(t, http.MethodGet, "/ntp/status", nil, 200, &s)
-		return s.Synchronised
+	settles(t, "the time is synchronised", 20*time.Second, func() error {
+		if l.Must(t, http.MethodGet, "/ntp/status", nil, 200, &s); !s.Synchronised {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
 	})
 	if s.Stratum != 9 || s.Source != "198.51.100.2" || s.Error != "" {
 		t.Fatalf("%+v", s)

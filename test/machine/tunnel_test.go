@@ -20,7 +20,8 @@ import (
 
 // A gateway with a tunnel, and devices on the wan side that use it.
 func TestTunnel(t *testing.T) {
-	l := labtest.UpAsAdmin(t, lab.Options{})
+	t.Parallel()
+	l := labtest.UpAsAdmin(t, lab.Options{Volatile: true})
 	l.WaitState(t, "tunnel", "live", 10*time.Second)
 	v := &vpn{Lab: l}
 	v.serve(t)
@@ -271,13 +272,10 @@ func killedServiceLeavesTunnelsAlone(t *testing.T, v *vpn) {
 			t.Fatal(err)
 		}
 		v.Run(t, lab.Gateway, "kill", "-9", strconv.Itoa(state.PID))
-		poll(t, "gateway-api comes back", 30*time.Second, func() bool {
-			now, err := v.Units().State(t.Context(), host.API)
-			return err == nil && now.Active == "active" && now.PID != state.PID
-		})
-		poll(t, "gateway-api answers", 30*time.Second, func() bool {
+		another(t, v.Units(), host.API, state.PID)
+		settles(t, "gateway-api answers", 30*time.Second, func() error {
 			a, err := v.Do(t.Context(), http.MethodGet, "/system/health", nil)
-			return err == nil && a.Status == 200
+			return answered(a, err, 200)
 		})
 		v.WaitDatabase(t)
 		v.WaitState(t, "tunnel", "live", 30*time.Second)

@@ -63,6 +63,7 @@ func (s *stepping) steps() []string {
 }
 
 func TestStepsNeedNoReloadAndFilesFollow(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	restarts, checks := s.Machine.Restarts(host.Chrony), s.Machine.Runs(host.ChronyCheck)
 	for i := range 20 {
@@ -85,6 +86,7 @@ func TestStepsNeedNoReloadAndFilesFollow(t *testing.T) {
 }
 
 func TestFilesFollowOnce(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	loads := s.loads.Load()
 	s.want(t, "a", apply.Live)
@@ -96,6 +98,7 @@ func TestFilesFollowOnce(t *testing.T) {
 }
 
 func TestFilesFollowWhatCameMeanwhile(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	restarts, loads, hold := s.Machine.Restarts(host.Chrony), s.loads.Load(), make(chan struct{})
 	s.toy.mu.Lock()
@@ -112,6 +115,7 @@ func TestFilesFollowWhatCameMeanwhile(t *testing.T) {
 }
 
 func TestStepThatFailsTakesTheFullWay(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	restarts := s.Machine.Restarts(host.Chrony)
 	s.fails = "stubborn"
@@ -126,6 +130,7 @@ func TestStepThatFailsTakesTheFullWay(t *testing.T) {
 }
 
 func TestStepsAndPassesMixed(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	var group sync.WaitGroup
 	for i := range 40 {
@@ -152,6 +157,7 @@ func TestStepsAndPassesMixed(t *testing.T) {
 
 // Changes that queue are applied together, and each of them is checked.
 func TestChangesThatQueueShareAPass(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "first", apply.Live)
 	x.Machine.Script(host.ChronyCheck, func(context.Context, host.Input) (host.Output, error) {
@@ -177,6 +183,7 @@ func TestChangesThatQueueShareAPass(t *testing.T) {
 
 // While a whole pass is under way, nobody knows what daemon a step would meet.
 func TestNothingIsPlannedDuringAPass(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	gate := make(chan struct{})
 	s.set(func() { s.gate = gate })
@@ -208,6 +215,7 @@ func TestNothingIsPlannedDuringAPass(t *testing.T) {
 
 // A step is good for the daemon that it was planned for. One that has been reloaded since is another one.
 func TestReloadVoidsPlannedSteps(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	s.planning = func(string) {
 		if applied, failed := s.Engine.ApplyAll(t.Context()); len(applied) != 1 {
@@ -225,6 +233,7 @@ func TestReloadVoidsPlannedSteps(t *testing.T) {
 
 // The daemon is looked at while changes keep coming, and without the full way.
 func TestDriftIsNoticedWhileChangesKeepComing(t *testing.T) {
+	t.Parallel()
 	const pace = time.Millisecond // so that a look falls between a commit and its writer hearing of it, too
 	apply.SetTick(t, pace)
 	s := newStepping(t)
