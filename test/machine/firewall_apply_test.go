@@ -216,7 +216,11 @@ func killDuringApply(t *testing.T, r *rig) {
 	arm := func(point, action string) {
 		t.Helper()
 		r.WaitSettled(t)
-		if err := os.WriteFile(filepath.Join(r.Path(failpoints), point), []byte(action), 0o644); err != nil {
+		of := "packet-filter"
+		if failpoint.InHelper(point) {
+			of = host.PacketFilterTable.Path()
+		}
+		if err := failpoint.Arm(r.Path(failpoints), point, action, of); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -108,6 +108,14 @@ func (e *Engine) fed(feeds []ID) []*lane {
 	return lanes
 }
 
+// idsOf are the components of lanes.
+func idsOf(lanes []*lane) (ids []string) {
+	for _, l := range lanes {
+		ids = append(ids, string(l.id))
+	}
+	return ids
+}
+
 // Write is a change: it writes rows, and says which, where it knows.
 type Write func(tx *db.Tx) ([]Row, error)
 
@@ -128,7 +136,7 @@ func (e *Engine) CommitBoth(ctx context.Context, shared, local []ID, write Write
 	if err := e.store(ctx, lanes, shared, revisions, write); err != nil {
 		return nil, err
 	}
-	if err := failpoint.Hit(failpoint.TxCommitted); err != nil {
+	if err := failpoint.Hit(failpoint.TxCommitted, idsOf(lanes)...); err != nil {
 		e.log.Warn("apply is left to the timer", "err", err)
 		return outcome(lanes, revisions), nil
 	}
@@ -149,7 +157,7 @@ func (e *Engine) CommitBoth(ctx context.Context, shared, local []ID, write Write
 	if intent := changes.From(ctx); intent.Within > 0 {
 		e.noteApplied(intent.Set, late)
 	}
-	if err := failpoint.Hit(failpoint.ApplyDone); err != nil {
+	if err := failpoint.Hit(failpoint.ApplyDone, idsOf(lanes)...); err != nil {
 		return nil, err
 	}
 	return outcome(lanes, revisions), nil
@@ -206,7 +214,7 @@ func (e *Engine) store(ctx context.Context, lanes []*lane, shared []ID, revision
 				return err
 			}
 		}
-		return failpoint.Hit(failpoint.TxChecked)
+		return failpoint.Hit(failpoint.TxChecked, idsOf(lanes)...)
 	})
 	stored = err == nil
 	if stored && intent.TakesBack {
@@ -255,7 +263,7 @@ func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, shared []
 	if err != nil {
 		return nil, err
 	}
-	return rows, failpoint.Hit(failpoint.TxWritten)
+	return rows, failpoint.Hit(failpoint.TxWritten, idsOf(lanes)...)
 }
 
 // outcome says how far the components got with these revisions; that another change waits already is not theirs.

@@ -502,7 +502,7 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 		told = !l.atomic || !refused(err)
 	}
 	if err == nil {
-		err = failpoint.Hit(failpoint.ApplyReloaded)
+		err = failpoint.Hit(failpoint.ApplyReloaded, string(l.id))
 	}
 	if err == nil {
 		err = l.verify(ctx, config, files)
@@ -521,7 +521,7 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 		}
 		return false, reported
 	}
-	if err := failpoint.Hit(failpoint.ApplyVerified); err != nil {
+	if err := failpoint.Hit(failpoint.ApplyVerified, string(l.id)); err != nil {
 		return false, err
 	}
 	l.remember(now)
