@@ -9,25 +9,26 @@ const pipe = process.env.GATEWAY_REPORT
  * there is nobody to tell.
  */
 export default class implements Reporter {
-  /** Tests that have begun and not ended, with what was wrong so far. */
-  private readonly open = new Map<string, string>()
+  private readonly told = new Set<string>()
+  /** The test that has begun and not ended, and what was wrong with it so far. A second try of a group repeats the tests before it and after it. */
+  private open?: { id: string; wrong: string }
 
-  onTestBegin(test: TestCase, { retry }: TestResult) {
-    if (retry > 0) return
-    this.open.set(test.id, '')
+  onTestBegin(test: TestCase) {
+    if (this.open || this.told.has(test.id)) return
+    this.told.add(test.id)
+    this.open = { id: test.id, wrong: '' }
     this.tell(test)
   }
 
   onTestEnd(test: TestCase, { errors, retry }: TestResult) {
-    const before = this.open.get(test.id)
-    if (before === undefined) return // repeated for the sake of a later one
+    if (this.open?.id !== test.id) return
     const wrong =
-      before || errors.map(({ message, snippet }) => [message, snippet].filter(Boolean).join('\n')).join('\n')
+      this.open.wrong || errors.map(({ message, snippet }) => [message, snippet].filter(Boolean).join('\n')).join('\n')
     if (!test.ok() && retry < test.retries) {
-      this.open.set(test.id, wrong || 'nothing')
+      this.open.wrong = wrong || 'nothing'
       return
     }
-    this.open.delete(test.id)
+    this.open = undefined
     this.tell(test, test.outcome(), retry + 1, wrong)
   }
 
