@@ -1,19 +1,15 @@
-import { byAPI, expect, expectAccessible, settled, test } from './gateway'
+import { clear, expect, expectAccessible, settled, test } from './gateway'
 
 test.describe.configure({ mode: 'serial' })
 // The gateway is away while its data are replaced.
 test.use({ expected: [401, 404, 502, 503, 'net::ERR_', 'WebSocket'] })
 
-interface Made {
-  id: string
+const clean = async () => {
+  await clear('/backup-remotes')
+  await clear('/backups')
 }
-
-test.afterAll(() =>
-  byAPI(async (api) => {
-    const { data } = await (await api.get('/api/v1/backups')).json()
-    for (const { id } of data as Made[]) await api.delete(`/api/v1/backups/${id}`)
-  }),
-)
+test.beforeAll(clean)
+test.afterAll(clean)
 
 test('a backup is made, proven, restored and deleted', async ({ page }) => {
   await page.goto('/')

@@ -5,8 +5,8 @@ import type { Reporter, TestCase, TestResult } from '@playwright/test/reporter'
 const pipe = process.env.GATEWAY_REPORT
 
 /**
- * Tells test/e2e, line by line, which test begins, how it ended and what was wrong, at the first try if there were two. Without a pipe to write
- * to there is nobody to tell.
+ * Tells test/e2e, line by line, which test begins, how it ended after how many tries, and what was wrong at the first. Without a pipe to write to
+ * there is nobody to tell.
  */
 export default class implements Reporter {
   /** Tests that have begun and not ended, with what was wrong so far. */
@@ -15,7 +15,7 @@ export default class implements Reporter {
   onTestBegin(test: TestCase, { retry }: TestResult) {
     if (retry > 0) return
     this.open.set(test.id, '')
-    this.tell(test, '', '')
+    this.tell(test)
   }
 
   onTestEnd(test: TestCase, { errors, retry }: TestResult) {
@@ -28,11 +28,12 @@ export default class implements Reporter {
       return
     }
     this.open.delete(test.id)
-    this.tell(test, test.outcome(), wrong)
+    this.tell(test, test.outcome(), retry + 1, wrong)
   }
 
-  private tell(test: TestCase, outcome: string, wrong: string) {
+  private tell(test: TestCase, outcome = '', tries = 0, wrong = '') {
     const name = test.titlePath().slice(2).join(': ')
-    if (pipe) appendFileSync(pipe, `${JSON.stringify({ name, outcome, wrong: stripVTControlCharacters(wrong) })}\n`)
+    const line = JSON.stringify({ name, outcome, tries, wrong: stripVTControlCharacters(wrong) })
+    if (pipe) appendFileSync(pipe, `${line}\n`)
   }
 }
