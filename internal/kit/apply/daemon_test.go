@@ -20,8 +20,7 @@ func (x *toy) die() {
 // watching is a toy whose timer does not come while the test runs, and whose Verify asks the daemon.
 func watching(t *testing.T) *toy {
 	t.Helper()
-	apply.SetTick(t, time.Hour)
-	x := newToy(t, nil)
+	x := newToy(t, func(x *toy) { x.Engine.SetTick(time.Hour) })
 	x.want(t, "a", apply.Live)
 	if s := x.status(); s.Daemon != apply.Running || s.Detail != "" {
 		t.Fatalf("%+v", s)
@@ -86,8 +85,10 @@ func TestDeadDaemonIsNotLive(t *testing.T) {
 // A daemon that is switched off is off, and not down.
 func TestDaemonThatIsOff(t *testing.T) {
 	t.Parallel()
-	apply.SetTick(t, time.Hour)
-	x := newToy(t, func(x *toy) { x.enabled = func(lines []string) bool { return len(lines) == 1 } })
+	x := newToy(t, func(x *toy) {
+		x.Engine.SetTick(time.Hour)
+		x.enabled = func(lines []string) bool { return len(lines) == 1 }
+	})
 	x.want(t, "a", apply.Live)
 	if s := x.status(); s.Daemon != apply.Running {
 		t.Fatalf("%+v", s)

@@ -37,6 +37,7 @@ type Engine struct {
 	log   *slog.Logger
 	box   *secret.Box
 	dir   string // where the last known good configurations are kept
+	tick  time.Duration
 	lanes map[ID]*lane
 	order []ID
 	live  bus.Topic[Status]
@@ -53,7 +54,7 @@ type Engine struct {
 
 // New makes an engine without components.
 func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.Box, history *changes.Log, dir string) *Engine {
-	return &Engine{db: d, host: m, clock: c, log: log, box: box, dir: dir, lanes: map[ID]*lane{}, changes: history, tells: make(chan struct{}, 1), held: make(chan struct{}, 1)}
+	return &Engine{db: d, host: m, clock: c, log: log, box: box, dir: dir, tick: tick, lanes: map[ID]*lane{}, changes: history, tells: make(chan struct{}, 1), held: make(chan struct{}, 1)}
 }
 
 // Register adds a component. The order of registration is the order of ApplyAll.

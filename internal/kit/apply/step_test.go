@@ -25,8 +25,14 @@ type stepping struct {
 }
 
 func newStepping(t *testing.T) *stepping {
+	return newSteppingAt(t, 10*time.Second)
+}
+
+// newSteppingAt is newStepping with another pace of the timer.
+func newSteppingAt(t *testing.T, pace time.Duration) *stepping {
 	s := &stepping{}
 	s.toy = newToy(t, func(x *toy) {
+		x.Engine.SetTick(pace)
 		x.runtime = &apply.Runtime[[]string]{
 			Can: func(_, _ []string) bool { return false },
 			Plan: func(_ context.Context, _ *db.Tx, rows []apply.Row) (apply.Step, error) {
@@ -234,9 +240,7 @@ func TestReloadVoidsPlannedSteps(t *testing.T) {
 // The daemon is looked at while changes keep coming, and without the full way.
 func TestDriftIsNoticedWhileChangesKeepComing(t *testing.T) {
 	t.Parallel()
-	const pace = time.Millisecond // so that a look falls between a commit and its writer hearing of it, too
-	apply.SetTick(t, pace)
-	s := newStepping(t)
+	s := newSteppingAt(t, time.Millisecond) // so that a look falls between a commit and its writer hearing of it, too
 	restarts := s.Machine.Restarts(host.Chrony)
 	looks := func() int {
 		s.toy.mu.Lock()
