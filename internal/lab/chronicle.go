@@ -114,7 +114,7 @@ func (s *speaker) say(text []byte) {
 // said is a line as one of the journal's.
 func (l line) said() host.Said {
 	s := host.Said{
-		At: time.UnixMicro(l.At).UTC(), Cursor: "t=" + strconv.FormatInt(l.At, 16), Of: [3]string{string(l.Unit) + ".service"}, Priority: -1, Plain: true,
+		At: time.UnixMicro(l.At).UTC(), Cursor: "t=" + strconv.FormatInt(l.At, 16), Of: [3]string{l.Unit.Service()}, Priority: -1, Plain: true,
 		Text: []byte(l.Text), Cut: l.Cut,
 	}
 	if text, priority, ok := logged(l.Text); ok {
@@ -149,7 +149,7 @@ func (l line) entry(ear *host.Ear) (host.JournalEntry, bool) {
 	if !ok {
 		return e, false
 	}
-	e.Fields = []host.JournalField{{Name: "unit", Value: string(l.Unit) + ".service"}, {Name: "transport", Value: "stdout"}}
+	e.Fields = []host.JournalField{{Name: "unit", Value: l.Unit.Service()}, {Name: "transport", Value: "stdout"}}
 	if !said.Plain {
 		for _, m := range ownFields.FindAllStringSubmatch(e.Text, -1) {
 			e.Fields = append(e.Fields, host.JournalField{Name: m[1], Value: m[2]})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,26 @@ func TestSources(t *testing.T) {
 		"dns", "ntp", "dhcp", "radius", "tunnels", "ids", "vrrp", "journal", "audit"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What each service of the package says is in one of the sources.
+func TestEveryServiceOfThePackageIsRead(t *testing.T) {
+	files, err := filepath.Glob("../../packaging/deb/systemd/*.service")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		service := filepath.Base(file)
+		template, _, is := strings.Cut(service, "@")
+		if !slices.ContainsFunc(sources, func(s Source) bool {
+			return slices.ContainsFunc(s.voices, func(v host.Voice) bool {
+				spec, err := v.Spec()
+				return err == nil && (slices.Contains(spec.Services, service) || is && spec.Slice == "system-"+strings.ReplaceAll(template, "-", `\x2d`)+".slice")
+			})
+		}) {
+			t.Errorf("%s is in no source", service)
+		}
 	}
 }
 

@@ -48,21 +48,21 @@ var yes, no = true, false
 
 // voices is the closed list: the rest of the journal cannot be read.
 var voices = map[Voice]VoiceSpec{
-	APIVoice:       {Services: []string{"gateway-api.service"}},
-	SchedulerVoice: {Services: []string{"gateway-scheduler.service"}},
-	HelperVoice:    {Services: []string{"gateway-helper.service", "gateway-firewall.service", "gateway-database.service", "gateway-packages.service", "gateway-upgrade.service"}},
-	WAFVoice:       {Services: []string{"gateway-waf.service"}},
-	ProxyVoice:     {Services: []string{"haproxy.service"}, Requests: &no},
-	RequestsVoice:  {Services: []string{"haproxy.service"}, Requests: &yes},
-	SquidVoice:     {Services: []string{"squid.service"}},
-	ResolverVoice:  {Services: []string{"unbound.service"}},
-	TimeVoice:      {Services: []string{"chrony.service"}},
-	LeasesVoice:    {Services: []string{"kea-dhcp4-server.service"}},
-	RadiusVoice:    {Services: []string{"freeradius.service"}},
+	APIVoice:       {Services: services(API)},
+	SchedulerVoice: {Services: services(Scheduler)},
+	HelperVoice:    {Services: slices.Concat(services(Helper), services(jobs...), services("gateway-firewall", "gateway-probe"))}, // systemd alone starts the last two
+	WAFVoice:       {Services: services(WAF)},
+	ProxyVoice:     {Services: services(HAProxy), Requests: &no},
+	RequestsVoice:  {Services: services(HAProxy), Requests: &yes},
+	SquidVoice:     {Services: services(Squid)},
+	ResolverVoice:  {Services: services(Unbound)},
+	TimeVoice:      {Services: services(Chrony)},
+	LeasesVoice:    {Services: services(Kea)},
+	RadiusVoice:    {Services: services(FreeRADIUS)},
 	TunnelVoice:    {Slice: `system-gateway\x2dwireguard.slice`},
-	DetectionVoice: {Services: []string{"crowdsec.service", "crowdsec-firewall-bouncer.service"}},
-	VRRPVoice:      {Services: []string{"keepalived.service"}},
-	JournalVoice:   {Services: []string{"systemd-journald.service"}},
+	DetectionVoice: {Services: services(CrowdSec, Bouncer)},
+	VRRPVoice:      {Services: services(Keepalived)},
+	JournalVoice:   {Services: services("systemd-journald")},
 }
 
 // Spec returns the voice's entry in the closed list.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -34,12 +35,15 @@ const (
 	DatabaseJob Job = "gateway-database"
 )
 
+// jobs is the closed list.
+var jobs = []Job{UpgradeJob, RefreshJob, RestoreJob, DatabaseJob}
+
 // Service is systemd's name of a job of the closed list.
 func (j Job) Service() (string, error) {
-	if j != UpgradeJob && j != RefreshJob && j != RestoreJob && j != DatabaseJob {
+	if !slices.Contains(jobs, j) {
 		return "", fmt.Errorf("no job %q in the list", string(j))
 	}
-	return string(j) + ".service", nil
+	return service(j), nil
 }
 
 // UpgradeFolder is where root keeps what upgrades need. The gateway's user may read there.

@@ -29,10 +29,22 @@ const (
 	Keepalived Unit = "keepalived"
 )
 
+// Service is systemd's name of the unit.
+func (u Unit) Service() string { return service(u) }
+
+func service[N ~string](name N) string { return string(name) + ".service" }
+
+// services are systemd's names of units or jobs.
+func services[N ~string](names ...N) (list []string) {
+	for _, name := range names {
+		list = append(list, service(name))
+	}
+	return list
+}
+
 // UnitSpec is how a unit is run: by systemd under its service name, or by the lab's supervisor as a plain process.
 type UnitSpec struct {
-	Unit    Unit
-	Service string // systemd's name of it
+	Unit Unit
 	// Binary tells whether the unit is installed. It is empty for the gateway's own programs, which come with the gateway.
 	Binary string
 	// Argv runs it in the foreground. It is empty for the gateway's own programs: who starts them knows where they are.
@@ -89,7 +101,7 @@ const ownGrace = 30 * time.Second
 // units is the closed list, in the order in which they start.
 var units = []UnitSpec{
 	{
-		Unit: Helper, Service: "gateway-helper.service",
+		Unit: Helper,
 		Folders: []Folder{
 			{"/etc/gateway", 0o750, "root", User},
 			{"/var/lib/gateway-helper", 0o700, "root", "root"},
@@ -100,17 +112,17 @@ var units = []UnitSpec{
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
 	},
 	{
-		Unit: API, Service: "gateway-api.service", User: User,
+		Unit: API, User: User,
 		Folders: stateFolders, Ready: "/run/gateway/api.sock", Unless: RestoreHold,
 		Stop: syscall.SIGTERM, Grace: ownGrace,
 	},
 	{
-		Unit: Scheduler, Service: "gateway-scheduler.service", User: User,
+		Unit: Scheduler, User: User,
 		Folders: stateFolders, Unless: RestoreHold,
 		Stop: syscall.SIGTERM, Grace: ownGrace,
 	},
 	{
-		Unit: WAF, Service: "gateway-waf.service", User: WAFUser,
+		Unit: WAF, User: WAFUser,
 		Folders: []Folder{
 			{"/var/lib/gateway-waf", 0o700, WAFUser, WAFUser},
 			{"/var/log/gateway-waf", 0o750, WAFUser, WAFUser},
@@ -121,7 +133,7 @@ var units = []UnitSpec{
 		Stop:  syscall.SIGTERM, Grace: 10 * time.Second,
 	},
 	{
-		Unit: Chrony, Service: "chrony.service", Binary: "/usr/sbin/chronyd",
+		Unit: Chrony, Binary: "/usr/sbin/chronyd",
 		// -x: a lab shares the machine's clock and must never set it.
 		Argv: []string{"/usr/sbin/chronyd", "-x", "-d", "-f", "/etc/chrony/gateway.conf"},
 		Folders: []Folder{
@@ -137,7 +149,7 @@ var units = []UnitSpec{
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
 	},
 	{
-		Unit: HAProxy, Service: "haproxy.service", Binary: haproxy,
+		Unit: HAProxy, Binary: haproxy,
 		Argv: []string{haproxy, "-W", "-S", ProxyMasterSocket, "-p", ProxyPIDFile, "-f", "/etc/haproxy/gateway/haproxy.cfg"},
 		Folders: []Folder{
 			{"/etc/haproxy", 0o755, "root", "root"},
@@ -154,7 +166,7 @@ var units = []UnitSpec{
 		Stop: syscall.SIGTERM, Grace: 5 * time.Second,
 	},
 	{
-		Unit: Unbound, Service: "unbound.service", Binary: unbound,
+		Unit: Unbound, Binary: unbound,
 		Argv: []string{unbound, "-d", "-p", "-c", "/etc/unbound/gateway.conf"},
 		Folders: []Folder{
 			{"/etc/unbound", 0o755, "root", "root"},
@@ -166,7 +178,7 @@ var units = []UnitSpec{
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
 	},
 	{
-		Unit: Squid, Service: "squid.service", Binary: squid,
+		Unit: Squid, Binary: squid,
 		Argv: []string{squid, "--foreground", "-f", "/etc/squid/gateway.conf"},
 		Folders: []Folder{
 			{"/etc/squid", 0o755, "root", "root"},
@@ -180,7 +192,7 @@ var units = []UnitSpec{
 		Stop:  syscall.SIGTERM, Grace: 10 * time.Second,
 	},
 	{
-		Unit: Kea, Service: "kea-dhcp4-server.service", Binary: kea,
+		Unit: Kea, Binary: kea,
 		Argv: []string{kea, "-c", "/etc/kea/gateway/kea-dhcp4.conf"},
 		Folders: []Folder{
 			{"/etc/kea", 0o755, "root", "root"},
@@ -194,7 +206,7 @@ var units = []UnitSpec{
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
 	},
 	{
-		Unit: FreeRADIUS, Service: "freeradius.service", Binary: freeradius,
+		Unit: FreeRADIUS, Binary: freeradius,
 		// As the package's unit runs it: without a privilege from the start. -P: or it would not say when it serves.
 		Argv: []string{"/usr/bin/setpriv", "--reuid=freerad", "--regid=freerad", "--init-groups", freeradius, "-f", "-P", "-d", "/etc/freeradius/gateway"},
 		Folders: []Folder{
@@ -208,7 +220,7 @@ var units = []UnitSpec{
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,
 	},
 	{
-		Unit: CrowdSec, Service: "crowdsec.service", Binary: crowdsec,
+		Unit: CrowdSec, Binary: crowdsec,
 		Argv: []string{crowdsec, "-c", DetectionConfig.Path()},
 		// Its other folders are the package's: the parsers and scenarios that it comes with, and its database.
 		Folders: []Folder{
@@ -221,13 +233,13 @@ var units = []UnitSpec{
 	},
 	{
 		// It ends when CrowdSec does not answer at its start.
-		Unit: Bouncer, Service: "crowdsec-firewall-bouncer.service", Binary: bouncer,
+		Unit: Bouncer, Binary: bouncer,
 		Argv:    []string{bouncer, "-c", DetectionBouncer.Path()},
 		Folders: []Folder{{"/etc/crowdsec/gateway", 0o755, "root", "root"}},
 		Stop:    syscall.SIGTERM, Grace: 10 * time.Second,
 	},
 	{
-		Unit: Keepalived, Service: "keepalived.service", Binary: keepalived,
+		Unit: Keepalived, Binary: keepalived,
 		Argv: []string{keepalived, "--dont-fork", "--log-console", "--use-file", VRRPConfig.Path()},
 		Folders: []Folder{
 			{"/etc/keepalived", 0o755, "root", "root"},

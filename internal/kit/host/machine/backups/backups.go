@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"regexp"
@@ -88,16 +87,13 @@ func (b *Backups) ReadDump(ctx context.Context, dump, into *os.File) error {
 	return err
 }
 
-// BeginRestore writes the wish down and starts who grants it. The name of the file is the lock: of two wishes one wins.
+// BeginRestore writes the wish down and starts who grants it.
 func (b *Backups) BeginRestore(ctx context.Context, wish host.RestoreWish) error {
 	if b.jobs == nil || b.home.Foreign {
 		return fmt.Errorf("this machine has no job that restores the gateway: %w", host.ErrNotInstalled)
 	}
 	if err := wish.Check(); err != nil {
 		return err
-	}
-	if _, err := os.Lstat(b.home.Path(host.UpgradeWishFile)); err == nil {
-		return host.ErrUpgradeRuns
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -106,13 +102,14 @@ func (b *Backups) BeginRestore(ctx context.Context, wish host.RestoreWish) error
 	wish.ID, wish.At = id.String(), time.Now().UTC()
 	folder, err := job.OpenFolder(b.home, host.RestoreFolder)
 	if err == nil {
-		err = folder.Create(host.RestoreWishFile, wish)
+		err = folder.Wish(host.RestoreWishFile, wish)
 	}
-	if errors.Is(err, fs.ErrExist) {
-		// One that was interrupted goes on.
-		return errors.Join(host.ErrRestoreRuns, b.jobs.Begin(ctx, host.RestoreJob))
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, host.ErrRestoreRuns):
+		return errors.Join(err, b.jobs.Begin(ctx, host.RestoreJob)) // one that was interrupted goes on
+	case errors.Is(err, host.ErrUpgradeRuns):
+		return err
+	case err != nil:
 		return fmt.Errorf("writing down which backup is wanted: %w", err)
 	}
 	if err = folder.Keep(host.RestorePassphrase, []byte(wish.Passphrase)); err == nil {

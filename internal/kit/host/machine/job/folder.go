@@ -22,6 +22,7 @@ import (
 
 // Folder is where root keeps what a job needs: root alone writes there, and the gateway's group reads.
 type Folder struct {
+	home home.Home
 	path string
 	gid  int
 }
@@ -36,7 +37,7 @@ const readable = 0o640
 
 // OpenFolder makes the folder if it is missing. Below a root folder it belongs to who runs the gateway.
 func OpenFolder(h home.Home, folder string) (Folder, error) {
-	f := Folder{path: h.Path(folder), gid: -1}
+	f := Folder{home: h, path: h.Path(folder), gid: -1}
 	if h.Root == "" {
 		var err error
 		if _, f.gid, err = files.LookupOwner(host.User, host.User); err != nil {

@@ -1,9 +1,13 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/home"
 )
 
 // What a step's programs say is kept: the end of it.
@@ -27,5 +31,36 @@ func TestHide(t *testing.T) {
 		if got := Hide(text); got != want {
 			t.Errorf("%q instead of %q", got, want)
 		}
+	}
+}
+
+// Of two wishes that are there, the earlier one is granted.
+func TestEarlierWishIsFirst(t *testing.T) {
+	h := home.Home{Root: t.TempDir()}
+	upgrades, err := OpenFolder(h, host.UpgradeFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restores, err := OpenFolder(h, host.RestoreFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := upgrades.Wish(host.UpgradeWishFile, host.UpgradeWish{ID: "2"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := restores.Wish(host.RestoreWishFile, host.RestoreWish{ID: "1"}); !errors.Is(err, host.ErrUpgradeRuns) {
+		t.Fatal(err)
+	}
+	if err := upgrades.First(host.UpgradeWishFile); err != nil {
+		t.Error(err)
+	}
+	if err := restores.Save(host.RestoreWishFile, host.RestoreWish{ID: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := upgrades.First(host.UpgradeWishFile); !errors.Is(err, host.ErrRestoreRuns) {
+		t.Errorf("the later one goes on: %v", err)
+	}
+	if err := restores.First(host.RestoreWishFile); err != nil {
+		t.Errorf("the earlier one is refused: %v", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"sync"
 	"time"
@@ -142,16 +141,13 @@ func (p *Packages) packaged() error {
 	return nil
 }
 
-// BeginUpgrade writes the wish down and starts who grants it. The name of the file is the lock: of two wishes one wins.
+// BeginUpgrade writes the wish down and starts who grants it.
 func (p *Packages) BeginUpgrade(ctx context.Context, version string) error {
 	if err := p.packaged(); err != nil {
 		return err
 	}
 	if err := host.IsVersion(version); err != nil {
 		return err
-	}
-	if _, err := os.Lstat(p.home.Path(host.RestoreWishFile)); err == nil {
-		return host.ErrRestoreRuns
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -160,13 +156,14 @@ func (p *Packages) BeginUpgrade(ctx context.Context, version string) error {
 	wish := host.UpgradeWish{ID: id.String(), Version: version, At: time.Now().UTC()}
 	folder, err := job.OpenFolder(p.home, host.UpgradeFolder)
 	if err == nil {
-		err = folder.Create(host.UpgradeWishFile, wish)
+		err = folder.Wish(host.UpgradeWishFile, wish)
 	}
-	if errors.Is(err, fs.ErrExist) {
-		// One that was interrupted goes on.
-		return errors.Join(host.ErrUpgradeRuns, p.jobs.Begin(ctx, host.UpgradeJob))
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, host.ErrUpgradeRuns):
+		return errors.Join(err, p.jobs.Begin(ctx, host.UpgradeJob)) // one that was interrupted goes on
+	case errors.Is(err, host.ErrRestoreRuns):
+		return err
+	case err != nil:
 		return fmt.Errorf("writing down which version is wanted: %w", err)
 	}
 	if err := p.jobs.Begin(ctx, host.UpgradeJob); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/backups"
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/machine/job"
 )
@@ -189,6 +190,32 @@ func TestOneUpgradeAtATime(t *testing.T) {
 	}
 	if err := p.RefreshPackages(t.Context()); err != nil || j.begun[len(j.begun)-1] != host.RefreshJob {
 		t.Error(j.begun, err)
+	}
+}
+
+// Of an upgrade and a restore that are wished for at the same moment exactly one is granted, and the other one's wish is not written down.
+func TestOfAnUpgradeAndARestoreOneWins(t *testing.T) {
+	for round := range 300 {
+		h := home.Home{Root: t.TempDir()}
+		p, b := New(h, &jobs{}), backups.New(h, &jobs{}, "", nil)
+		start := make(chan struct{})
+		var upgrade, restore error
+		var both sync.WaitGroup
+		both.Go(func() { <-start; upgrade = p.BeginUpgrade(t.Context(), "1.1.0") })
+		both.Go(func() {
+			<-start
+			restore = b.BeginRestore(t.Context(), host.RestoreWish{Backup: "00000000-0000-7000-8000-000000000001"})
+		})
+		close(start)
+		both.Wait()
+		_, noUpgrade := os.Stat(h.Path(host.UpgradeWishFile))
+		_, noRestore := os.Stat(h.Path(host.RestoreWishFile))
+		switch {
+		case upgrade == nil && noUpgrade == nil && errors.Is(restore, host.ErrUpgradeRuns) && noRestore != nil:
+		case restore == nil && noRestore == nil && errors.Is(upgrade, host.ErrRestoreRuns) && noUpgrade != nil:
+		default:
+			t.Fatalf("round %d: upgrade %v, restore %v; wishes: %v, %v", round, upgrade, restore, noUpgrade, noRestore)
+		}
 	}
 }
 

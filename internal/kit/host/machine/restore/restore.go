@@ -179,6 +179,9 @@ func (r *Runner) advance(ctx context.Context, rec *Record) error {
 func (r *Runner) goForward(ctx context.Context, rec *Record) error {
 	if !rec.at(stepSwap, stepConfirm) {
 		// What comes before the swap changes nothing: it is done from the start.
+		if err := r.Folder.First(host.RestoreWishFile); err != nil {
+			return err
+		}
 		if err := r.prepare(ctx, rec); err != nil {
 			return err
 		}

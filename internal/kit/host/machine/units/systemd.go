@@ -93,7 +93,7 @@ func changedUnit[V any](service string, changed map[string]V) (host.Unit, bool) 
 		return "", false
 	}
 	for _, spec := range host.UnitSpecs() {
-		if spec.Service == service {
+		if spec.Unit.Service() == service {
 			return spec.Unit, true
 		}
 	}
@@ -118,7 +118,7 @@ func (Systemd) job(ctx context.Context, u host.Unit, verb string, queue queue) e
 	if !state.Installed {
 		return spec.NotInstalled()
 	}
-	return await(ctx, conn, spec.Service, verb, queue)
+	return await(ctx, conn, spec.Unit.Service(), verb, queue)
 }
 
 // StartWireguard starts the program that does WireGuard's work for a link where the kernel does not.
@@ -239,9 +239,9 @@ func (Systemd) Enable(ctx context.Context, u host.Unit, on bool) error {
 		return fmt.Errorf("reaching systemd: %w", err)
 	}
 	defer conn.Close()
-	props, err := conn.GetAllPropertiesContext(ctx, spec.Service)
+	props, err := conn.GetAllPropertiesContext(ctx, spec.Unit.Service())
 	if err != nil {
-		return fmt.Errorf("reading the state of %s: %w", spec.Service, err)
+		return fmt.Errorf("reading the state of %s: %w", spec.Unit.Service(), err)
 	}
 	if !unitState(u, props).Installed {
 		return spec.NotInstalled()
@@ -249,27 +249,27 @@ func (Systemd) Enable(ctx context.Context, u host.Unit, on bool) error {
 	if is, _ := props["UnitFileState"].(string); is == map[bool]string{true: "enabled", false: "disabled"}[on] {
 		return nil // what follows would make systemd read all its files
 	}
-	files := []string{spec.Service}
+	files := []string{spec.Unit.Service()}
 	if on {
 		_, _, err = conn.EnableUnitFilesContext(ctx, files, false, true)
 	} else {
 		_, err = conn.DisableUnitFilesContext(ctx, files, false)
 	}
 	if err != nil {
-		return fmt.Errorf("enabling %s (%t): %w", spec.Service, on, err)
+		return fmt.Errorf("enabling %s (%t): %w", spec.Unit.Service(), on, err)
 	}
 	return conn.ReloadContext(ctx)
 }
 
 // systemdState reads a unit's properties.
 func systemdState(ctx context.Context, conn *dbus.Conn, spec host.UnitSpec) (host.UnitState, error) {
-	props, err := conn.GetAllPropertiesContext(ctx, spec.Service)
+	props, err := conn.GetAllPropertiesContext(ctx, spec.Unit.Service())
 	if err != nil {
-		return host.UnitState{}, fmt.Errorf("reading the state of %s: %w", spec.Service, err)
+		return host.UnitState{}, fmt.Errorf("reading the state of %s: %w", spec.Unit.Service(), err)
 	}
 	state := unitState(spec.Unit, props)
 	if state.Active == "failed" {
-		state.Detail = join(state.Detail, lastWords(ctx, spec.Service))
+		state.Detail = join(state.Detail, lastWords(ctx, spec.Unit.Service()))
 	}
 	return state, nil
 }

@@ -146,6 +146,9 @@ func (r *Runner) advance(ctx context.Context, rec *Record) error {
 func (r *Runner) goForward(ctx context.Context, rec *Record) error {
 	if !rec.at(stepInstall, stepConfirm) {
 		// What comes before the installation changes nothing: it is done from the start, for the machine may have changed since.
+		if err := r.Folder.First(host.UpgradeWishFile); err != nil {
+			return err
+		}
 		if err := r.prepare(ctx, rec); err != nil {
 			return err
 		}
