@@ -116,7 +116,7 @@ func network() {
 	for _, n := range []string{"", "..", "a/b", "../x", "a b", "-f", "x;id", "$(id)", strings.Repeat("a", 16)} {
 		refused(helpers.CreateTunnel(ctx, n, ""), "making the tunnel %q", n)
 	}
-	for _, address := range []string{":22", ":443", ":80", ":1023", "x", ""} {
+	for _, address := range []string{":22", ":443", ":80", ":1023", ":1024", ":5432", ":7000", "127.0.0.1:3443", ":0", "x", ""} {
 		for _, network := range []string{"tcp", "tcp4", "udp", "unix", "ip"} {
 			f, err := helpers.Listen(ctx, network, address)
 			refused(err, "listening on %s %s", network, address)

@@ -12,6 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/helper/guard"
 	"edge.internal/gateway/internal/kit/host/helper/guard/hostile"
+	"edge.internal/gateway/internal/kit/host/hosttest"
 )
 
 // byPath are the places by where they are.
@@ -92,4 +93,20 @@ func TestHarmlessFilesAreAdmitted(t *testing.T) {
 			t.Errorf("%v:\n%s", err, text)
 		}
 	}
+}
+
+// The gateway gets the ports that it is configured with, and no other socket of root's.
+func TestOtherPortsAreRefused(t *testing.T) {
+	m := guard.Around(hosttest.New(), "127.0.0.1:0", "")
+	for _, address := range []string{"", ":0", "127.0.0.1:5432", ":8080"} {
+		if f, err := m.Listen(t.Context(), "tcp", address); err == nil {
+			f.Close()
+			t.Errorf("%q is listened on", address)
+		}
+	}
+	f, err := m.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
 }
