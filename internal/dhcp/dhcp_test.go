@@ -529,7 +529,7 @@ func TestLeases(t *testing.T) {
 	r := bench(t)
 	var list dhcp.Leases
 	r.Get(t, "/dhcp/leases").Want(t, 200).Into(t, &list)
-	if list.Error != "the DHCP server is off" || list.Leases == nil {
+	if list.Error != "The DHCP server is off." || list.Leases == nil {
 		t.Fatalf("%+v", list)
 	}
 	r.enable(t)

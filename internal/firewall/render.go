@@ -5,6 +5,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -29,15 +30,21 @@ func table(rs Ruleset) nft.Table {
 	return t
 }
 
-// lockout are the services that stay open whatever the rules say, so that nobody locks himself out: SSH, the web
-// interface by the gateway's name and on the management port.
-var lockout = Services{Ports: []nft.Ports{{Proto: nft.TCP, First: 22, Last: 22}, {Proto: nft.TCP, First: 443, Last: 443}, {Proto: nft.TCP, First: 3443, Last: 3443}, {Proto: nft.UDP, First: 443, Last: 443}}}
+// lockout are the services that stay open whatever the rules say, management is the one that no NAT rule takes, and peering are those between
+// the nodes of a cluster.
+var (
+	lockout    = ownService(policy.AntiLockout...)
+	management = ownService(policy.Port{Proto: policy.TCP, Number: policy.ManagementPort})
+	peering    = ownService(policy.Peering...)
+)
 
-// management is the service that no NAT rule takes: the management port.
-var management = Services{Ports: []nft.Ports{{Proto: nft.TCP, First: 3443, Last: 3443}}}
-
-// peering are the services between the nodes of a cluster: agent, cache, database.
-var peering = Services{Ports: []nft.Ports{{Proto: nft.TCP, First: 5432, Last: 5432}, {Proto: nft.TCP, First: 6379, Last: 6379}, {Proto: nft.TCP, First: 8443, Last: 8443}}}
+// ownService is the service of some of the gateway's own ports.
+func ownService(ports ...policy.Port) (s Services) {
+	for _, p := range ports {
+		s.Ports = append(s.Ports, nft.Ports{Proto: openingProtos[p.Proto], First: p.Number, Last: p.Number})
+	}
+	return s
+}
 
 var peerNames = [...]nft.Name{nft.V4: nft.Named("cluster_peers_4"), nft.V6: nft.Named("cluster_peers_6")}
 

@@ -18,6 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/system"
 )
@@ -40,6 +41,15 @@ func benchWith(t *testing.T, keep func() error) *kittest.Bench {
 			}
 			change(&flags)
 			return nil
+		},
+		Switches: map[string]func(*httpd.Call, bool) (string, error){
+			"ids-agent": func(*httpd.Call, bool) (string, error) { return "", nil }, "ids-firewall-bouncer": func(*httpd.Call, bool) (string, error) { return "", nil },
+			"waf": func(c *httpd.Call, on bool) (string, error) {
+				if on {
+					return "", b.Machine.Start(c, host.WAF)
+				}
+				return "", b.Machine.Stop(c, host.WAF)
+			},
 		},
 	}).Mount()
 	apply.Register(b.Engine, apply.Component[string]{
@@ -70,7 +80,7 @@ func TestServicesThatHang(t *testing.T) {
 	b := bench(t)
 	b.Machine.Hang(true)
 	defer b.Machine.Hang(false)
-	if a := b.Get(t, "/system/services").Want(t, 200); !strings.Contains(string(a.Data), "there was no answer in time") {
+	if a := b.Get(t, "/system/services").Want(t, 200); !strings.Contains(string(a.Data), "did not answer in time") {
 		t.Errorf("%s", a.Data)
 	}
 }

@@ -101,6 +101,32 @@ func TestTwoBuildsAreTheSame(t *testing.T) {
 	}
 }
 
+// A build that is cut short leaves nothing that looks like a package.
+func TestInterruptedBuildLeavesNoPackage(t *testing.T) {
+	thePackage(t) // what it takes is built
+	dist := filepath.Join(folder, "cut")
+	must(t, "cp", "-r", filepath.Join(folder, "one"), dist)
+	left := func() []string {
+		list, err := filepath.Glob(filepath.Join(dist, "gateway_*.deb"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	for _, deb := range left() {
+		if err := os.Remove(deb); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Who writes more than 40 MiB to a file is killed.
+	if out, err := run("bash", "-c", "ulimit -f 40960; COMPRESSION=none packaging/deb/build.sh "+dist+" "+version); err == nil {
+		t.Fatalf("it was not cut short: %s", out)
+	}
+	if list := left(); len(list) != 0 {
+		t.Errorf("%q is left", list)
+	}
+}
+
 func TestLintian(t *testing.T) {
 	out := must(t, "lintian", "--allow-root", "--fail-on", "error,warning", "--tag-display-limit", "0", thePackage(t))
 	if strings.TrimSpace(out) != "" {

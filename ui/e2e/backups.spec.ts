@@ -1,4 +1,4 @@
-import { byAPI, expect, expectAccessible, settled, test } from './gateway'
+import { byAPI, expect, expectAccessible, logInAgain, settled, test } from './gateway'
 
 test.describe.configure({ mode: 'serial' })
 // The gateway is away while its data are replaced.
@@ -44,6 +44,9 @@ test('a backup is made, proven, restored and deleted', async ({ page }) => {
   await expectAccessible(page)
   await question.getByRole('button', { name: 'Restore' }).click()
   await expect(page.getByRole('heading', { name: 'Restore', exact: true })).toBeVisible()
+  await expect(page).toHaveURL(/\/login/, { timeout: 180_000 })
+  await logInAgain(page)
+  await page.goto('/operations/backups')
   await expect(page.getByText(/^The gateway was restored from the backup of /)).toBeVisible({ timeout: 180_000 })
   await settled(page)
   await expectAccessible(page)

@@ -320,6 +320,13 @@ export async function logIn(page: Page, who: typeof admin) {
   await page.waitForURL((url) => url.pathname !== '/login')
 }
 
+/** Logs in after a restore, which ends all sessions, and keeps the new one for the tests that follow. */
+export async function logInAgain(page: Page) {
+  await page.context().clearCookies()
+  await logIn(page, admin)
+  await page.context().storageState({ path: sessionFile })
+}
+
 /** Moves a row up by one place with the keyboard, as somebody does who hears what the page says. */
 export async function moveUp(page: Page, name: string) {
   await page.getByRole('button', { name: `Move ${name}`, exact: true }).focus()
