@@ -308,11 +308,12 @@ func TestAL03HostileReceivers(t *testing.T) {
 	})
 	mail := mailTrap(t, canary, over)
 	endless := mailTrap(t, "", over)
-	for _, url := range []string{hangs.URL, drips.URL, streams.URL, says.URL, toFile.URL, loops.URL} {
-		h.webhook(t, url)
+	// They are tested in the order of their names.
+	for i, url := range []string{hangs.URL, drips.URL, streams.URL, says.URL, toFile.URL, loops.URL} {
+		h.channel(t, map[string]any{"name": fmt.Sprint("a", i), "kind": "webhook", "target": url, "allow_internal": true})
 	}
-	for _, port := range []int{mail, endless} {
-		h.channel(t, map[string]any{"kind": "email", "target": "ann@example.net", "allow_internal": true, "settings": map[string]any{"smtp_host": "localhost", "smtp_port": port, "from": "gateway@example.net"}})
+	for i, port := range []int{mail, endless} {
+		h.channel(t, map[string]any{"name": fmt.Sprint("b", i), "kind": "email", "target": "ann@example.net", "allow_internal": true, "settings": map[string]any{"smtp_host": "localhost", "smtp_port": port, "from": "gateway@example.net"}})
 	}
 	// The cleanup of the receivers waits for their handlers.
 	defer close(over)

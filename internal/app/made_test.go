@@ -120,10 +120,18 @@ func TestUpdatedAt(t *testing.T) {
 		CreatedAt time.Time `json:"created_at"`
 		UpdatedAt time.Time `json:"updated_at"`
 	}
-	h.call(t, admin, http.MethodPost, "/domains", `{"name":"a.example.net"}`).Want(t, 201).Into(t, &domain)
+	h.call(t, admin, http.MethodPost, "/domains", map[string]any{"name": "a.example.net", "backend_id": h.backend(t, admin)}).Want(t, 201).Into(t, &domain)
 	h.call(t, admin, http.MethodGet, "/waf/configs/"+domain.ID, nil).Want(t, 200).Into(t, &config)
 	recent("a default configuration", config.CreatedAt)
 	recent("a default configuration", config.UpdatedAt)
+}
+
+// backend makes a backend, and tells its id.
+func (h house) backend(t *testing.T, admin string) string {
+	t.Helper()
+	var made struct{ ID string }
+	h.call(t, admin, http.MethodPost, "/backends", `{"name":"web"}`).Want(t, 201).Into(t, &made)
+	return made.ID
 }
 
 // Lists without priorities are in the order of names, whatever was made first.
@@ -131,12 +139,12 @@ func TestListsAreOrderedByName(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
 	sftp := map[string]any{"host": "backup.example.net", "username": "backup", "password": "secret-word"}
-	domains := map[string]string{}
+	domains, behind := map[string]string{}, h.backend(t, admin)
 	for _, name := range []string{"b", "c", "a"} {
 		h.call(t, admin, http.MethodPost, "/alerts", map[string]any{"name": name, "kind": "webhook", "target": "https://" + name + ".example.net/"}).Want(t, 201)
 		h.call(t, admin, http.MethodPost, "/backup-remotes", map[string]any{"name": name, "kind": "sftp", "settings": sftp}).Want(t, 201)
 		var d struct{ ID string }
-		h.call(t, admin, http.MethodPost, "/domains", map[string]any{"name": name + ".example.net"}).Want(t, 201).Into(t, &d)
+		h.call(t, admin, http.MethodPost, "/domains", map[string]any{"name": name + ".example.net", "backend_id": behind}).Want(t, 201).Into(t, &d)
 		domains[d.ID] = name
 	}
 	for id := range domains {

@@ -536,7 +536,7 @@ func TestLeases(t *testing.T) {
 	r.Machine.Hang(true)
 	r.Get(t, "/dhcp/leases").Want(t, 200).Into(t, &list)
 	r.Machine.Hang(false)
-	if list.Error != "there was no answer in time" {
+	if list.Error != "The DHCP server did not answer in time." {
 		t.Fatalf("of a Kea that hangs: %+v", list)
 	}
 	id := r.post(t, "/dhcp/subnets", fields{"interface": "lan0", "cidr": "10.10.0.0/16", "range_start": "10.10.1.0", "range_end": "10.10.255.254"})

@@ -435,8 +435,12 @@ func TestMachinesAndCollections(t *testing.T) {
 	if c := collections.Collections; len(c) != 1 || c[0] != (ids.Collection{Name: "crowdsecurity/sshd", Version: "0.2", Description: "sshd support", Status: "enabled"}) {
 		t.Errorf("%+v", collections)
 	}
+	b, _, _ = bench(t) // an answer is kept for a while
 	b.Machine.Reject(host.DetectionCollections, `{"level":"fatal","msg":"the hub is broken","time":"x"}`)
-	if a := b.Get(t, "/ids/collections").Want(t, 200); !strings.Contains(string(a.Data), `"error":"cscli: the hub is broken"`) {
+	if a := b.Get(t, "/ids/collections").Want(t, 200); !strings.Contains(string(a.Data), "CrowdSec could not be asked. It said: cscli: the hub is broken") {
+		t.Errorf("%s", a.Data)
+	}
+	if a := b.Do(t, "viewer", http.MethodGet, "/ids/collections", nil).Want(t, 200); !strings.Contains(string(a.Data), `"error":"CrowdSec could not be asked."`) {
 		t.Errorf("%s", a.Data)
 	}
 }

@@ -350,7 +350,7 @@ func TestRestartOfTheReverseProxy(t *testing.T) {
 		t.Helper()
 		return string(b.Do(t, "admin", http.MethodPost, "/system/service-restart", `{"kind":"reverse-proxy"}`).Want(t, 200).Data)
 	}
-	const done = `{"name":"reverse-proxy","active":"active","error":""}`
+	const done = `{"name":"reverse-proxy","active":"active","error":"","note":""}`
 	if said := restart(); said != done || b.Machine.Restarts(host.HAProxy) != 1 || b.Machine.ProxyReloads() != 0 {
 		t.Errorf("one that does not run: %s", said)
 	}
@@ -363,7 +363,7 @@ func TestRestartOfTheReverseProxy(t *testing.T) {
 	}
 	b.Machine.Refuse(host.HAProxy, nil)
 	b.Machine.Uninstall(host.HAProxy)
-	if said := restart(); said != `{"name":"reverse-proxy","active":"not_installed","error":"not installed"}` {
+	if said := restart(); said != `{"name":"reverse-proxy","active":"not_installed","error":"not installed","note":""}` {
 		t.Errorf("one that is not there: %s", said)
 	}
 	if b.Audited(t, "system.service-restart") != 4 {
