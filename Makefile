@@ -9,7 +9,7 @@ VERSION  := 1.0.0
 # The public key that licenses are verified with, as `gateway-license keypair` prints it. Without one no license is accepted.
 LICENSE_PUBLIC_KEY ?=
 APP      := edge.internal/gateway/internal/app
-GO_FLAGS := -ldflags '-s -w -X $(APP).Version=$(VERSION) -X $(APP).LicensePublicKey=$(LICENSE_PUBLIC_KEY)'
+GO_FLAGS := -buildvcs=false -ldflags '-s -w -X $(APP).Version=$(VERSION) -X $(APP).LicensePublicKey=$(LICENSE_PUBLIC_KEY)'
 LAB_DIR  ?= /var/lib/gateway-lab
 DIST     ?= dist
 UI_ADDR  ?= 127.0.0.1:3443
@@ -43,8 +43,8 @@ check: vet ## format, vet, types, and the tests that need no daemon and no other
 test: test-packages build vet ## set everything up and run the tests
 	@cd ui && npm run --silent size
 	$(call say,Go: rooms and programs and lab and virtual machine and faults and browser)
-	@# What takes longest begins first, and there are more at once than cores, because much of it waits. All were vetted before.
-	@packaging/gotest.sh -vet=off -p 3 -parallel 4 -timeout 60m -- $(addprefix ./,$(LONGEST)) ./...
+	@# What takes longest begins first, and there are more at once than cores, because much of it waits, for one of two places at least.
+	@packaging/gotest.sh -vet=off -p 4 -parallel 4 -timeout 20m -- $(addprefix ./,$(LONGEST)) ./...
 
 test-long: test-packages build vet ## all tests: every page in every size, every kill, every broken upgrade, both Debians, the whole rule set
 	@packaging/appliance.sh trixie >/dev/null
@@ -63,9 +63,9 @@ vet: ui/node_modules/.installed
 	$(call say,UI: types and unit tests)
 	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test
 
-appliance: test-packages build ## install the package on a Debian with systemd, and live with it (RELEASE=trixie, REBOOTS=20, UPGRADES=all, TAGS=emulated: under AppArmor, too, TAGS=cluster: two of them)
+appliance: test-packages build ## install the package on a Debian with systemd, and live with it: all tests of it (RELEASE=trixie, REBOOTS=20)
 	@packaging/appliance.sh $(or $(RELEASE),bookworm) >/dev/null
-	@GATEWAY_RELEASE=$(RELEASE) GATEWAY_REBOOTS=$(REBOOTS) GATEWAY_UPGRADES=$(UPGRADES) go test -count=1 -timeout 2h -tags=$(TAGS) -v ./test/appliance
+	@GATEWAY_RELEASE=$(RELEASE) GATEWAY_REBOOTS=$(REBOOTS) go test -count=1 -timeout 2h -tags long -v ./test/appliance
 
 waf-regression: test-packages build ## all regression tests of the core rule set, in every mode and at every level, in the engine and through HAProxy
 	@GATEWAY_WAF_REGRESSION=all go test -count=1 -timeout 1h -v -run CoreRuleSet\|OperatorsGive ./internal/waf/engine ./internal/waf/agent
@@ -83,7 +83,9 @@ programs: ui/dist/index.html
 package: ui/dist/index.html ## build dist/gateway_VERSION_ARCH.deb (VERSION=another version)
 	$(call say,building the Debian package $(VERSION))
 	@mkdir -p $(DIST)/build/$(VERSION)/bin
-	@go build -buildvcs=false $(GO_FLAGS) -o $(DIST)/build/$(VERSION)/bin/ $(addprefix ./cmd/,$(PACKAGED))
+	@# LINKED is a folder with programs that were built before. Go leaves alone what is not out of date.
+	@$(if $(LINKED),cp --reflink=auto $(addprefix $(LINKED)/,$(PACKAGED)) $(DIST)/build/$(VERSION)/bin/)
+	@go build $(GO_FLAGS) -o $(DIST)/build/$(VERSION)/bin/ $(addprefix ./cmd/,$(PACKAGED))
 	@packaging/deb/build.sh $(DIST) $(VERSION)
 
 repository: ## make a signed apt repository in dist/apt of the packages in dist (SIGNING_KEY=key, REPOSITORY_URL=its address)
@@ -133,7 +135,7 @@ faults: run-packages build ## kill -9 at every failpoint, and race for what work
 
 cluster-faults: run-packages build ## two nodes that are killed, cut off, promoted and repaired, 1,000 times (RUNS=number of runs, LABS=of those in a lab, SEED=repeats one)
 	@GATEWAY_CLUSTER_RUNS=$(or $(RUNS),1000) go test -count=1 -timeout 6h -v -run '^TestProperty$$' ./internal/cluster
-	@GATEWAY_CLUSTER_LABS=$(or $(LABS),50) go test -count=1 -timeout 6h -v -run '^TestFaults$$' ./test/cluster
+	@GATEWAY_CLUSTER_LABS=$(or $(LABS),50) go test -count=1 -timeout 6h -tags long -v -run '^TestFaults$$' ./test/cluster
 
 screenshots: test-packages build ## a picture of each page, in both themes, into .cache/screenshots
 	@GATEWAY_PLAYWRIGHT=screenshots go test -count=1 -timeout 20m ./test/e2e

@@ -12,7 +12,10 @@ shift
 
 gotestsum=$(packaging/tool.sh gotestsum)
 events=$(mktemp)
-trap 'rm -f "$events"' EXIT
+# Where the browser's tests note what has failed twice already: see test/e2e.
+GATEWAY_TRIED=$(mktemp -d)
+export GATEWAY_TRIED
+trap 'rm -rf "$events" "$GATEWAY_TRIED"' EXIT
 status=0
 "$gotestsum" --format pkgname --hide-summary all --jsonfile "$events" --rerun-fails=1 --rerun-fails-max-failures=10 \
 	--packages "$*" -- -count=1 "${flags[@]}" || status=1

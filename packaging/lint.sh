@@ -11,11 +11,11 @@ if [ -n "$unformatted" ]; then
 	echo "not formatted: $unformatted" >&2
 	exit 1
 fi
-go vet -tags vm ./...
+go vet -tags vm,long ./...
 
 linter=$(packaging/tool.sh golangci-lint)
 say "golangci-lint"
-"$linter" run --build-tags vm ./...
+"$linter" run --build-tags vm,long ./...
 
 say "UI"
 (cd ui && npm run --silent lint && npm run --silent typecheck)

@@ -1,7 +1,7 @@
 import { defineConfig } from '@playwright/test'
 import { baseURL, launch, results, sessionFile } from './e2e/gateway'
 
-// One gateway, one state: the tests run one after the other, and those behind the door after the door's.
+// One gateway, one state: the tests run one after the other, in any order, and those behind the door after the door's.
 export default defineConfig({
   testDir: 'e2e',
   outputDir: results,
@@ -17,15 +17,15 @@ export default defineConfig({
     viewport: { width: 1280, height: 800 },
     // What goes away is gone: nothing has to wait for it.
     contextOptions: { reducedMotion: 'reduce' },
-    // A trace is dear: it takes half as much again. Who needs one asks for it: GATEWAY_PLAYWRIGHT="e2e --trace on".
     screenshot: 'only-on-failure',
-    // As a person does: nobody acts on what he sees in the very millisecond in which it appears.
-    launchOptions: { ...launch, slowMo: 30 },
+    // A trace takes half as much time again, so only the second try has one, unless it is asked for.
+    trace: process.env.GATEWAY_TRACE ? 'on' : 'on-first-retry',
+    launchOptions: launch,
   },
   projects: [
-    { name: 'door', testMatch: 'door.setup.ts' },
-    // Two gateways of their own: see TestCluster in test/e2e.
-    { name: 'cluster', testMatch: 'cluster.spec.ts' },
+    // A gateway is set up once, and a cluster is made once: their second try takes new gateways.
+    { name: 'door', testMatch: 'door.setup.ts', retries: 0 },
+    { name: 'cluster', testMatch: 'cluster.spec.ts', retries: 0 },
     {
       name: 'e2e',
       testMatch: '*.spec.ts',
@@ -33,7 +33,7 @@ export default defineConfig({
       dependencies: ['door'],
       use: { storageState: sessionFile },
     },
-    { name: 'bench', testMatch: 'lists.bench.ts', use: { launchOptions: launch } },
+    { name: 'bench', testMatch: 'lists.bench.ts' },
     { name: 'screenshots', testMatch: 'screenshots.ts', dependencies: ['door'], use: { storageState: sessionFile } },
   ],
 })

@@ -261,9 +261,10 @@ func TestNothingSecretIsTold(t *testing.T) {
 	}
 }
 
-// breakDatabase makes the database go away until the returned function brings it back.
+// breakDatabase makes the database go away until the returned function brings it back. No login waits for it: the start is over.
 func breakDatabase(t *testing.T, h *house) (back func()) {
 	t.Helper()
+	h.clock.Move(startWithin)
 	from := dbtest.New(t) // nobody may shut the database that he is in
 	var name string
 	if err := h.DB.QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/longtest"
 )
 
 // app is an authenticator app of a user.
@@ -97,12 +98,15 @@ func (h *house) challenges(t *testing.T, email string, n int) []string {
 	return list
 }
 
-// rounds is how often a race is run; make faults asks for more.
+// rounds is how often a race is run; a long run and make faults ask for more.
 func rounds() int {
 	if n, err := strconv.Atoi(os.Getenv("GATEWAY_ROUNDS")); err == nil {
 		return n
 	}
-	return 50
+	if longtest.On {
+		return 50
+	}
+	return 10
 }
 
 // parallel is how many try at once.

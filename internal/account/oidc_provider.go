@@ -58,6 +58,7 @@ type providerKey struct {
 type providers struct {
 	clock           clock.Clock
 	public, private *http.Client
+	within          time.Duration // see providerWithin
 	asking          singleflight.Group
 	mu              sync.Mutex
 	key             providerKey
@@ -65,7 +66,7 @@ type providers struct {
 }
 
 func newProviders(k *kit.Kit) *providers {
-	return &providers{clock: k.Clock, public: k.Outbound.Client(false), private: k.Outbound.Client(true)}
+	return &providers{clock: k.Clock, public: k.Outbound.Client(false), private: k.Outbound.Client(true), within: providerWithin}
 }
 
 func (p *providers) client(internal bool) *http.Client {
@@ -88,7 +89,7 @@ func (p *providers) get(ctx context.Context, s *OIDCSettings) (*provider, error)
 		return known, nil
 	}
 	asked := p.asking.DoChan(fmt.Sprint(key), func() (any, error) {
-		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), providerWithin)
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.within)
 		defer cancel()
 		fresh, err := p.ask(asking, key)
 		if err == nil {

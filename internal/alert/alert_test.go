@@ -22,6 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/outbound"
 	"edge.internal/gateway/internal/kit/secret"
 )
@@ -148,6 +149,7 @@ func status(code int) func(http.ResponseWriter, *http.Request) {
 
 // AL-01: a test hits all active channels and no other, and tells how each took it.
 func TestAL01TestHitsAllActiveChannelsByHTTPAndByExim(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	mta := startExim(t, true, true)
 	h.Outbound = outbound.New(h.Host).Trusting(mta.roots)
@@ -203,6 +205,7 @@ func TestAL01TestHitsAllActiveChannelsByHTTPAndByExim(t *testing.T) {
 
 // E-mail goes by STARTTLS, by TLS from the first byte, and without; what does not work says why.
 func TestMailByExim(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	secured, open := startExim(t, true, true), startExim(t, false, false)
 	trusting := outbound.New(h.Host).Trusting(secured.roots)
@@ -387,6 +390,7 @@ func mailTrap(t *testing.T, refuses string, over <-chan struct{}) (port int) {
 
 // A target that an operator typed does not lead to the gateway itself, unless that is allowed.
 func TestTargetsInsideAreRefused(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	r := newReceiver(t, nil)
 	h.channel(t, map[string]any{"kind": "webhook", "target": r.URL})
@@ -405,6 +409,7 @@ func TestTargetsInsideAreRefused(t *testing.T) {
 
 // AL-05: the history shows at most 200, newest first; a severity is one of four; the password is never read back.
 func TestAL05EventsAndSecrets(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	for i := range 230 {
 		kind, severity := alarm.BackendDown, alarm.Severities[i%4]
@@ -483,6 +488,7 @@ func TestAL05EventsAndSecrets(t *testing.T) {
 }
 
 func TestChannelsAreChecked(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	mail := func(more string) string {
 		return `{"kind":"email","target":"ann@example.net","settings":{"smtp_host":"mail.example.net","smtp_port":25,"from":"gateway@example.net"` + more + `}}`
@@ -528,6 +534,7 @@ func TestChannelsAreChecked(t *testing.T) {
 
 // A receiver that fails is tried three times, and the history says how that went.
 func TestThreeAttempts(t *testing.T) {
+	t.Parallel()
 	if usual.gather != time.Second || usual.gather+usual.pauses[0] != 5*time.Second || usual.gather+usual.pauses[0]+usual.pauses[1] != 25*time.Second || usual.within > 15*time.Second {
 		t.Errorf("%+v", usual)
 	}
@@ -576,6 +583,7 @@ func TestThreeAttempts(t *testing.T) {
 
 // What is in the outbox when the program ends is delivered by the next one, also what it was about to send.
 func TestNothingIsLostByARestart(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.hurried()
 	r := newReceiver(t, nil)
@@ -600,6 +608,7 @@ func TestNothingIsLostByARestart(t *testing.T) {
 
 // What a backup had still to tell, whether it had its channels already or not, is not told after its restore. What happens then is.
 func TestNothingOldIsToldAfterARestore(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.hurried()
 	x := newReceiver(t, nil)
@@ -635,6 +644,7 @@ func TestNothingOldIsToldAfterARestore(t *testing.T) {
 }
 
 func TestMute(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.hurried()
 	r := newReceiver(t, nil)
@@ -663,6 +673,7 @@ func TestMute(t *testing.T) {
 }
 
 func TestChannelsAreToldOfWhatIsSevereEnough(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.hurried()
 	r := newReceiver(t, nil)
@@ -677,6 +688,7 @@ func TestChannelsAreToldOfWhatIsSevereEnough(t *testing.T) {
 }
 
 func TestADeletedChannelKeepsItsPlaceInTheHistory(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.hurried()
 	c := h.webhook(t, newReceiver(t, nil).URL)
@@ -693,6 +705,7 @@ func TestADeletedChannelKeepsItsPlaceInTheHistory(t *testing.T) {
 
 // What waits for a channel that is switched off is not sent, not even when it is on again. What happens then is.
 func TestAChannelThatIsOffIsNotTold(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.hurried()
 	h.room.timing.pauses = []time.Duration{time.Millisecond, time.Millisecond}
@@ -744,7 +757,7 @@ func TestAChannelThatIsOffIsNotTold(t *testing.T) {
 	}
 }
 
-// A flood: 10,000 alerts to three channels, of which one hangs and one answers 500. Nothing is lost from the history, and a digest is sent.
+// A flood of alerts to three channels, of which one hangs and one answers 500. Nothing is lost from the history, and a digest is sent.
 func TestFlood(t *testing.T) {
 	h := newHouse(t)
 	h.hurried()
@@ -762,7 +775,10 @@ func TestFlood(t *testing.T) {
 		h.webhook(t, r.URL)
 	}
 	h.deliver(t)
-	const alerts, at = 10_000, 8
+	alerts, at := 2_000, 8
+	if longtest.On {
+		alerts = 10_000
+	}
 	var all sync.WaitGroup
 	for w := range at {
 		all.Go(func() {
@@ -816,6 +832,7 @@ func TestFlood(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	var s Settings
 	h.Get(t, "/alerts/settings").Want(t, http.StatusOK).Into(t, &s)
@@ -832,6 +849,7 @@ func TestSettings(t *testing.T) {
 }
 
 func TestPrune(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.webhook(t, newReceiver(t, nil).URL)
 	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Subject: "Disk"})
@@ -854,6 +872,7 @@ func TestPrune(t *testing.T) {
 
 // A destination comes back with the secrets that were entered for it, and never with those of another one.
 func TestChangedDestinationIsTakenBack(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	var hook struct{ ID string }
 	h.Do(t, "admin", http.MethodPost, "/alerts", `{"kind":"webhook","target":"https://hooks.example/ours","settings":{"headers":{"Authorization":"first-canary"}}}`).Want(t, http.StatusCreated).Into(t, &hook)

@@ -79,6 +79,7 @@ func (w *world) want(t *testing.T, look func(context.Context) error, wanted ...s
 }
 
 func TestMachine(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	at := func(memory, disk, conntrack uint64) {
 		w.load = Load{MemoryTotal: 1000, MemoryAvailable: 1000 - memory, DiskTotal: 1000, DiskFree: 1000 - disk, ConntrackMax: 1000, ConntrackCount: conntrack}
@@ -96,6 +97,7 @@ func TestMachine(t *testing.T) {
 }
 
 func TestCertificates(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const day = 24 * time.Hour
 	now := w.clock.Now()
@@ -116,6 +118,7 @@ func TestCertificates(t *testing.T) {
 
 // AL-06: a backend is down when all its servers are.
 func TestAL06BackendDown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.backends = []Backend{
 		{ID: "half", Name: "half", Servers: []string{"UP", "DOWN"}},
@@ -140,6 +143,7 @@ func TestAL06BackendDown(t *testing.T) {
 
 // AL-06: a client tunnel is down after more than five minutes without a handshake, or without any.
 func TestAL06TunnelDown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	now := w.clock.Now()
 	ago := func(d time.Duration) *time.Time { at := now.Add(-d); return &at }
@@ -157,6 +161,7 @@ func TestAL06TunnelDown(t *testing.T) {
 
 // AL-06: the clock is not synchronised at stratum 0 or from 16 on, or with a reference of zeros; not at boot.
 func TestAL06ClockUnsync(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, x := range []struct {
 		clock Clock
@@ -182,6 +187,7 @@ func TestAL06ClockUnsync(t *testing.T) {
 }
 
 func TestAL06License(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.want(t, w.Licensed)
 	w.license = License{Invalid: true, Reason: "Its signature is wrong."}
@@ -192,6 +198,7 @@ func TestAL06License(t *testing.T) {
 
 // A component, a daemon and the service itself are told of when they are not well for a minute.
 func TestRunning(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.components = []Component{{Name: "ntp", Degraded: true, Error: "chronyd refuses it"}, {Name: "dns", Down: true}, {Name: "dhcp"}}
 	w.want(t, w.Running)
@@ -219,6 +226,7 @@ func TestRunning(t *testing.T) {
 
 // The agent of the web application firewall is a warning where requests pass without it, and critical where they are refused.
 func TestInspection(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.inspection = Inspection{Reason: "The agent does not answer."}
 	w.want(t, w.Inspected)
@@ -236,6 +244,7 @@ func TestInspection(t *testing.T) {
 
 // Requests that are not inspected although the agent is up are told for each domain, unless that is over at once.
 func TestUninspected(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	missed := func(id string, passed, refused int, lasted time.Duration) Missed {
 		return Missed{ID: id, Name: id, Passed: passed, Refused: refused, Reason: "the agent had no time for it", FirstSeen: w.clock.Now(), LastSeen: w.clock.Now().Add(lasted)}
@@ -253,6 +262,7 @@ func TestUninspected(t *testing.T) {
 }
 
 func TestFailedLogins(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	fail := func(n int, from string) {
 		for range n {
@@ -275,6 +285,7 @@ func TestFailedLogins(t *testing.T) {
 
 // The kinds of a cluster, with a fake one: there is none yet.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	healthy := func(id string) Node { return Node{ID: id, Name: id, Online: true, Standby: true, Streaming: true} }
 	behind := func(id string, lag time.Duration) Node { n := healthy(id); n.Lag = lag; return n }

@@ -161,14 +161,19 @@ func attach(ctx context.Context, k *kit.Kit) {
 	last := ""
 	for n := 0; ; n++ {
 		trying, cancel := context.WithTimeout(ctx, 2*time.Minute)
-		err := k.DB.Attach(trying, schema.Migrations)
+		all, err := false, k.DB.Attach(trying, schema.Migrations)
 		if err == nil {
-			err = grant(trying, k.DB)
+			all, err = grant(trying, k.DB)
 		}
 		cancel()
 		if err == nil {
 			k.Log.Info("database is attached")
 			k.Engine.Converge()
+			if !all {
+				if err := grantLater(ctx, k.DB); err != nil && ctx.Err() == nil {
+					k.Log.Warn("other programs have no rights to the database", "err", err)
+				}
+			}
 			return
 		}
 		if ctx.Err() != nil {
@@ -193,26 +198,56 @@ func attach(ctx context.Context, k *kit.Kit) {
 	}
 }
 
-// grant gives the roles of other programs their rights. Where the gateway's own role is a superuser, as in a lab, it also makes what the
-// package has one make.
-func grant(ctx context.Context, d *db.DB) error {
+// grant gives the roles of other programs their rights, and tells whether all of them exist. Where the gateway's own role is a superuser,
+// as in a lab, it first makes what the package has one make.
+func grant(ctx context.Context, d *db.DB) (all bool, err error) {
 	var super bool
-	err := d.Write(ctx, func(tx *db.Tx) error {
-		if _, err := tx.Exec(ctx, schema.Grants); err != nil {
+	if err := d.QueryRow(ctx, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user").Scan(&super); err != nil {
+		return false, err
+	}
+	if super {
+		conn, err := d.Server().Connect(ctx)
+		if err != nil {
+			return false, err
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		if _, err := conn.Exec(ctx, schema.Cluster); err != nil {
+			return false, err
+		}
+	}
+	err = d.Write(ctx, func(tx *db.Tx) error {
+		// One that is made after this question gets its rights the next time.
+		if err := tx.QueryRow(ctx, schema.Grantees).Scan(&all); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user").Scan(&super)
+		_, err := tx.Exec(ctx, schema.Grants)
+		return err
 	})
-	if err != nil || !super {
-		return err
+	return all, err
+}
+
+// grantWithin is how long the roles of other programs are waited for. gateway-database makes them; it starts together with this program.
+const grantWithin = 10 * time.Minute
+
+// grantLater gives the rights as soon as all roles exist. Only the owner gives them: a superuser that touched the tables of a lesser role
+// could be made to run code of that role.
+func grantLater(ctx context.Context, d *db.DB) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, grantWithin, fmt.Errorf("their roles do not exist after %s", grantWithin))
+	defer cancel()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(attachEvery):
+		}
+		var all bool
+		if err := d.QueryRow(ctx, schema.Grantees).Scan(&all); err != nil || !all {
+			continue
+		}
+		if all, err := grant(ctx, d); err == nil && all {
+			return nil
+		}
 	}
-	conn, err := d.Server().Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	_, err = conn.Exec(ctx, schema.Cluster)
-	return err
 }
 
 func serveMetrics(ctx context.Context, addr string, reg *prometheus.Registry, k *kit.Kit) {

@@ -45,7 +45,7 @@ type Config struct {
 	Probes bool
 	// Root stands before every path where the machine's own files must not be touched.
 	Root string
-	// Listen is the management port.
+	// Listen is the management port. The helper opens it and Agents, and no other one.
 	Listen string
 	// Agents is where other nodes of the cluster ask.
 	Agents string
@@ -63,8 +63,6 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	c.HelperFlags(f)
 	c.databaseFlag(f)
 	f.StringVar(&c.Root, "root", "", "folder that is put before every path")
-	f.StringVar(&c.Listen, "listen", setting("GATEWAY_LISTEN", ":3443"), "management port; empty for the unix sockets only (GATEWAY_LISTEN)")
-	f.StringVar(&c.Agents, "agents", ":8443", "port for other nodes of the cluster")
 	f.DurationVar(&c.UpdateWithin, "update-within", 0, "how long a standby may take to run its new version in a rolling update; 0 for 10 minutes")
 	f.StringVar(&c.Metrics, "metrics", "127.0.0.1:9464", "where Prometheus asks; empty for nowhere")
 }
@@ -73,6 +71,8 @@ func (c *Config) Flags(f *flag.FlagSet) {
 func (c *Config) HelperFlags(f *flag.FlagSet) {
 	c.unitsFlag(f)
 	f.StringVar(&c.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
+	f.StringVar(&c.Listen, "listen", setting("GATEWAY_LISTEN", ":3443"), "management port; empty for the unix sockets only (GATEWAY_LISTEN)")
+	f.StringVar(&c.Agents, "agents", ":8443", "port for other nodes of the cluster")
 	c.levelFlag(f)
 }
 

@@ -102,6 +102,7 @@ func TestConfirmedChangeStays(t *testing.T) {
 }
 
 func TestUnconfirmedChangeGoesBack(t *testing.T) {
+	t.Parallel() // it waits for the most part
 	h, _ := confirming(t, kittest.New(t))
 	admin := h.setUp(t)
 	before := h.sources(t, admin)
@@ -137,6 +138,7 @@ func TestDiscardedChangeGoesBackAtOnce(t *testing.T) {
 
 // A process that dies while a change waits leaves it to the next one.
 func TestUnconfirmedChangeGoesBackAtTheNextStart(t *testing.T) {
+	t.Parallel() // it waits for the most part
 	b := kittest.New(t)
 	h, stop := confirming(t, b)
 	admin := h.setUp(t)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -212,12 +213,40 @@ func addBackup(ctx context.Context, cfg Config, path, passphrase string) (b back
 	if err != nil {
 		return b, err
 	}
-	for _, name := range []string{"", b.ID.String() + ".archive", b.ID.String() + ".json"} {
-		if err := os.Chown(k.Paths.Backups(name), uid, gid); err != nil {
-			return b, err
+	return b, give(k.Paths.Backups(""), []string{b.ID.String() + ".archive", b.ID.String() + ".json"}, uid, gid)
+}
+
+// give gives files of a folder to a user. The folder may be that user's already, who could put a link in the place of a file.
+func give(folder string, names []string, uid, gid int) error {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range append([]string{"."}, names...) {
+		f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return err
+		}
+		err = giveOpen(f, name == ".", uid, gid)
+		f.Close()
+		if err != nil {
+			return err
 		}
 	}
-	return b, nil
+	return nil
+}
+
+func giveOpen(f *os.File, folder bool, uid, gid int) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	// A second name may be that of a file elsewhere.
+	if stat, ok := info.Sys().(*syscall.Stat_t); !folder && (!info.Mode().IsRegular() || !ok || stat.Nlink != 1) {
+		return fmt.Errorf("%s is not a plain file", f.Name())
+	}
+	return f.Chown(uid, gid)
 }
 
 // restoreCommand shows and begins restores. It works while gateway-api is down, too: that is when it is needed.

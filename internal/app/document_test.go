@@ -20,6 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/resource"
 )
 
@@ -347,7 +348,11 @@ func TestGeneratedConfigurationsComeBack(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	accepted := map[string]int{}
-	for round := range 2 {
+	rounds := 1
+	if longtest.On {
+		rounds = 3
+	}
+	for round := range rounds {
 		for range 40 {
 			var all map[string]any
 			if err := json.Unmarshal(a.export(t, admin, "", "Accept", "application/json"), &all); err != nil {
@@ -400,7 +405,7 @@ func TestGeneratedConfigurationsComeBack(t *testing.T) {
 		}
 		b.nothing(t, other, doc)
 	}
-	if len(accepted) < 10 {
+	if longtest.On && len(accepted) < 10 {
 		t.Errorf("changes of %d kinds were accepted: %v", len(accepted), accepted)
 	}
 }

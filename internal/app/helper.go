@@ -56,7 +56,7 @@ func RunHelper(ctx context.Context, cfg Config) error {
 		group.Go(func() error { return helper.ServeProbes(ctx, p, m, uid, log) })
 	}
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
-	group.Go(func() error { return helper.Serve(ctx, l, guard.Around(m), uid, log) })
+	group.Go(func() error { return helper.Serve(ctx, l, guard.Around(m, cfg.Listen, cfg.Agents), uid, log) })
 	return group.Wait()
 }
 

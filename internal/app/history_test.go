@@ -11,6 +11,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/test/edits"
 )
@@ -50,7 +51,7 @@ func TestEveryKindKeepsItsHistory(t *testing.T) {
 	}
 }
 
-// Random change sets of what people configure, each taken back: rows and files are as before. GATEWAY_REVERTS asks for more of them.
+// Random change sets of what people configure, each taken back: rows and files are as before. A long run and GATEWAY_REVERTS ask for more of them.
 func TestRandomChangesAreTakenBack(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -63,8 +64,12 @@ func TestRandomChangesAreTakenBack(t *testing.T) {
 		return a.Status, a.Header.Get(httpd.ChangeSetHeader), a.Data, nil
 	})
 	times, err := strconv.Atoi(os.Getenv("GATEWAY_REVERTS"))
-	if err != nil {
+	switch {
+	case err == nil:
+	case longtest.On:
 		times = 25
+	default:
+		times = 10
 	}
 	for n := range times {
 		if err := e.Revert(); err != nil {

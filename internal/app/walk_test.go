@@ -589,6 +589,7 @@ func ofBackup(r *httpd.Route) bool {
 // SY04: without the database at start, health, setup, login and system routes answer, resources do not, and all of it
 // heals by itself.
 func TestSY04DatabaseAwayAtStart(t *testing.T) {
+	t.Parallel() // it waits for the most part
 	d, err := db.Open(dbtest.URL(t))
 	if err != nil {
 		t.Fatal(err)

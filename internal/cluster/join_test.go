@@ -186,6 +186,19 @@ func (g *gate) status(t *testing.T) cluster.ClusterStatus {
 	return s
 }
 
+// well waits until the cluster is well, as these nodes see it.
+func well(t *testing.T, nodes ...*gate) {
+	t.Helper()
+	waittest.UntilNil(t, "the cluster is well", func() error {
+		for _, g := range nodes {
+			if s := g.status(t); s.Health != "OK" {
+				return fmt.Errorf("%+v", s)
+			}
+		}
+		return nil
+	})
+}
+
 // CL-01, CL-10: a node that joins goes from pending to joining to online, its placeholder goes and its address stays; it has the cluster's rows and master
 // key, and follows.
 func TestJoin(t *testing.T) {
@@ -348,7 +361,7 @@ func TestJoinGoesOnWithoutItsAnswer(t *testing.T) {
 	if err := standby.join(t, primary, token.Token); err != nil {
 		t.Fatal(err)
 	}
-	waittest.Until(t, "the cluster is well", func() bool { return primary.status(t).Health == "OK" })
+	well(t, primary)
 	if _, err := os.Stat(standby.Paths.State(cluster.Folder + "/joining.pem")); err == nil {
 		t.Error("the key is kept twice")
 	}

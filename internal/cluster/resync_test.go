@@ -110,7 +110,7 @@ func TestResync(t *testing.T) {
 				t.Error("the primary takes no change")
 			}
 			waittest.Until(t, "it follows", func() bool { return standby.has(t, "after.example.net") })
-			waittest.Until(t, "both are the same", func() bool { return primary.status(t).Health == "OK" && standby.status(t).Health == "OK" })
+			well(t, primary, standby)
 			if strings.HasSuffix(name, "tables") && ask[int](t, standby, "SELECT count(*) FROM more") != 1 {
 				t.Error("the rows of the new table are not there")
 			}
@@ -159,7 +159,7 @@ func TestResyncAfterALostSlot(t *testing.T) {
 	}
 	standby.beat(t)
 	waittest.Until(t, "it has what it missed", func() bool { return standby.has(t, "away.example.net") })
-	waittest.Until(t, "the cluster is well", func() bool { return primary.status(t).Health == "OK" })
+	well(t, primary)
 }
 
 // More than half of what a standby has does not go without a person's word. The status says so.
@@ -183,7 +183,7 @@ func TestResyncRefused(t *testing.T) {
 		t.Errorf("%d rows are left", n)
 	}
 	standby.Do(t, "admin", http.MethodPost, "/cluster/repair-replication", `{"force":true}`).Want(t, 200)
-	waittest.Until(t, "the cluster is well", func() bool { return primary.status(t).Health == "OK" && standby.status(t).Health == "OK" })
+	well(t, primary, standby)
 }
 
 // A slot that a sync has left behind which was killed is dropped, and one that is late makes the cluster degraded.

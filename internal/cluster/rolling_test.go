@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"slices"
@@ -68,7 +69,12 @@ func (g *gate) rolling(t *testing.T) (u cluster.RollingUpdate) {
 
 func (g *gate) reaches(t *testing.T, p cluster.Phase) cluster.RollingUpdate {
 	t.Helper()
-	waittest.Until(t, "the phase "+string(p), func() bool { return g.rolling(t).Phase == p })
+	waittest.UntilNil(t, "the phase "+string(p), func() error {
+		if now := g.rolling(t); now.Phase != p {
+			return fmt.Errorf("%+v", now)
+		}
+		return nil
+	})
 	return g.rolling(t)
 }
 
@@ -78,7 +84,7 @@ func (g *gate) begin(t *testing.T, all ...*gate) {
 	for _, x := range append(all, g) {
 		x.offer("1.1.0")
 	}
-	waittest.Until(t, "the cluster is well", func() bool { return g.status(t).Health == "OK" })
+	well(t, g)
 	var u cluster.RollingUpdate
 	g.Do(t, "admin", http.MethodPost, "/cluster/rolling-update", nil).Want(t, 200).Into(t, &u)
 	if u.Phase != cluster.UpdatingSecondary || u.From != "1.0.0" || u.To != "1.1.0" || u.StartedAt == nil || u.Error != "" {
@@ -150,7 +156,7 @@ func TestRollingUpdate(t *testing.T) {
 		standby.Get(t, "/cluster/repair-replication").Want(t, 200).Into(t, &now)
 		return now.State == "succeeded"
 	})
-	waittest.Until(t, "the cluster is well", func() bool { return primary.status(t).Health == "OK" })
+	well(t, primary)
 	for _, action := range []string{"cluster.rolling-update", "cluster.rolling-update.end"} {
 		if n := primary.Audited(t, action); n != 1 {
 			t.Errorf("%d entries of %s", n, action)
@@ -220,7 +226,7 @@ func TestRollingUpdateRefused(t *testing.T) {
 	if err := standby.join(t, primary, primary.token(t, standby.me.Name).Token); err != nil {
 		t.Fatal(err)
 	}
-	waittest.Until(t, "the cluster is well", func() bool { return primary.status(t).Health == "OK" })
+	well(t, primary)
 	primary.Do(t, "viewer", http.MethodPost, "/cluster/rolling-update", nil).Want(t, 403)
 	refused(standby, 503, primary.me.Name)
 	refused(primary, 409, "latest version")

@@ -117,7 +117,7 @@ func TestOffline(t *testing.T) {
 	if m := primary.members(t)[standby.me.ID]; m.Status != cluster.Online {
 		t.Errorf("%+v", m)
 	}
-	waittest.Until(t, "the cluster is well again", func() bool { return primary.status(t).Health == "OK" })
+	well(t, primary)
 }
 
 // silence is the address of a server that takes connections and says nothing.
@@ -205,7 +205,7 @@ func TestSplitBrain(t *testing.T) {
 	}
 	standby.beat(t)
 	waittest.Until(t, "the other one follows", func() bool { return standby.state(t).Role == cluster.Standby && standby.has(t, "taken.example.net") })
-	waittest.Until(t, "the cluster is well", func() bool { return primary.status(t).Health == "OK" && standby.status(t).Health == "OK" })
+	well(t, primary, standby)
 }
 
 // hangs takes connections and answers none; asked tells how many there were.

@@ -175,7 +175,7 @@ func counting(text string) (string, map[string]uint64) {
 // The kernel gets the same table from us as from nft, be it loaded whole or changed step by step; and no rule loses what it counted: it goes
 // on counting, or what it had is handed over.
 func TestKernelIsToldWhatNftWouldTell(t *testing.T) {
-	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), int(number(t, "GATEWAY_FUZZ_TABLES", 40))
+	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), rounds(t, "GATEWAY_FUZZ_TABLES", 12, 40)
 	t.Logf("GATEWAY_FUZZ_SEED=%d GATEWAY_FUZZ_TABLES=%d", seed, rulesets)
 	w := paper(t)
 	var s nfnl.Socket
@@ -264,7 +264,7 @@ func TestKernelIsToldWhatNftWouldTell(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d changes took away the counters of two rules at the most", small, 8*rulesets)
-	if small < 8*rulesets/3 {
+	if rulesets >= 40 && small < 8*rulesets/3 {
 		t.Error("most changes take counters away")
 	}
 }

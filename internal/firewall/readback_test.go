@@ -337,7 +337,7 @@ func wanted(list []nft.Ports) string {
 
 // The table that the kernel has is the one that was meant, rule by rule and set by set.
 func TestHostileTableReadsBackAsMeant(t *testing.T) {
-	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), int(number(t, "GATEWAY_FUZZ_RULESETS", 40))
+	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), rounds(t, "GATEWAY_FUZZ_RULESETS", 12, 40)
 	t.Logf("GATEWAY_FUZZ_SEED=%d", seed)
 	w := paper(t)
 	t.Cleanup(func() { _ = loadText("flush ruleset") })

@@ -18,3 +18,6 @@ BEGIN
     END IF;
 END
 $$`
+
+// Grantees asks whether all exists that Grants gives something to.
+const Grantees = `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = 'gateway-waf') AND to_regprocedure('gateway_cluster.admit()') IS NOT NULL`

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/lab/labtest"
 	"edge.internal/gateway/test/node"
 )
@@ -63,33 +64,42 @@ func release() string {
 	return "bookworm"
 }
 
+// always and long say which run has a stage.
+const (
+	always = true
+	long   = longtest.On
+)
+
+// TestAppliance is the life of a gateway on one machine.
 func TestAppliance(t *testing.T) {
 	g := newAppliance(t)
 	g.listenOutside(t, "198.51.100.1:8080", origin)
 	for _, stage := range []struct {
 		name string
+		runs bool
 		do   func(*testing.T, *appliance)
 	}{
-		{"Install", func(t *testing.T, g *appliance) { g.install(t) }},
-		{"SetUp", func(t *testing.T, g *appliance) { g.setUp(t) }},
-		{"Database", database},
-		{"NotRoot", notRoot},
-		{"Diagnostics", diagnostics},
-		{"EveryComponentChanges", func(t *testing.T, g *appliance) { g.everyComponentChanges(t) }},
-		{"Traffic", traffic},
-		{"Services", services},
-		{"Logs", logs},
-		{"HostileAPI", hostileAPI},
-		{"Restore", restore},
-		{"PowerCuts", powerCuts},
-		{"Reboot", reboot},
-		{"RebootWithoutDatabase", rebootWithoutDatabase},
-		{"Upgrade", upgrade},
-		{"BrokenUpgrades", brokenUpgrades},
-		{"Remove", remove},
-		{"Purge", purge},
+		{"Install", always, func(t *testing.T, g *appliance) { g.install(t) }},
+		{"SetUp", always, func(t *testing.T, g *appliance) { g.setUp(t) }},
+		{"Database", long, database},
+		{"NotRoot", always, notRoot},
+		{"Diagnostics", long, diagnostics},
+		{"EveryComponentChanges", always, func(t *testing.T, g *appliance) { g.everyComponentChanges(t) }},
+		{"Traffic", always, traffic},
+		{"Services", long, services},
+		{"Logs", long, logs},
+		{"HostileAPI", always, hostileAPI},
+		{"Restore", long, restore},
+		{"PowerCuts", long, powerCuts},
+		{"Reboot", long, reboot},
+		{"RebootWithoutDatabase", long, rebootWithoutDatabase},
+		{"Upgrade", always, upgrade},
+		{"KilledUpgrades", long, killedUpgrades},
+		{"BrokenUpgrades", long, brokenUpgrades},
+		{"Remove", always, remove},
+		{"Purge", always, purge},
 	} {
-		if !t.Run(stage.name, func(t *testing.T) { stage.do(t, g) }) {
+		if stage.runs && !t.Run(stage.name, func(t *testing.T) { stage.do(t, g) }) {
 			t.Fatalf("what follows %s needs it", stage.name)
 		}
 	}
@@ -101,7 +111,7 @@ func (g *appliance) install(t *testing.T, packages ...string) {
 	if err := g.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	g.publish(t, "1.0.0")
+	g.offer(t, "package", "repository", "VERSION=1.0.0", "LINKED=bin")
 	started := time.Now()
 	if err := g.Install(t.Context(), append(packages, "gateway", "wireguard-go", "crowdsec", "crowdsec-firewall-bouncer")...); err != nil {
 		t.Fatal(err)

@@ -14,11 +14,11 @@ import (
 	"edge.internal/gateway/test/node"
 )
 
-// reboot reboots as often as GATEWAY_REBOOTS says, or once. From the first packet on the closed port is closed.
+// reboot reboots as often as GATEWAY_REBOOTS says, or three times. From the first packet on the closed port is closed.
 func reboot(t *testing.T, g *appliance) {
 	times, err := strconv.Atoi(os.Getenv("GATEWAY_REBOOTS"))
 	if err != nil {
-		times = 1
+		times = 3
 	}
 	for n := range times {
 		g.closeUnconfirmed(t)

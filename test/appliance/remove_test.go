@@ -9,6 +9,7 @@ import (
 
 // remove leaves Debian's daemons with Debian's configuration, and no file of another package changed.
 func remove(t *testing.T, g *appliance) {
+	g.backUp(t) // for purge
 	out := g.sh(t, "apt-get remove -y -q gateway 2>&1")
 	t.Log(node.Tail(out))
 	if changed := g.sh(t, "dpkg --verify || true"); changed != "" {

@@ -127,7 +127,7 @@ func (n node) do(t *testing.T, err error) {
 	}
 }
 
-// TestCluster follows two nodes through changes, a cut link, the loss of the primary and its return.
+// TestCluster follows two nodes through changes, a virtual address that moves, a repair, a cut link, the loss of the primary and its return.
 func TestCluster(t *testing.T) {
 	nodes := up(t, 2)
 	one, two := nodes[0], nodes[1]
@@ -147,6 +147,8 @@ func TestCluster(t *testing.T) {
 	eventually(t, "a change at the standby is in the daemons of both", func() bool { return one.applied(t, "passed.example.net") && two.applied(t, "passed.example.net") })
 
 	strangers(t, one, two)
+	virtualAddress(t, one, two)
+	repaired(t, one, two)
 
 	two.do(t, two.Cut(lab.Cluster))
 	one.add(t, "cut.example.net")
@@ -185,6 +187,28 @@ func TestCluster(t *testing.T) {
 	same(t, one, two)
 	eventually(t, "the former primary keeps no slots for others", func() bool { return ask[int](t, one, "SELECT count(*) FROM pg_replication_slots") == 0 })
 	leaves(t, two, one)
+}
+
+// repaired has a standby that has lost a row be the same as its primary again.
+func repaired(t *testing.T, primary, standby node) {
+	t.Helper()
+	standby.do(t, standby.withDatabase(t.Context(), func(c *pgx.Conn) error {
+		_, err := c.Exec(t.Context(), "BEGIN; SET LOCAL session_replication_role = replica; DELETE FROM ntp_pools WHERE address = 'passed.example.net'; COMMIT")
+		return err
+	}))
+	if standby.has(t, "passed.example.net") {
+		t.Fatal("the row is still there")
+	}
+	standby.Must(t, http.MethodPost, "/cluster/repair-replication", fields{}, 200, nil)
+	var last struct{ State, Error string }
+	eventually(t, "the repair ends", func() bool {
+		standby.Must(t, http.MethodGet, "/cluster/repair-replication", nil, 200, &last)
+		return last.State != "running"
+	})
+	if last.State != "succeeded" || !standby.has(t, "passed.example.net") {
+		t.Errorf("%+v", last)
+	}
+	same(t, primary, standby)
 }
 
 // leaves has a node leave: the primary keeps nothing for it, and lets it in no more.

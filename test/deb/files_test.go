@@ -87,6 +87,15 @@ func TestSandboxes(t *testing.T) {
 	}
 }
 
+// TestHelperIsBounded: what asks it may be in the hands of an attacker.
+func TestHelperIsBounded(t *testing.T) {
+	for _, limit := range []string{"MemoryMax", "TasksMax"} {
+		if !regexp.MustCompile(`(?m)^` + limit + `=[0-9]+G?$`).MatchString(read(t, "systemd/gateway-helper.service")) {
+			t.Errorf("gateway-helper has no %s", limit)
+		}
+	}
+}
+
 // TestScripts has a shell read the maintainer scripts and what the package runs.
 func TestScripts(t *testing.T) {
 	for _, script := range []string{"postinst", "prerm", "postrm", "share/gateway-database"} {

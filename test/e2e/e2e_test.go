@@ -4,15 +4,18 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 	"edge.internal/gateway/test/offsite"
@@ -23,40 +26,76 @@ const ui = "../../ui"
 
 func TestMain(m *testing.M) { labtest.Main(m) }
 
-// first are the tests that have a gateway of their own: those of all pages, and those before them that leave something to see on them. All others
-// have another gateway at the same time, and take about as long.
-var first = []string{"alerts", "backups", "clients", "configuration", "diagnostics", "draft", "firewall", "network", "ntp", "pages", "users"}
+// withPages are the files that share a gateway with pages.spec.ts in the long run. All others share one with jobs.spec.ts, and take about as long.
+var withPages = []string{"alerts", "backups", "clients", "configuration", "diagnostics", "draft", "firewall", "network", "ntp", "users"}
 
-// TestBrowser runs the Playwright tests of the UI against fresh labs: setup, login, and every page. GATEWAY_PLAYWRIGHT
-// names another script, such as the one that takes the screenshots, or adds arguments, for one lab: "e2e -g passkey".
+// TestBrowser runs the Playwright tests of the UI against two fresh labs, side by side. The short run has every page and the ten jobs, the long one
+// all files. One file, page or test runs by its name: go test ./test/e2e -run TestBrowser//firewall.spec. What a test saw is in ui/test-results: a
+// picture of what failed, and a trace of its second try, or of every test with GATEWAY_TRACE=1. GATEWAY_PLAYWRIGHT names another script
+// for one lab, such as the one that takes the screenshots.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	programs, key := labtest.Issuer(t)
 	w := world{programs: programs, key: key, provider: provider(t)}
-	if script := strings.Fields(os.Getenv("GATEWAY_PLAYWRIGHT")); len(script) > 0 {
-		w.browse(t, "one", script...)
+	if script := os.Getenv("GATEWAY_PLAYWRIGHT"); script != "" {
+		w.browse(t, "one", script)
 		return
+	}
+	only := chosen(flag.Lookup("test.run").Value.String())
+	var ran atomic.Int64
+	t.Cleanup(func() {
+		if ran.Load() == 0 && !t.Failed() {
+			t.Error("no test of the browser has this name")
+		}
+	})
+	for shard, files := range shards(t, longtest.On || only != "") {
+		t.Run(shard, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"e2e"}, files...)
+			if only != "" {
+				args = append(args, "--pass-with-no-tests", "--grep", only)
+			}
+			ran.Add(w.browse(t, shard, args...))
+		})
+	}
+}
+
+// shards are the files of each lab: in the short run one each.
+func shards(t *testing.T, all bool) map[string][]string {
+	t.Helper()
+	shards := map[string][]string{"pages": {"/pages.spec.ts"}, "jobs": {"/jobs.spec.ts"}}
+	if !all {
+		return shards
 	}
 	specs, err := filepath.Glob(filepath.Join(ui, "e2e", "*.spec.ts"))
 	if err != nil || len(specs) == 0 {
 		t.Fatal("no tests", err)
 	}
-	parts := map[string][]string{}
 	for _, path := range specs {
 		switch name := strings.TrimSuffix(filepath.Base(path), ".spec.ts"); {
+		case name == "pages" || name == "jobs":
 		case name == "cluster": // see TestCluster
-		case slices.Contains(first, name):
-			parts["first"] = append(parts["first"], "/"+name+".spec.ts")
+		case slices.Contains(withPages, name):
+			shards["pages"] = append(shards["pages"], "/"+name+".spec.ts")
 		default:
-			parts["second"] = append(parts["second"], "/"+name+".spec.ts")
+			shards["jobs"] = append(shards["jobs"], "/"+name+".spec.ts")
 		}
 	}
-	for part, files := range parts {
-		t.Run(part, func(t *testing.T) {
-			t.Parallel()
-			w.browse(t, part, append([]string{"e2e"}, files...)...)
-		})
+	return shards
+}
+
+// chosen is what -run says about the tests of a lab, for Playwright: its titles have spaces where names of Go have underscores, and no colons
+// between their parts. It is empty when all of them run, as they do when one of the door's is wanted: every test comes through the door.
+func chosen(run string) string {
+	_, below, _ := strings.Cut(run, "/")
+	_, title, _ := strings.Cut(below, "/")
+	if strings.HasPrefix(strings.TrimPrefix(title, "^"), "door") {
+		return ""
 	}
+	if rest, anchored := strings.CutPrefix(title, "^"); anchored {
+		title = "^e2e " + rest
+	}
+	return strings.NewReplacer(":_", ":?[ _]", ": ", ":? ", "_", "[ _]").Replace(title)
 }
 
 // world is what all labs of a test share.
@@ -65,9 +104,10 @@ type world struct {
 	provider      string // the program
 }
 
-// browse runs a script of the UI with its arguments, against a fresh lab.
-func (w world) browse(t *testing.T, part string, script ...string) {
+// browse runs a script of the UI with its arguments, against a fresh lab, and answers how many tests there were.
+func (w world) browse(t *testing.T, part string, script ...string) int64 {
 	t.Helper()
+	expectTry(t)
 	l := labtest.Up(t, lab.Options{Programs: w.programs, Volatile: true})
 	token, err := l.SetupToken()
 	if err != nil {
@@ -83,8 +123,13 @@ func (w world) browse(t *testing.T, part string, script ...string) {
 		t.Fatal(err)
 	}
 	issuer, clientID, clientSecret := w.signOn(t, l)
-	run(t, cmd,
+	long := ""
+	if longtest.On {
+		long = "1"
+	}
+	return run(t, cmd,
 		"GATEWAY_RUN="+part,
+		"GATEWAY_LONG="+long,
 		"GATEWAY_URL=https://10.10.0.1:3443",
 		"GATEWAY_SETUP_TOKEN="+token,
 		"GATEWAY_EXEC="+onGateway(t),
@@ -97,33 +142,8 @@ func (w world) browse(t *testing.T, part string, script ...string) {
 	)
 }
 
-// TestCluster runs the Playwright tests of the cluster's pages against two gateways, the second of which is not set up yet.
-func TestCluster(t *testing.T) {
-	t.Parallel()
-	l := labtest.UpAsAdmin(t, lab.Options{Nodes: 2, Apart: true, Volatile: true})
-	second := l.All()[1]
-	token, err := second.SetupToken()
-	if err != nil {
-		t.Fatal(err)
-	}
-	programs, err := filepath.Abs(filepath.Join("..", "..", "bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	run(t, exec.CommandContext(t.Context(), "npm", "--prefix", ui, "run", "--silent", "e2e-cluster"),
-		"GATEWAY_RUN=cluster",
-		"GATEWAY_URL="+l.URL(),
-		"GATEWAY_SECOND_URL="+second.URL(),
-		"GATEWAY_SECOND_SETUP_TOKEN="+token,
-		"GATEWAY_ADMIN_EMAIL="+labtest.AdminEmail,
-		"GATEWAY_ADMIN_PASSWORD="+labtest.AdminPassword,
-		"GATEWAY_LAB="+filepath.Join(programs, "gateway-lab"),
-		"GATEWAY_LAB_DIR="+l.Dir(),
-	)
-}
-
-// run runs Playwright, and shows each of its tests as a subtest.
-func run(t *testing.T, cmd *exec.Cmd, env ...string) {
+// run runs Playwright, shows each of its tests as a subtest, and answers how many there were.
+func run(t *testing.T, cmd *exec.Cmd, env ...string) (count int64) {
 	t.Helper()
 	report := newReport(t)
 	cmd.Env = append(append(os.Environ(), "GATEWAY_REPORT="+report.Name()), env...)
@@ -137,14 +157,14 @@ func run(t *testing.T, cmd *exec.Cmd, env ...string) {
 		ended <- cmd.Wait()
 		fmt.Fprintln(report, "{}") // behind all that the tests have told
 	}()
-	tests := json.NewDecoder(report)
-	for next(t, tests) {
+	for tests := json.NewDecoder(report); next(t, tests); count++ {
 	}
 	err := <-ended
 	t.Logf("%s", &said)
 	if err != nil {
 		t.Errorf("playwright: %v", err)
 	}
+	return count
 }
 
 // newReport is a pipe through which Playwright tells how its tests fare.
@@ -163,34 +183,85 @@ func newReport(t *testing.T) *os.File {
 	return f
 }
 
+// result is what Playwright tells about a test: its name when it begins, the rest when it has ended.
+type result struct {
+	Name, Outcome, Wrong string
+	Tries                int
+}
+
 // next shows the next test of the browser as a subtest, which takes as long as that one does. It is false when there is none.
-func next(t *testing.T, report *json.Decoder) (more bool) {
+func next(t *testing.T, report *json.Decoder) bool {
 	t.Helper()
-	var test struct{ Name, Outcome, Wrong string }
-	tell := func() bool {
-		test.Name, test.Outcome, test.Wrong = "", "", ""
-		if err := report.Decode(&test); err != nil {
+	tell := func() (told result) {
+		if err := report.Decode(&told); err != nil {
 			t.Fatal(err)
 		}
-		return test.Name != ""
+		return told
 	}
-	if !tell() {
+	begun := tell()
+	if begun.Name == "" {
 		return false
 	}
-	t.Run(test.Name, func(t *testing.T) {
-		switch more = tell(); test.Outcome {
-		case "expected":
-		case "flaky": // see test/summary
-			wrong, err := json.Marshal(test.Wrong)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Attr("flaky", string(wrong))
-		default: // also when it was skipped
-			t.Errorf("it is %q: %s", test.Outcome, test.Wrong)
+	var ended *result
+	end := func(t *testing.T) {
+		t.Helper()
+		told := tell()
+		ended = &told
+		judge(t, told)
+	}
+	t.Run(begun.Name, end)
+	if ended == nil { // -run does not ask for it, and what it asks for needs it
+		end(t)
+	}
+	if ended.Tries > 1 && ended.Outcome != "flaky" {
+		noteTries(t)
+	}
+	return ended.Name != ""
+}
+
+// judge fails a test that did in the browser.
+func judge(t *testing.T, told result) {
+	t.Helper()
+	switch told.Outcome {
+	case "expected":
+	case "flaky": // see test/summary
+		wrong, err := json.Marshal(told.Wrong)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
-	return more
+		t.Attr("flaky", string(wrong))
+	default: // also when it was skipped
+		t.Errorf("%s is %q: %s", told.Name, told.Outcome, told.Wrong)
+	}
+}
+
+// noteTries notes that something has failed twice in the browser, where GATEWAY_TRIED says. Who runs failed tests of Go once more sets that.
+func noteTries(t *testing.T) {
+	t.Helper()
+	if note := triesNote(t); note != "" {
+		if err := os.WriteFile(note, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// expectTry fails a test for which that is noted: it gets no third try.
+func expectTry(t *testing.T) {
+	t.Helper()
+	if note := triesNote(t); note != "" {
+		if _, err := os.Stat(note); err == nil {
+			t.Fatal("it has had its second try in the browser: see what the first run said")
+		}
+	}
+}
+
+func triesNote(t *testing.T) string {
+	t.Helper()
+	folder := os.Getenv("GATEWAY_TRIED")
+	if folder == "" {
+		return ""
+	}
+	return filepath.Join(folder, strings.ReplaceAll(t.Name(), "/", "-"))
 }
 
 // onGateway is a program for the browser's side that runs a command on the gateway, called as gateway-lab exec is. They

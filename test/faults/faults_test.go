@@ -18,6 +18,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -31,12 +32,24 @@ type pool struct {
 	Address string `json:"address"`
 }
 
-// cycles is how many times the gateway is killed; make faults asks for more.
-func cycles() int {
-	if n, err := strconv.Atoi(os.Getenv("GATEWAY_FAULT_CYCLES")); err == nil {
-		return n
+// death is a point at which the gateway is killed while a change of a component is under way.
+type death struct{ component, point string }
+
+// deaths are all of them, some of them in a short run, or as many as make faults asks for.
+func deaths(t *testing.T) []death {
+	t.Helper()
+	var all []death
+	// The packet filter's table is in the kernel before the change is committed.
+	for _, component := range []string{"ntp", "packet-filter"} {
+		for _, point := range failpoint.All() {
+			all = append(all, death{component, point})
+		}
 	}
-	return 4 * len(failpoint.All())
+	n, err := strconv.Atoi(os.Getenv("GATEWAY_FAULT_CYCLES"))
+	if err != nil {
+		return longtest.Some(t, 5, all)
+	}
+	return slices.Repeat(all, n/len(all)+1)[:n]
 }
 
 func upArmed(t *testing.T) *labtest.Lab {
@@ -110,6 +123,7 @@ func TestFaults(t *testing.T) {
 		name string
 		test func(*testing.T, *labtest.Lab)
 	}{
+		{"OthersGoOn", othersGoOn},
 		{"KillAtEveryFailpoint", killAtEveryFailpoint},
 		{"AcknowledgedWritesSurvive", acknowledgedWritesSurvive},
 		{"DatabaseGoesAndReturns", databaseGoesAndReturns},
@@ -151,24 +165,21 @@ func filterWhole(t *testing.T, l *labtest.Lab, name string) (ids []string) {
 	return ids
 }
 
-// killAtFilter kills the gateway at the point while it stores a rule.
-func killAtFilter(t *testing.T, l *labtest.Lab, cycle int, point string) time.Duration {
+// files is where a component's configuration is.
+var files = map[string]string{"ntp": host.ChronyDropIn.Path(), "packet-filter": host.PacketFilterTable.Path()}
+
+// arm arms a point for the next change of a component alone: whatever the others do in the meantime, they do not meet it.
+func arm(t *testing.T, l *labtest.Lab, d death) {
 	t.Helper()
-	name := fmt.Sprintf("cycle %d", cycle)
-	died := time.Now()
-	a, err := l.Do(t.Context(), http.MethodPost, "/firewall/rules", map[string]any{"name": name, "src_zone": "any", "dst_zone": "self", "action": "drop"})
-	if (err == nil) != failpoint.InHelper(point) || err == nil && a.Status != 201 || !struck(l, point) {
-		t.Fatalf("cycle %d: the failpoint %s: %v, %+v", cycle, point, err, a)
+	of := d.component
+	if failpoint.InHelper(d.point) {
+		of = files[of]
 	}
-	gone := ready(t, l, died)
-	ids := filterWhole(t, l, name)
-	if (len(ids) > 0) != committed(point) {
-		t.Fatalf("cycle %d: after a death at %s the rule is stored: %v", cycle, point, len(ids) > 0)
+	l.WaitState(t, d.component, "live", 20*time.Second)
+	l.WaitSettled(t)
+	if err := failpoint.Arm(l.Path(failpoints), d.point, "kill", of); err != nil {
+		t.Fatal(err)
 	}
-	for _, id := range ids {
-		l.Must(t, http.MethodDelete, "/firewall/rules/"+id, nil, 200, nil)
-	}
-	return gone
 }
 
 // struck tells whether a point has been met.
@@ -182,40 +193,66 @@ const restart = labtest.Slow * 3 * time.Second
 
 func killAtEveryFailpoint(t *testing.T, l *labtest.Lab) {
 	var longest time.Duration
-	for i := range cycles() {
-		l.WaitSettled(t)
-		point := failpoint.All()[i%len(failpoint.All())]
-		if err := os.WriteFile(filepath.Join(l.Path(failpoints), point), []byte("kill"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		// Every other round is about the packet filter, whose table is in the kernel before the change is committed.
-		if i/len(failpoint.All())%2 == 1 {
-			gone := killAtFilter(t, l, i, point)
-			if longest = max(longest, gone); gone > restart {
-				t.Errorf("cycle %d: ready %s after the death at %s", i, gone, point)
-			}
-			continue
-		}
-		address := fmt.Sprintf("10.%d.%d.%d", i>>16&255, i>>8&255, i&255)
-		died := time.Now()
-		a, err := l.Do(t.Context(), http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": address})
-		if (err == nil) != failpoint.InHelper(point) || err == nil && a.Status != 201 || !struck(l, point) {
-			t.Fatalf("cycle %d: the failpoint %s: %v, %+v", i, point, err, a)
-		}
-		gone := ready(t, l, died)
+	list := deaths(t)
+	for i, d := range list {
+		arm(t, l, d)
+		gone := dies(t, l, i, d)
 		if longest = max(longest, gone); gone > restart {
-			t.Errorf("cycle %d: ready %s after the death at %s", i, gone, point)
-		}
-		stored := whole(t, l)
-		n := slices.IndexFunc(stored, func(p pool) bool { return p.Address == address })
-		if (n >= 0) != committed(point) {
-			t.Fatalf("cycle %d: after a death at %s the row is stored: %v", i, point, n >= 0)
-		}
-		if n >= 0 {
-			l.Must(t, http.MethodDelete, "/ntp/pools/"+stored[n].ID, nil, 200, nil)
+			t.Errorf("cycle %d: ready %s after the death at %s", i, gone, d.point)
 		}
 	}
-	t.Logf("%d deaths, ready again after at most %s", cycles(), longest.Round(time.Millisecond))
+	t.Logf("%d deaths, ready again after at most %s", len(list), longest.Round(time.Millisecond))
+}
+
+// dies changes a component, which meets an armed point, and tells how long the API was gone.
+func dies(t *testing.T, l *labtest.Lab, cycle int, d death) time.Duration {
+	t.Helper()
+	name := fmt.Sprintf("cycle %d", cycle)
+	path, body := "/firewall/rules", map[string]any{"name": name, "src_zone": "any", "dst_zone": "self", "action": "drop"}
+	if d.component == "ntp" {
+		name = fmt.Sprintf("10.%d.%d.%d", cycle>>16&255, cycle>>8&255, cycle&255)
+		path, body = "/ntp/pools", map[string]any{"kind": "server", "address": name}
+	}
+	died := time.Now()
+	a, err := l.Do(t.Context(), http.MethodPost, path, body)
+	if (err == nil) != failpoint.InHelper(d.point) || err == nil && a.Status != 201 || !struck(l, d.point) {
+		t.Fatalf("cycle %d: the failpoint %s: %v, %+v", cycle, d.point, err, a)
+	}
+	gone := ready(t, l, died)
+	var ids []string
+	if d.component == "ntp" {
+		for _, p := range whole(t, l) {
+			if p.Address == name {
+				ids = append(ids, p.ID)
+			}
+		}
+	} else {
+		ids = filterWhole(t, l, name)
+	}
+	if (len(ids) > 0) != committed(d.point) {
+		t.Fatalf("cycle %d: after a death at %s the row is stored: %v", cycle, d.point, len(ids) > 0)
+	}
+	for _, id := range ids {
+		l.Must(t, http.MethodDelete, path+"/"+id, nil, 200, nil)
+	}
+	return gone
+}
+
+// A point that is armed for one component is not met by another one.
+func othersGoOn(t *testing.T, l *labtest.Lab) {
+	for _, point := range []string{failpoint.TxWritten, failpoint.Staged, failpoint.ApplyVerified} {
+		d := death{"ntp", point}
+		arm(t, l, d)
+		var rule struct{ ID string }
+		l.Must(t, http.MethodPost, "/firewall/rules", map[string]any{"name": "other", "src_zone": "any", "dst_zone": "self", "action": "drop"}, 201, &rule)
+		l.Must(t, http.MethodDelete, "/firewall/rules/"+rule.ID, nil, 200, nil)
+		if struck(l, point) {
+			t.Fatalf("a change of the packet filter has met %s, which waits for ntp", point)
+		}
+		if err := os.Remove(filepath.Join(l.Path(failpoints), point)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // Whatever was acknowledged is there, whenever the process died.
@@ -235,7 +272,7 @@ func acknowledgedWritesSurvive(t *testing.T, l *labtest.Lab) {
 			mu.Unlock()
 		}
 	}
-	for round := range max(4, cycles()/16) {
+	for round := range max(2, len(deaths(t))/4) {
 		stop := make(chan struct{})
 		var writers sync.WaitGroup
 		for range 4 {

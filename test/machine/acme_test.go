@@ -25,6 +25,7 @@ type acmeRig struct {
 
 // TestACME orders real certificates from a real authority, which asks on port 80 through the proxy, or a name server.
 func TestACME(t *testing.T) {
+	t.Parallel()
 	e := newEdge(t, lab.Options{Volatile: true})
 	r := &acmeRig{edge: e, names: newAcmeNames(t, e)}
 	e.Run(t, lab.Gateway, "sh", "-c", "rm -f /etc/resolv.conf; echo nameserver "+wan4+" > /etc/resolv.conf")
@@ -230,11 +231,11 @@ func goesWithItsDomain(t *testing.T, r *acmeRig) {
 		"elsewhere.example.net": func(id string) { r.live(t, http.MethodDelete, "/domains/"+id, nil, 200) },
 	} {
 		row := r.certificate(t, name, "there", func(acmeRow) bool { return true })
-		poll(t, "the key file of "+name+" is there", 5*time.Second, func() bool { _, err := os.Stat(r.keyFile(row.ID)); return err == nil })
+		settles(t, "the key file of "+name+" is there", 5*time.Second, func() error { _, err := os.Stat(r.keyFile(row.ID)); return err })
 		end(*row.DomainID)
-		poll(t, "the certificate of "+name+" goes", 10*time.Second, func() bool {
+		settles(t, "the certificate of "+name+" goes", 10*time.Second, func() error {
 			a, err := r.Do(t.Context(), http.MethodGet, "/certificates/"+row.ID, nil)
-			return err == nil && a.Status == 404
+			return answered(a, err, 404)
 		})
 		poll(t, "the key file of "+name+" goes", 10*time.Second, func() bool { _, err := os.Stat(r.keyFile(row.ID)); return os.IsNotExist(err) })
 		poll(t, "the certificate of "+name+" is not shown any more", 10*time.Second, func() bool {

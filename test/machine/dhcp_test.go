@@ -53,7 +53,8 @@ type leaseList struct {
 
 // One lab serves all, in this order.
 func TestDHCP(t *testing.T) {
-	r := &dhcpRig{Lab: labtest.UpAsAdmin(t, lab.Options{}), script: filepath.Join(t.TempDir(), "client")}
+	t.Parallel()
+	r := &dhcpRig{Lab: labtest.UpAsAdmin(t, lab.Options{Volatile: true}), script: filepath.Join(t.TempDir(), "client")}
 	if err := os.WriteFile(r.script, []byte(dhcpClient), 0o755); err != nil {
 		t.Fatal(err)
 	}

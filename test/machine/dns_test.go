@@ -24,7 +24,8 @@ import (
 
 // One lab serves all: a client on the lan asks the gateway, and resolvers on the wan answer it.
 func TestDNS(t *testing.T) {
-	l := labtest.UpAsAdmin(t, lab.Options{})
+	t.Parallel()
+	l := labtest.UpAsAdmin(t, lab.Options{Volatile: true})
 	r := &dnsRig{Lab: l, public: newNameTable(t, l, lab.Wan, "198.51.100.2:53"), corp: newNameTable(t, l, lab.Wan, "198.51.100.2:5353")}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -600,9 +601,12 @@ func killedResolver(t *testing.T, r *dnsRig) {
 	leave := r.takePort(t)
 	// It cannot come back, and nobody is told that it is live.
 	var c labtest.Component
-	poll(t, "who has the port is told", 20*time.Second, func() bool {
+	settles(t, "who has the port is told", 20*time.Second, func() error {
 		c = r.WaitState(t, "dns", "degraded", 20*time.Second)
-		return strings.HasPrefix(c.LastError, "UDP 53 on 10.10.0.1 is used by perl (pid ")
+		if !strings.HasPrefix(c.LastError, "UDP 53 on 10.10.0.1 is used by perl (pid ") {
+			return fmt.Errorf("%+v", c)
+		}
+		return nil
 	})
 	if c.Daemon != "down" || !strings.Contains(c.Detail, "ddress already in use") {
 		t.Errorf("%+v", c)
@@ -621,9 +625,12 @@ func killedResolver(t *testing.T, r *dnsRig) {
 	}
 	// Without anybody in its place it is back at once.
 	r.kill(t)
-	poll(t, "it answers again", 20*time.Second, func() bool {
+	settles(t, "it answers again", 20*time.Second, func() error {
 		answer, err := r.ask(lab.Lan, "udp", "10.10.0.1", "a.killed.lan", dns.TypeA)
-		return err == nil && len(answer.Answer) == 1
+		if err == nil && len(answer.Answer) != 1 {
+			err = fmt.Errorf("the answer is %v", answer)
+		}
+		return err
 	})
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,19 +15,10 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// neighbourApplies is how often the gateway applies beside a neighbour, unless the environment says otherwise.
-const neighbourApplies = 60
-
 // Beside a program that changes a table of its own all the time, every change becomes live at once, and no rule that was
 // answered is ever missing from the kernel.
 func busyNeighbour(t *testing.T, r *rig) {
-	applies := neighbourApplies
-	if text := os.Getenv("GATEWAY_NEIGHBOUR_APPLIES"); text != "" {
-		var err error
-		if applies, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	applies := edgeNumber(t, "GATEWAY_NEIGHBOUR_APPLIES", 20, 60)
 	r.Run(t, lab.Gateway, "nft", "add table inet neighbour; add set inet neighbour blocked { type ipv4_addr; }")
 	defer r.Run(t, lab.Gateway, "nft", "delete", "table", "inet", "neighbour")
 

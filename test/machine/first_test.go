@@ -62,7 +62,8 @@ func serveOn(t *testing.T, l *labtest.Lab, side lab.Side, address string) *page 
 // A machine on the LAN of a gateway that was set up with one call: it gets an address, names, the time and pages. So does one in another
 // network, which does not reach the first.
 func TestFirstHour(t *testing.T) {
-	l := labtest.Up(t, lab.Options{})
+	t.Parallel()
+	l := labtest.Up(t, lab.Options{Volatile: true})
 	names := newNameTable(t, l, lab.Wan, "198.51.100.2:53")
 	names.set(t, "www.example.net. 60 IN A 198.51.100.2")
 	site := serveOn(t, l, lab.Wan, "198.51.100.2:8099")

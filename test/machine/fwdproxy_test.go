@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -47,6 +48,7 @@ var forwardTests = []struct {
 
 // TestForwardProxy sends requests from the lan side through the gateway's squid to servers on the wan side.
 func TestForwardProxy(t *testing.T) {
+	t.Parallel()
 	l := labtest.UpAsAdmin(t, lab.Options{Volatile: true})
 	f := &forwardRig{rig: &rig{Lab: l, services: map[string]string{}}}
 	f.WaitState(t, "forward-proxy", "live", 20*time.Second)
@@ -278,10 +280,8 @@ func forwardTypes(t *testing.T, f *forwardRig) {
 		t.Log("near midnight today and tomorrow are both today")
 		today += tomorrow
 	}
-	for _, x := range []struct {
-		kind, hit, miss string
-		request         string
-	}{
+	type entry struct{ kind, hit, miss, request string }
+	for _, x := range longtest.Some(t, 8, []entry{
 		{"src", lan4 + "/32", "10.10.0.3-10.10.0.9", "http://www.example.net/"},
 		{"src", "10.10.0.1-10.10.0.2", "192.0.2.0/24", "https://www.example.net/"},
 		{"dst", "203.0.113.9 " + wan4, "203.0.113.0/24", "http://www.example.net/"},
@@ -302,7 +302,7 @@ func forwardTypes(t *testing.T, f *forwardRig) {
 		{"method", "BREW", "GET", "BREW http://www.example.net/"},
 		{"time", today + " 00:00-24:00", tomorrow, "http://www.example.net/"},
 		{"time", "00:00-23:59", tomorrow + " 00:00-23:59", "https://www.example.net/"},
-	} {
+	}) {
 		name := x.kind + " " + x.hit + " " + x.request
 		if x.kind == "time" && len(today) > 1 {
 			continue
@@ -541,7 +541,7 @@ func (f *forwardRig) during(t *testing.T, do func(*stream)) *stream {
 
 func forwardChanges(t *testing.T, f *forwardRig) {
 	defer f.clear(t)
-	const many = 2000
+	many := edgeNumber(t, "GATEWAY_ENTRIES", 300, 2000)
 	var operations []operation
 	for i := range many {
 		operations = append(operations, create("forward-proxy.acl", fields{"name": fmt.Sprintf("many %d", i), "type": "dstdomain", "value": fmt.Sprintf(".host%d.example", i), "action": "deny"}))
@@ -565,7 +565,7 @@ func forwardChanges(t *testing.T, f *forwardRig) {
 	if now := f.squidPID(t); now != pid {
 		t.Errorf("squid was restarted: %s, %s", pid, now)
 	}
-	f.expectStatus(t, map[string]int{"http://a.host1999.example/": 403})
+	f.expectStatus(t, map[string]int{fmt.Sprintf("http://a.host%d.example/", many-1): 403})
 }
 
 // A judge that dies is started again, and nothing is let through meanwhile that it would have denied.

@@ -27,6 +27,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -405,12 +406,15 @@ func (c *edgeConn) end() {
 	}
 }
 
-// edgeNumber is a count from the environment.
-func edgeNumber(t testing.TB, name string, otherwise int) int {
+// edgeNumber is a count: in a short run, in a long one, or as the environment says.
+func edgeNumber(t testing.TB, name string, short, long int) int {
 	t.Helper()
 	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
+	switch {
+	case text == "" && longtest.On:
+		return long
+	case text == "":
+		return short
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {

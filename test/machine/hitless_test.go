@@ -24,6 +24,7 @@ import (
 // TestContinuity: nothing that goes through the proxy is disturbed by what an operator does, and nothing that dies stays dead.
 // One lab serves all.
 func TestContinuity(t *testing.T) {
+	t.Parallel()
 	e := newEdge(t, lab.Options{Volatile: true})
 	load := newTraffic(t, e)
 	for _, x := range []struct {
@@ -470,7 +471,7 @@ func (l *traffic) post(url string, length int) (edgePage, error) {
 type sideSite struct{ url, domain, backend, server string }
 
 func hitless(t *testing.T, e *edge, l *traffic) {
-	applies := edgeNumber(t, "GATEWAY_APPLIES", 60)
+	applies := edgeNumber(t, "GATEWAY_APPLIES", 30, 60)
 	side := &sideSite{url: "https://side.example.net/"}
 	var servers []string
 	side.backend, servers = e.backend(t, "side", originA)
@@ -566,14 +567,15 @@ func serverMoves(t *testing.T, e *edge, _ *traffic) {
 	}
 	// With nobody on the way there is no need for a reload.
 	before := e.status(t)
-	for n := range 50 {
+	moves := edgeNumber(t, "GATEWAY_MOVES", 10, 50)
+	for n := range moves {
 		port := []int{from, to}[n%2]
 		client.CloseIdleConnections()
 		e.live(t, http.MethodPut, "/backend-servers/"+servers[0], fields{"port": port}, 200)
 		get("/", fmt.Sprintf("origin %d", port))
 	}
 	if after := e.status(t); after.RuntimeChanges == before.RuntimeChanges {
-		t.Errorf("each of 50 moves took a reload: %+v after %+v", after, before)
+		t.Errorf("each of %d moves took a reload: %+v after %+v", moves, after, before)
 	}
 	e.live(t, http.MethodDelete, "/domains/"+domain, nil, 200)
 	e.live(t, http.MethodDelete, "/backends/"+backend, nil, 200)

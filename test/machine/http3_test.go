@@ -21,6 +21,7 @@ import (
 // TestHTTP3 has an HAProxy that speaks HTTP/3, which is also another version than the machine's: what must hold there holds
 // here too.
 func TestHTTP3(t *testing.T) {
+	t.Parallel()
 	e := newEdge(t, lab.Options{Volatile: true, HAProxy: proxytest.Next(t)})
 	l := newTraffic(t, e)
 	if s := e.status(t); !strings.HasPrefix(s.Version, "3.") || !s.HTTP3 || s.HTTP3Why != "" || s.Error != "" {

@@ -31,6 +31,7 @@ type idsRig struct{ *labtest.Lab }
 
 // TestIDS has a real CrowdSec read what attackers leave in logs, and sees by packets who is dropped.
 func TestIDS(t *testing.T) {
+	t.Parallel()
 	r := idsRig{labtest.UpAsAdmin(t, lab.Options{Volatile: true})}
 	for _, a := range []string{atSSH + "/24", atWAF + "/24", atPorts + "/24", innocent + "/24", friend + "/24", atConsole + "/24", atWAF6 + "/64"} {
 		argv := []string{"ip", "addr", "add", a, "dev", "eth0"}
@@ -138,16 +139,18 @@ func (r idsRig) asks(from string, wait time.Duration) error {
 // served waits until an address gets through.
 func (r idsRig) served(t *testing.T, from string) {
 	t.Helper()
-	poll(t, from+" is served", 20*time.Second, func() bool { return r.asks(from, 2*time.Second) == nil })
+	settles(t, from+" is served", 20*time.Second, func() error { return r.asks(from, 2*time.Second) })
 }
 
 // dropped waits until the packets of an address are dropped: it hears nothing, not even a refusal.
 func (r idsRig) dropped(t *testing.T, from string) {
 	t.Helper()
-	poll(t, from+" is dropped", 30*time.Second, func() bool {
+	settles(t, from+" is dropped", 30*time.Second, func() error {
 		err := r.asks(from, time.Second)
-		timeout, ok := err.(net.Error)
-		return ok && timeout.Timeout()
+		if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+			return nil
+		}
+		return fmt.Errorf("it hears something: %v", err)
 	})
 	family, table, set := "ip", "crowdsec", "crowdsec-blacklists"
 	if strings.Contains(from, ":") {

@@ -31,10 +31,7 @@ const (
 
 // impact holds what previews say about live connections against what happens to them.
 func impact(t *testing.T, r *rig) {
-	cases := 4
-	if n, err := strconv.Atoi(os.Getenv("GATEWAY_IMPACT_CASES")); err == nil {
-		cases = n
-	}
+	cases := edgeNumber(t, "GATEWAY_IMPACT_CASES", 2, 4)
 	seed := uint64(time.Now().UnixNano())
 	if n, err := strconv.ParseUint(os.Getenv("GATEWAY_IMPACT_SEED"), 10, 64); err == nil {
 		seed = n

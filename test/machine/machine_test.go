@@ -3,6 +3,7 @@ package machine
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -18,7 +19,8 @@ func TestMain(m *testing.M) { labtest.Main(m) }
 
 // One lab serves all.
 func TestMachine(t *testing.T) {
-	l := labtest.UpAsAdmin(t, lab.Options{Env: []string{"GATEWAY_FAILPOINTS=" + failpoints}})
+	t.Parallel()
+	l := labtest.UpAsAdmin(t, lab.Options{Volatile: true, Env: []string{"GATEWAY_FAILPOINTS=" + failpoints}})
 	l.WaitState(t, "ntp", "live", 10*time.Second)
 	for _, x := range []struct {
 		name string
@@ -55,22 +57,24 @@ func timeIsSynchronised(t *testing.T, l *labtest.Lab) {
 		t.Fatalf("chronyd has %s", sources)
 	}
 	var s status
-	poll(t, "the time is synchronised", 20*time.Second, func() bool {
-		l.Must(t, http.MethodGet, "/ntp/status", nil, 200, &s)
-		return s.Synchronised
+	settles(t, "the time is synchronised", 20*time.Second, func() error {
+		if l.Must(t, http.MethodGet, "/ntp/status", nil, 200, &s); !s.Synchronised {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
 	})
 	if s.Stratum != 9 || s.Source != "198.51.100.2" || s.Error != "" {
 		t.Fatalf("%+v", s)
 	}
 }
 
-// asks tells whether a machine on the LAN gets the time from the gateway.
-func asks(t *testing.T, l *labtest.Lab, address string) bool {
+// asks tells whether a machine on the LAN gets the time from an address within some seconds.
+func asks(t *testing.T, l *labtest.Lab, address, seconds string) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	// -Q measures once and sets nothing; the folder keeps it apart from the gateway's own daemon.
-	cmd, err := l.Command(ctx, lab.Lan, "chronyd", "-Q", "-t", "3", "server "+address+" iburst maxsamples 1", "pidfile /run/lan-chronyd.pid", "cmdport 0", "bindcmdaddress /")
+	cmd, err := l.Command(ctx, lab.Lan, "chronyd", "-Q", "-t", seconds, "server "+address+" iburst maxsamples 1", "pidfile /run/lan-chronyd.pid", "cmdport 0", "bindcmdaddress /")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +84,7 @@ func asks(t *testing.T, l *labtest.Lab, address string) bool {
 }
 
 func servesTimeOnlyWhenTold(t *testing.T, l *labtest.Lab) {
-	if asks(t, l, "10.10.0.1") {
+	if asks(t, l, "10.10.0.1", "1") {
 		t.Fatal("a client-only daemon serves time")
 	}
 	if ports := l.Run(t, lab.Gateway, "ss", "-Hlun", "sport", "=", ":123"); ports != "" {
@@ -90,7 +94,7 @@ func servesTimeOnlyWhenTold(t *testing.T, l *labtest.Lab) {
 	for _, address := range []string{"10.10.0.1", "fd00:10::1"} {
 		ok := false
 		for range 20 { // until the gateway itself is synchronised again
-			if ok = asks(t, l, address); ok {
+			if ok = asks(t, l, address, "3"); ok {
 				break
 			}
 		}
@@ -99,7 +103,7 @@ func servesTimeOnlyWhenTold(t *testing.T, l *labtest.Lab) {
 		}
 	}
 	l.Must(t, http.MethodPut, "/ntp/settings", map[string]any{"serve_clients": false}, 200, nil)
-	if asks(t, l, "10.10.0.1") {
+	if asks(t, l, "10.10.0.1", "1") {
 		t.Fatal("still serves time")
 	}
 }

@@ -45,7 +45,7 @@ func linksAreDeclared(t *testing.T, l *labtest.Lab) {
 // The rules that the lab adds let the lan side reach the wan side, behind the gateway's own address, and not the other way.
 func lanReachesTheWan(t *testing.T, l *labtest.Lab) {
 	l.WaitState(t, "packet-filter", "live", 10*time.Second)
-	if !asks(t, l, "198.51.100.2") {
+	if !asks(t, l, "198.51.100.2", "3") {
 		t.Fatal("the lan does not reach the time server of the wan")
 	}
 	// Nobody listens there: who gets through is refused at once, who does not waits in vain.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -72,6 +73,7 @@ var proxyTests = []struct {
 
 // TestProxy sends requests from the wan side through the gateway's HAProxy to servers on the lan side.
 func TestProxy(t *testing.T) {
+	t.Parallel()
 	l := labtest.UpAsAdmin(t, lab.Options{Volatile: true})
 	p := &proxyRig{rig: &rig{Lab: l, services: map[string]string{}}, backends: map[string]string{}, origins: map[string]*origin{}}
 	p.WaitState(t, "reverse-proxy", "live", 20*time.Second)
@@ -435,10 +437,12 @@ func (p *proxyRig) status(t *testing.T) (s proxyStatus) {
 // followed waits until the files say what HAProxy was told while it ran.
 func (p *proxyRig) followed(t *testing.T) {
 	t.Helper()
-	poll(t, "the files have followed", 5*time.Second, func() bool {
+	settles(t, "the files have followed", 5*time.Second, func() error {
 		var preview struct{ Diff string }
-		p.Must(t, http.MethodGet, "/system/config-preview?generator=reverse-proxy", nil, 200, &preview)
-		return preview.Diff == ""
+		if p.Must(t, http.MethodGet, "/system/config-preview?generator=reverse-proxy", nil, 200, &preview); preview.Diff != "" {
+			return errors.New(preview.Diff)
+		}
+		return nil
 	})
 }
 

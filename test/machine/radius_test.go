@@ -50,6 +50,7 @@ var radiusTests = []struct {
 
 // TestRadius logs in from the lan side at the gateway's FreeRADIUS.
 func TestRadius(t *testing.T) {
+	t.Parallel()
 	r := &radiusRig{rig: &rig{Lab: labtest.UpAsAdmin(t, lab.Options{Volatile: true}), services: map[string]string{}}}
 	r.WaitState(t, "radius", "live", 20*time.Second)
 	r.adopt(t)

@@ -14,13 +14,15 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
 // A gateway with a tunnel, and devices on the wan side that use it.
 func TestTunnel(t *testing.T) {
-	l := labtest.UpAsAdmin(t, lab.Options{})
+	t.Parallel()
+	l := labtest.UpAsAdmin(t, lab.Options{Volatile: true})
 	l.WaitState(t, "tunnel", "live", 10*time.Second)
 	v := &vpn{Lab: l}
 	v.serve(t)
@@ -271,13 +273,10 @@ func killedServiceLeavesTunnelsAlone(t *testing.T, v *vpn) {
 			t.Fatal(err)
 		}
 		v.Run(t, lab.Gateway, "kill", "-9", strconv.Itoa(state.PID))
-		poll(t, "gateway-api comes back", 30*time.Second, func() bool {
-			now, err := v.Units().State(t.Context(), host.API)
-			return err == nil && now.Active == "active" && now.PID != state.PID
-		})
-		poll(t, "gateway-api answers", 30*time.Second, func() bool {
+		another(t, v.Units(), host.API, state.PID)
+		settles(t, "gateway-api answers", 30*time.Second, func() error {
 			a, err := v.Do(t.Context(), http.MethodGet, "/system/health", nil)
-			return err == nil && a.Status == 200
+			return answered(a, err, 200)
 		})
 		v.WaitDatabase(t)
 		v.WaitState(t, "tunnel", "live", 30*time.Second)
@@ -296,6 +295,9 @@ func killedTunnelComesBack(t *testing.T, v *vpn) {
 	v.peer(t, "after the kill")
 	if now := v.program(t); now == program || now == "" {
 		t.Fatalf("wireguard-go is %q", now)
+	}
+	if !longtest.On { // a device notices only after a while that it has to begin again
+		v.Run(t, lab.Wan, "wg", "setconf", "gwdev1", "/run/gwdev1.conf.stripped")
 	}
 	if !v.pings(t, "gwdev1", tunnelHere) {
 		t.Fatal("the device does not connect again")

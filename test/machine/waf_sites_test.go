@@ -143,8 +143,6 @@ const (
 	// siegeEvery is the time between two requests, and siegeMost how many are under way at most: while the agent stands still, each
 	// takes a second.
 	siegeEvery, siegeMost = 5 * time.Millisecond, 400
-	// siegeReloads is how often HAProxy is reloaded meanwhile.
-	siegeReloads = 50
 )
 
 // lay asks until the context ends, and returns when all is answered.
@@ -251,7 +249,7 @@ func wafUnderAttack(t *testing.T, p *proxyRig) {
 		do   func()
 	}{
 		{"reloads", func() {
-			for range siegeReloads {
+			for range edgeNumber(t, "GATEWAY_SIEGE_RELOADS", 10, 50) {
 				was := s.count("clean 200")
 				p.live(t, http.MethodPost, "/system/proxy-reload", nil)
 				poll(t, "answers after a reload", patience, func() bool { return s.count("clean 200") > was+10 })

@@ -79,9 +79,6 @@ func wafRunsApart(t *testing.T, l *labtest.Lab) {
 	}
 	l.WaitState(t, "waf", "live", 20*time.Second)
 	l.Run(t, lab.Gateway, "kill", "-KILL", strconv.Itoa(before.PID))
-	poll(t, "another agent runs", 60*time.Second, func() bool {
-		state, err := l.Units().State(t.Context(), host.WAF)
-		return err == nil && state.Active == "active" && state.PID != before.PID
-	})
+	another(t, l.Units(), host.WAF, before.PID)
 	l.WaitState(t, "waf", "live", 60*time.Second)
 }

@@ -40,6 +40,7 @@ type Node struct {
 	folder  string
 	cgroup  string
 	number  int
+	leave   func() // its place on this machine
 }
 
 // Boot boots a bare Debian of a release, which packaging/appliance.sh makes. Close ends it.
@@ -47,7 +48,7 @@ func Boot(ctx context.Context, release string) (*Node, error) {
 	return bootNode(ctx, release, 1)
 }
 
-// BootBeside boots a second one on the WAN of the node, which has to outlive it.
+// BootBeside boots a second one on the WAN of the node, which has to outlive it. They share a place on this machine.
 func (n *Node) BootBeside(ctx context.Context, release string) (*Node, error) {
 	return bootNode(ctx, release, 2, "nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", n.outside()))
 }
@@ -65,7 +66,12 @@ func bootNode(ctx context.Context, release string, number int, enter ...string) 
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{folder: folder, cgroup: filepath.Base(folder), number: number}
+	n := &Node{folder: folder, cgroup: filepath.Base(folder), number: number, leave: func() {}}
+	if number == 1 {
+		if n.leave, err = packaging.Place(ctx, folder); err != nil {
+			return nil, errors.Join(err, os.Remove(folder))
+		}
+	}
 	argv := append(enter, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 	if number == 1 {
 		argv = append(argv, "--net")
@@ -74,6 +80,7 @@ func bootNode(ctx context.Context, release string, number int, enter ...string) 
 	n.outer = exec.Command(argv[0], argv[1:]...)
 	n.outer.Stdout, n.outer.Stderr = &n.console, &n.console
 	if err := n.outer.Start(); err != nil {
+		n.leave()
 		return nil, errors.Join(err, os.Remove(folder))
 	}
 	if err := n.waitBooted(ctx); err != nil {
@@ -84,6 +91,7 @@ func bootNode(ctx context.Context, release string, number int, enter ...string) 
 
 // Close ends the node, and leaves nothing of it.
 func (n *Node) Close() error {
+	defer n.leave()
 	n.outer.Process.Kill()
 	_ = n.outer.Wait() // it was killed
 	var errs []error

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Page } from '@playwright/test'
-import { byAPI, expect, expectAccessible, settled, test } from './gateway'
+import { clear, expect, expectAccessible, make, put, read, settled, test } from './gateway'
 
 test.describe.configure({ mode: 'serial' })
 
@@ -18,16 +18,25 @@ const receiver = createServer((request, response) => {
   })
 })
 let target = ''
+/** No channel, nothing muted, and a disk that nobody is told about. */
+async function clean() {
+  for (const path of ['/alerts', '/alert-mutes']) await clear(path)
+  await tellFrom(90)
+  await expect.poll(async () => (await read('/alerts/open')).some(({ kind }) => kind === 'system.disk')).toBe(false)
+}
+/** Says from how much on the disk is too full, and has the gateway look at it. */
+async function tellFrom(percent: number) {
+  await put('/alerts/settings', { disk_warning_percent: percent })
+  await make('/system/jobs/watch.machine/run')
+}
+
 test.beforeAll(async () => {
+  await clean()
   await new Promise<void>((done) => receiver.listen(0, '10.10.0.2', done))
   target = `http://10.10.0.2:${(receiver.address() as AddressInfo).port}/hook`
 })
 test.afterAll(async () => {
-  await byAPI(async (api) => {
-    for (const path of ['/alerts', '/alert-mutes'])
-      for (const { id } of (await (await api.get(`/api/v1${path}`)).json()).data)
-        await api.delete(`/api/v1${path}/${id}`)
-  })
+  await clean()
   receiver.close()
 })
 
@@ -85,13 +94,9 @@ test.describe('a channel', () => {
 
 test('what goes wrong is told, shown, and over', async ({ page }) => {
   // Every machine uses more than one percent of its disk.
-  const set = (percent: number) =>
-    byAPI((api) => api.put('/api/v1/alerts/settings', { data: { disk_warning_percent: percent } }))
-  const look = () => byAPI((api) => api.post('/api/v1/system/jobs/watch.machine/run'))
   await page.goto('/')
   await settled(page)
-  await set(1)
-  await look()
+  await tellFrom(1)
   await page.getByRole('button', { name: /^Alerts: \d+ open/ }).click()
   const bell = page.getByRole('dialog', { name: 'Alerts' })
   await expect(bell.getByText('Disk').first()).toBeVisible({ timeout: 60_000 })
@@ -103,8 +108,7 @@ test('what goes wrong is told, shown, and over', async ({ page }) => {
   await expectAccessible(page)
   await page.goto('/')
   await expect(page.getByRole('region', { name: 'Operations' })).toContainText('Disk')
-  await set(90)
-  await look()
+  await tellFrom(90)
   await page.goto('/operations/alerts')
   await expect(page.getByText('resolved').first()).toBeVisible({ timeout: 60_000 })
   await expect.poll(() => got.some(({ text }) => text?.startsWith('[RESOLVED] Disk')), { timeout: 60_000 }).toBe(true)

@@ -1,19 +1,16 @@
-import { byAPI, expect, expectAccessible, logInAgain, settled, test } from './gateway'
+import { admin, clear, expect, expectAccessible, logIn, renewSession, settled, test } from './gateway'
 
 test.describe.configure({ mode: 'serial' })
 // The gateway is away while its data are replaced.
 test.use({ expected: [401, 404, 502, 503, 'net::ERR_', 'WebSocket'] })
 
-interface Made {
-  id: string
+const clean = async () => {
+  await renewSession()
+  await clear('/backup-remotes')
+  await clear('/backups')
 }
-
-test.afterAll(() =>
-  byAPI(async (api) => {
-    const { data } = await (await api.get('/api/v1/backups')).json()
-    for (const { id } of data as Made[]) await api.delete(`/api/v1/backups/${id}`)
-  }),
-)
+test.beforeAll(clean)
+test.afterAll(clean)
 
 test('a backup is made, proven, restored and deleted', async ({ page }) => {
   await page.goto('/')
@@ -45,7 +42,7 @@ test('a backup is made, proven, restored and deleted', async ({ page }) => {
   await question.getByRole('button', { name: 'Restore' }).click()
   await expect(page.getByRole('heading', { name: 'Restore', exact: true })).toBeVisible()
   await expect(page).toHaveURL(/\/login/, { timeout: 180_000 })
-  await logInAgain(page)
+  await logIn(page, admin)
   await page.goto('/operations/backups')
   await expect(page.getByText(/^The gateway was restored from the backup of /)).toBeVisible({ timeout: 180_000 })
   await settled(page)

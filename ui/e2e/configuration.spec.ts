@@ -1,15 +1,14 @@
 import { readFile } from 'node:fs/promises'
-import { byAPI, expect, expectAccessible, expectNoSidewaysScroll, test } from './gateway'
+import { clear, expect, expectAccessible, expectNoSidewaysScroll, make, read, test } from './gateway'
 
-const pools = async (): Promise<string[]> =>
-  byAPI(async (api) =>
-    (await (await api.get('/api/v1/ntp/pools')).json()).data.map(({ address }: { address: string }) => address),
-  )
+const pools = async () => (await read('/ntp/pools')).map(({ address }) => address)
 
 // A document that cannot be applied is refused, and so is a preview that is out of date.
 test.use({ expected: [400, 412] })
 
 test('a document is exported, edited, previewed and applied', async ({ page }) => {
+  await clear('/ntp/pools', 'exported.example.net', 'document.example.net', 'faster.example.net')
+  await make('/ntp/pools', { kind: 'server', address: 'exported.example.net' })
   await page.goto('/operations/configuration')
   await page.getByRole('combobox', { name: 'Kinds' }).click()
   await page.getByRole('option', { name: 'NTP server', exact: true }).click()
@@ -19,6 +18,7 @@ test('a document is exported, edited, previewed and applied', async ({ page }) =
   const file = await readFile(await (await downloading).path(), 'utf8')
   expect(file).toContain('gateway: 1')
   expect(file).toContain('ntp.pool:')
+  expect(file).toContain('exported.example.net')
   expect(file).not.toContain('firewall.rule')
 
   await page.getByRole('button', { name: 'Open in the editor' }).click()
@@ -43,7 +43,7 @@ test('a document is exported, edited, previewed and applied', async ({ page }) =
   await expectAccessible(page)
   expect(await pools()).not.toContain('document.example.net')
   // Someone else is faster.
-  await byAPI((api) => api.post('/api/v1/ntp/pools', { data: { kind: 'server', address: 'faster.example.net' } }))
+  await make('/ntp/pools', { kind: 'server', address: 'faster.example.net' })
   const apply = plan.getByRole('button', { name: 'Apply', exact: true })
   await apply.click()
   await expect(page.getByText('Someone else changed the configuration in the meantime.')).toBeVisible()

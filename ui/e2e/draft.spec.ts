@@ -1,28 +1,21 @@
-import type { APIRequestContext, Page } from '@playwright/test'
+import type { Page } from '@playwright/test'
 import {
   baseURL,
-  byAPI,
+  clear,
   expect,
   expectAccessible,
   expectNoSidewaysScroll,
   logIn,
+  make,
   makeUser,
+  put,
+  read,
   settled,
   test,
 } from './gateway'
 
-const get = async (api: APIRequestContext, path: string) => (await (await api.get(`/api/v1${path}`)).json()).data
-
-async function send(api: APIRequestContext, method: 'post' | 'put', path: string, data: object) {
-  const answer = await api[method](`/api/v1${path}`, { data })
-  expect(answer.ok(), await answer.text()).toBe(true)
-  return (await answer.json()).data
-}
-
-const makeServer = (address: string) =>
-  byAPI((api) => send(api, 'post', '/ntp/pools', { kind: 'server', address, minpoll: 6, maxpoll: 10 }))
-const servers = async () =>
-  (await byAPI((api) => get(api, '/ntp/pools'))).map(({ address }: { address: string }) => address)
+const makeServer = (address: string) => make('/ntp/pools', { kind: 'server', address, minpoll: 6, maxpoll: 10 })
+const servers = async () => (await read('/ntp/pools')).map(({ address }) => address)
 
 const bar = (page: Page) => page.getByRole('region', { name: 'Draft', exact: true })
 const row = (page: Page, address: string) =>
@@ -36,6 +29,7 @@ async function drafter(page: Page, name: string) {
 }
 
 test('changes of several pages are collected, meet those of others, and are applied at once', async ({ page }) => {
+  await clear('/ntp/pools', 'draft-kept.example.net', 'draft-old.example.net', 'draft-newer.example.net')
   const kept = await makeServer('draft-kept.example.net')
   await makeServer('draft-old.example.net')
   await drafter(page, 'drafter')
@@ -84,7 +78,7 @@ test('changes of several pages are collected, meet those of others, and are appl
   })
 
   // Someone else changes the same field, and another one.
-  await byAPI((api) => send(api, 'put', `/ntp/pools/${kept.id}`, { maxpoll: 13, iburst: true }))
+  await put(`/ntp/pools/${kept.id}`, { maxpoll: 13, iburst: true })
   await page.reload()
   await expect(bar(page)).toHaveCount(0)
   const list = page.getByRole('listitem')
@@ -106,11 +100,11 @@ test('changes of several pages are collected, meet those of others, and are appl
   await apply.click()
   await expect(page.getByText('Draft applied')).toBeVisible()
   await expect(page.getByText('Your draft is empty')).toBeVisible()
-  expect(await byAPI((api) => get(api, `/ntp/pools/${kept.id}`))).toMatchObject({ maxpoll: 12, iburst: true })
+  expect(await read(`/ntp/pools/${kept.id}`)).toMatchObject({ maxpoll: 12, iburst: true })
   expect(await servers()).toContain('draft-newer.example.net')
   expect(await servers()).not.toContain('draft-old.example.net')
-  const [set] = await byAPI((api) => get(api, '/change-sets?reason=4712'))
-  expect(set.kinds).toEqual([{ kind: 'ntp.pool', created: 1, updated: 1, deleted: 1 }])
+  const [set] = await read('/change-sets?reason=4712')
+  expect(set?.kinds).toEqual([{ kind: 'ntp.pool', created: 1, updated: 1, deleted: 1 }])
 })
 
 test('a draft is thrown away, and belongs to its user', async ({ page, browser }) => {

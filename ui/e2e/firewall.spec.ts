@@ -1,25 +1,36 @@
-import type { APIRequestContext } from '@playwright/test'
-import { baseURL, byAPI, choose, expect, expectAccessible, knock, moveUp, onGateway, settled, test } from './gateway'
+import {
+  baseURL,
+  choose,
+  clear,
+  clearAll,
+  expect,
+  expectAccessible,
+  knock,
+  knockUntil,
+  make,
+  makeAll,
+  moveUp,
+  onGateway,
+  read,
+  settled,
+  test,
+} from './gateway'
 
 const gateway = new URL(baseURL).hostname
 
-interface Row {
-  id: string
-  name: string
-}
-
-async function list(api: APIRequestContext, path: string): Promise<Row[]> {
-  return (await (await api.get(`/api/v1${path}`)).json()).data
-}
-
-async function make(api: APIRequestContext, path: string, data: object): Promise<Row> {
-  const answer = await api.post(`/api/v1${path}`, { data })
-  expect(answer.ok(), await answer.text()).toBe(true)
-  return (await answer.json()).data
-}
-
+const rules = () => read('/firewall/rules')
 const makeRule = (name: string, data: object = {}) =>
-  byAPI((api) => make(api, '/firewall/rules', { name, src_zone: 'lan', dst_zone: 'wan', action: 'accept', ...data }))
+  make('/firewall/rules', { name, src_zone: 'lan', dst_zone: 'wan', action: 'accept', ...data })
+
+/** Every test begins without what it makes. */
+async function clean() {
+  const mine = ['Web for all', 'First', 'First (copy)', 'Second', 'To the shop', 'Typed by hand', 'Wide open']
+  await clear('/firewall/rules', ...mine)
+  await clear('/firewall/address-objects', 'shop')
+  await clear('/nat-rules', 'Shop', 'Mixed')
+}
+test.beforeEach(clean)
+test.afterAll(clean)
 
 test('a rule between zones goes from the browser to the kernel', async ({ page }) => {
   await page.goto('/firewall/rules')
@@ -38,7 +49,8 @@ test('a rule between zones goes from the browser to the kernel', async ({ page }
 
   const row = page.getByRole('row').filter({ hasText: 'Web for all' })
   await expect(row).toContainText('accept')
-  const { id } = (await byAPI((api) => list(api, '/firewall/rules'))).find(({ name }) => name === 'Web for all') as Row
+  const id = (await rules()).find(({ name }) => name === 'Web for all')?.id
+  expect(id).toBeTruthy()
   expect(onGateway('nft', 'list', 'table', 'inet', 'gateway')).toContain(`gid:${id}`)
 
   await test.step('and off and on again in the list', async () => {
@@ -71,8 +83,7 @@ test('rules are put into order by the keyboard', async ({ page }) => {
   await moveUp(page, 'Second')
   await expect(page.getByText('The new order is saved')).toBeVisible()
   expect((await names()).slice(-2)).toEqual(['Second', 'First'])
-  const stored = await byAPI((api) => list(api, '/firewall/rules'))
-  expect(stored.slice(-2).map(({ name }) => name)).toEqual(['Second', 'First'])
+  expect((await rules()).slice(-2).map(({ name }) => name)).toEqual(['Second', 'First'])
 
   await test.step('by the menu, and a copy stands behind its original', async () => {
     await page.getByRole('button', { name: 'More actions for First' }).click()
@@ -90,9 +101,7 @@ test.describe('what is in use', () => {
   test.use({ expected: [409] })
 
   test('cannot be deleted, and names its user', async ({ page }) => {
-    const shop = await byAPI((api) =>
-      make(api, '/firewall/address-objects', { name: 'shop', kind: 'host', value: '10.10.0.20' }),
-    )
+    const shop = await make('/firewall/address-objects', { name: 'shop', kind: 'host', value: '10.10.0.20' })
     await makeRule('To the shop', { dst_zone: 'lan', dst_kind: 'object', dst_object_id: shop.id })
     await page.goto('/firewall/objects')
     await page.getByRole('button', { name: 'shop is used by 1' }).click()
@@ -140,17 +149,15 @@ test.describe('a NAT rule', () => {
     expect(onGateway('nft', 'list', 'table', 'inet', 'gateway')).toContain('10.10.0.99')
 
     await test.step('one of two families has no effect, and says so', async () => {
-      await byAPI((api) =>
-        make(api, '/nat-rules', {
-          name: 'Mixed',
-          kind: 'snat',
-          in_zone: 'lan',
-          out_zone: 'wan',
-          protocol: 'any',
-          src_cidr: '10.10.0.0/24',
-          target_address: '2001:db8::1',
-        }),
-      )
+      await make('/nat-rules', {
+        name: 'Mixed',
+        kind: 'snat',
+        in_zone: 'lan',
+        out_zone: 'wan',
+        protocol: 'any',
+        src_cidr: '10.10.0.0/24',
+        target_address: '2001:db8::1',
+      })
       await page.reload()
       await expect(page.getByRole('row').filter({ hasText: 'Mixed' })).toContainText('has no effect')
     })
@@ -159,7 +166,6 @@ test.describe('a NAT rule', () => {
 
 test('a field with choices shows what will be saved', async ({ page }) => {
   const save = page.getByRole('button', { name: 'Save', exact: true })
-  const stored = () => byAPI((api) => list(api, '/firewall/rules'))
   await page.goto('/firewall/rules/new')
   await page.getByLabel('Name').fill('Typed by hand')
   const from = page.getByRole('combobox', { name: 'From zone' })
@@ -180,12 +186,12 @@ test('a field with choices shows what will be saved', async ({ page }) => {
   await service.press('Control+Enter')
   await expect(page.getByText('“8443” is not one of the choices.')).toBeVisible()
   await expectAccessible(page)
-  expect((await stored()).some(({ name }) => name === 'Typed by hand')).toBe(false)
+  expect((await rules()).some(({ name }) => name === 'Typed by hand')).toBe(false)
 
   await service.fill('any service')
   await save.click()
   await expect(page.getByText('The change is live.')).toBeVisible()
-  expect((await stored()).find(({ name }) => name === 'Typed by hand')).toMatchObject({
+  expect((await rules()).find(({ name }) => name === 'Typed by hand')).toMatchObject({
     src_zone: 'lan',
     dst_zone: 'wan',
     service_object_id: null,
@@ -194,7 +200,6 @@ test('a field with choices shows what will be saved', async ({ page }) => {
 })
 
 test('a rule opens nothing by default, and asks before it opens the inside', async ({ page }) => {
-  const stored = () => byAPI((api) => list(api, '/firewall/rules'))
   await page.goto('/firewall/rules/new')
   const name = page.getByLabel('Name')
   await name.fill('Wide open')
@@ -206,7 +211,7 @@ test('a rule opens nothing by default, and asks before it opens the inside', asy
   await choose(page, 'Service', 'any service')
   await page.getByRole('button', { name: 'Save', exact: true }).click()
   await expect(page.getByText('This lets the whole internet reach lan.')).toBeVisible()
-  expect((await stored()).some(({ name }) => name === 'Wide open')).toBe(false)
+  expect((await rules()).some(({ name }) => name === 'Wide open')).toBe(false)
   await expectAccessible(page)
 
   await page.getByRole('button', { name: 'Save anyway' }).click()
@@ -228,43 +233,37 @@ test('a rule opens nothing by default, and asks before it opens the inside', asy
   })
 })
 
-test('one rule is moved at a time, however many there are', async ({ page }) => {
-  const made = await byAPI(async (api) => {
-    const operations = Array.from({ length: 1200 }, (_, number) => ({
-      kind: 'firewall.rule',
-      verb: 'create',
-      body: { name: `Many ${number}`, src_zone: 'lan', dst_zone: 'wan', action: 'accept', enabled: false },
-    }))
-    for (let start = 0; start < operations.length; start += 400) {
-      const part = operations.slice(start, start + 400)
-      const answer = await api.post('/api/v1/change-sets', { data: { operations: part, preview: false, reason: '' } })
-      expect(answer.ok(), await answer.text()).toBe(true)
-    }
-    return (await list(api, '/firewall/rules')).filter(({ name }) => name.startsWith('Many '))
-  })
-  const order = async () => (await byAPI((api) => list(api, '/firewall/rules'))).map(({ name }) => name)
-  const act = async (name: string, item: string) => {
-    await page.goto(`/firewall/rules?q=${encodeURIComponent(name)}`)
-    await settled(page)
-    await page.getByRole('button', { name: `More actions for ${name}`, exact: true }).click()
-    await page.getByRole('menuitem', { name: item }).click()
-  }
-  await act('Many 1199', 'Move to the top')
-  await expect.poll(async () => (await order())[0]).toBe('Many 1199')
-  await act('Many 1198', 'Move to position…')
-  await page.getByLabel(/^Position/).fill('3')
-  await page.getByRole('button', { name: 'Move', exact: true }).click()
-  await expect.poll(async () => (await order())[2]).toBe('Many 1198')
-  await act('Many 1199', 'Move to the bottom')
-  await expect.poll(async () => (await order()).at(-1)).toBe('Many 1199')
+test.describe('many rules', () => {
+  const many = Array.from({ length: 1200 }, (_, number) => ({
+    kind: 'firewall.rule',
+    id: crypto.randomUUID(),
+    body: { name: `Many ${number}`, src_zone: 'lan', dst_zone: 'wan', action: 'accept', enabled: false },
+  }))
+  const parts = [many.slice(0, 400), many.slice(400, 800), many.slice(800)]
 
-  await byAPI(async (api) => {
-    const operations = made.map(({ id }) => ({ kind: 'firewall.rule', verb: 'delete', id }))
-    for (let start = 0; start < operations.length; start += 400) {
-      const part = operations.slice(start, start + 400)
-      const answer = await api.post('/api/v1/change-sets', { data: { operations: part, preview: false, reason: '' } })
-      expect(answer.ok(), await answer.text()).toBe(true)
+  test.beforeAll(async () => {
+    for (const part of parts) await makeAll(part)
+  })
+  test.afterAll(async () => {
+    for (const part of parts) await clearAll(part)
+  })
+
+  test('one rule is moved at a time, however many there are', async ({ page }) => {
+    const order = async () => (await rules()).map(({ name }) => name)
+    const act = async (name: string, item: string) => {
+      await page.goto(`/firewall/rules?q=${encodeURIComponent(name)}`)
+      await settled(page)
+      await page.getByRole('button', { name: `More actions for ${name}`, exact: true }).click()
+      await page.getByRole('menuitem', { name: item }).click()
     }
+    await act('Many 1199', 'Move to the top')
+    await expect.poll(async () => (await order())[0]).toBe('Many 1199')
+    await act('Many 1198', 'Move to position…')
+    await page.getByLabel(/^Position/).fill('3')
+    await page.getByRole('button', { name: 'Move', exact: true }).click()
+    await expect.poll(async () => (await order())[2]).toBe('Many 1198')
+    await act('Many 1199', 'Move to the bottom')
+    await expect.poll(async () => (await order()).at(-1)).toBe('Many 1199')
   })
 })
 
@@ -286,11 +285,11 @@ test('the log shows a dropped packet as it happens', async ({ page }) => {
   await page.goto('/firewall/log')
   await expect(page.getByText('up to date')).toBeVisible()
   await settled(page)
-  knock(8444)
   const row = page
     .getByRole('row')
     .filter({ hasText: `${gateway}:8444` })
     .first()
+  await knockUntil(row, 8444)
   await expect(row).toContainText('drop')
   await expect(row).toContainText('default, input')
   await expectAccessible(page)
@@ -301,13 +300,12 @@ test('the log shows a dropped packet as it happens', async ({ page }) => {
     knock(8445)
     await expect(page.getByText(`${gateway}:8445`)).toHaveCount(0)
     await choose(page, 'Protocol', 'tcp')
-    await expect(page.getByText(`${gateway}:8445`).first()).toBeVisible()
+    await knockUntil(page.getByText(`${gateway}:8445`).first(), 8445)
   })
 
   await test.step('a paused log waits', async () => {
     await page.getByRole('button', { name: 'Pause' }).click()
-    knock(8446)
-    await expect(page.getByText(/paused, [1-9]/)).toBeVisible()
+    await knockUntil(page.getByText(/paused, [1-9]/), 8446)
     await expect(page.getByText(`${gateway}:8446`)).toHaveCount(0)
     await page.getByRole('button', { name: 'Resume' }).click()
     await expect(page.getByText(`${gateway}:8446`).first()).toBeVisible()

@@ -1,10 +1,18 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import https from 'node:https'
 import net from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type APIRequestContext, test as base, type ConsoleMessage, expect, type Page, request } from '@playwright/test'
+import {
+  type APIRequestContext,
+  test as base,
+  type ConsoleMessage,
+  expect,
+  type Locator,
+  type Page,
+  request,
+} from '@playwright/test'
 import axe from 'axe-core'
 import { type Hands, mouse } from './hands'
 import { totp } from './totp'
@@ -37,6 +45,15 @@ export const results = `test-results/${process.env.GATEWAY_RUN ?? 'one'}`
 export const sessionFile = `${results}/session.json`
 export const screenshots = '../.cache/screenshots'
 export const schemes = ['light', 'dark'] as const
+const desk = { width: 1280, height: 800 }
+export const sizes = {
+  desk,
+  /** What is left of the desk for a page that is shown at twice its size. */
+  enlarged: { width: desk.width / 2, height: desk.height / 2 },
+  phone: { width: 390, height: 844 },
+}
+/** Whether this is the long run: every scheme and size, and with the keyboard, too. */
+export const long = process.env.GATEWAY_LONG === '1'
 
 /** Every page behind the door, by the name of its screenshot. */
 export const pages = {
@@ -176,6 +193,14 @@ export function onGateway(...command: string[]): string {
   return execFileSync(program, [...prefix, 'gateway', '--', ...command], { cwd: '..', encoding: 'utf8' })
 }
 
+/** Knocks until the page shows it: when many packets are dropped at once, the gateway logs only some of them. */
+export async function knockUntil(shown: Locator, port: number) {
+  await expect(async () => {
+    knock(port)
+    await expect(shown).toBeVisible({ timeout: 2000 })
+  }).toPass()
+}
+
 /** A connection that nobody answers; the packet filter sees its first packet. */
 export function knock(port: number) {
   const socket = net.connect({ host: new URL(baseURL).hostname, port, timeout: 300 })
@@ -228,6 +253,7 @@ PostUp = touch /tmp/x\n[Peer]\nPublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4m
 export function connect(link: string, config: string) {
   const setting = (name: string) => new RegExp(`^${name} = (.*)$`, 'm').exec(config)?.[1]?.split(/,\s*/) ?? []
   const ip = (...words: string[]) => execFileSync('ip', words, { stdio: 'pipe' })
+  disconnect(link)
   execFileSync('wireguard-go', [link], { stdio: 'ignore' })
   // What wg-quick sees to is not for wg.
   const file = join(mkdtempSync(join(tmpdir(), 'peer-')), `${link}.conf`)
@@ -236,6 +262,22 @@ export function connect(link: string, config: string) {
   for (const address of setting('Address')) ip('address', 'add', address, 'dev', link)
   ip('link', 'set', link, 'up')
   ip('route', 'add', setting('AllowedIPs')[0] ?? '', 'dev', link)
+}
+
+/** Deletes a link of the machine that the browser is on, if there is one of this name. */
+export function disconnect(link: string) {
+  spawnSync('ip', ['link', 'del', link])
+}
+
+/** A pair of links on the gateway, as new ports would be. What an earlier try has left of them goes first. */
+export function plugIn(link: string, far = `${link}-far`) {
+  unplug(link)
+  onGateway('ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', far)
+}
+
+/** Deletes a link of the gateway, if there is one of this name. */
+export function unplug(link: string) {
+  onGateway('sh', '-c', 'ip link del "$0" 2>/dev/null || true', link)
 }
 
 /** The pictures of the documentation are taken by `npm run screenshots`; a test leaves none behind. */
@@ -273,7 +315,9 @@ export async function keepChanges() {
 /** What a test needs and does not test: done by the API, as the admin of the setup. What waits for a confirmation gets it first. */
 export async function byAPI<T>(act: (api: APIRequestContext) => Promise<T>, { keep = true } = {}): Promise<T> {
   if (keep) await keepChanges()
-  const api = await request.newContext({ baseURL, storageState: sessionFile, ignoreHTTPSErrors: true })
+  // Long enough for a machine that has other work, too.
+  const options = { baseURL, storageState: sessionFile, ignoreHTTPSErrors: true, timeout: 120_000 }
+  const api = await request.newContext(options)
   try {
     return await act(api)
   } finally {
@@ -281,13 +325,56 @@ export async function byAPI<T>(act: (api: APIRequestContext) => Promise<T>, { ke
   }
 }
 
-/** A user of one test alone. */
+/** A row as the API has it. */
+export interface Row {
+  id: string
+  name: string
+  [field: string]: unknown
+}
+
+/** A request to the API, and the data of its answer. One that is refused fails the test. */
+function call<T>(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, data?: object): Promise<T> {
+  return byAPI(async (api) => {
+    const answer = await api.fetch(`/api/v1${path}`, { method, data })
+    const text = await answer.text()
+    expect(answer.ok(), `${method} ${path}: ${text}`).toBe(true)
+    return text ? JSON.parse(text).data : undefined
+  })
+}
+
+export const read = <T = Row[]>(path: string) => call<T>('GET', path)
+export const make = (path: string, data?: object) => call<Row>('POST', path, data)
+export const put = (path: string, data: object) => call<Row>('PUT', path, data)
+
+/** Deletes the rows that have one of these values in a field, or all rows: what an earlier try has left, or what a test has made. */
+export async function clear(path: string, ...values: string[]) {
+  for (const row of await read(path))
+    if (values.length === 0 || values.some((value) => Object.values(row).includes(value)))
+      await call('DELETE', `${path}/${row.id}`)
+}
+
+/** A row of a change set, by the name of its kind. */
+export interface NewRow {
+  kind: string
+  id: string
+  body: object
+}
+
+/** Creates rows with one change set. */
+export const makeAll = (rows: NewRow[]) =>
+  call('POST', '/change-sets', { operations: rows.map((row) => ({ verb: 'create', ...row })) })
+
+/** Deletes them with another one: the last first, because it may refer to those before it. */
+export const clearAll = (rows: NewRow[]) =>
+  call('POST', '/change-sets', {
+    operations: rows.toReversed().map(({ kind, id }) => ({ verb: 'delete', kind, id })),
+  })
+
+/** A user of one test alone. Another one of the same name goes first, with all that is its own. */
 export async function makeUser(name: string, role: 'admin' | 'viewer' = 'viewer') {
   const user = { email: `${name}@example.com`, password: `the password of ${name}` }
-  await byAPI(async (api) => {
-    const answer = await api.post('/api/v1/users', { data: { ...user, name, role } })
-    expect(answer.ok(), await answer.text()).toBe(true)
-  })
+  await clear('/users', user.email)
+  await make('/users', { ...user, name, role })
   return user
 }
 
@@ -320,11 +407,17 @@ export async function logIn(page: Page, who: typeof admin) {
   await page.waitForURL((url) => url.pathname !== '/login')
 }
 
-/** Logs in after a restore, which ends all sessions, and keeps the new one for the tests that follow. */
-export async function logInAgain(page: Page) {
-  await page.context().clearCookies()
-  await logIn(page, admin)
-  await page.context().storageState({ path: sessionFile })
+/** A new session for what is done by the API and for the tests that follow: a restore ends all sessions. */
+export async function renewSession() {
+  const api = await request.newContext({ baseURL, ignoreHTTPSErrors: true })
+  const login = () =>
+    api.post('/api/v1/auth/login', { data: admin }).then(
+      (answer) => answer.status(),
+      () => 'away',
+    )
+  await expect.poll(login, { timeout: 60_000 }).toBe(200)
+  await api.storageState({ path: sessionFile })
+  await api.dispose()
 }
 
 /** Moves a row up by one place with the keyboard, as somebody does who hears what the page says. */
@@ -421,12 +514,26 @@ export async function watch(page: Page, expected: Fixtures['expected'] = []): Pr
   return problems
 }
 
+/** Has every change that the page makes confirmed before the page hears that it is made: so the next one is never refused for it. */
+async function keepAll(page: Page) {
+  // A gateway that is away has nothing to confirm.
+  await page.exposeFunction('keepChanges', () => keepChanges().catch(() => {}))
+  await page.addInitScript(() => {
+    const { fetch, keepChanges } = window as unknown as Window & { keepChanges: () => Promise<void> }
+    window.fetch = async (input, init) => {
+      const answer = await fetch(input, init)
+      const method = init?.method ?? (input instanceof Request ? input.method : 'GET')
+      if (method !== 'GET') await keepChanges()
+      return answer
+    }
+  })
+}
+
 export const test = base.extend<Fixtures>({
   keeps: [true, { option: true }],
   kept: [
     async ({ page, keeps }, use) => {
-      const bar = page.getByRole('region', { name: 'Change to confirm' })
-      if (keeps) await page.addLocatorHandler(bar, keepChanges, { noWaitAfter: true })
+      if (keeps) await keepAll(page)
       await use(undefined)
       if (keeps) await keepChanges()
     },

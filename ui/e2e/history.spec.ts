@@ -1,34 +1,33 @@
-import type { APIRequestContext, Locator, Page } from '@playwright/test'
+import type { Locator, Page } from '@playwright/test'
 import {
   baseURL,
   byAPI,
+  clear,
   expect,
   expectAccessible,
   expectNoSidewaysScroll,
   logIn,
+  make,
   makeUser,
+  put,
+  read,
   settled,
   test,
 } from './gateway'
 
 test.use({ keeps: false })
 
-const get = async (api: APIRequestContext, path: string) => (await (await api.get(`/api/v1${path}`)).json()).data
-
-async function send(api: APIRequestContext, method: 'post' | 'put', path: string, data: object) {
-  const answer = await api[method](`/api/v1${path}`, { data })
-  expect(answer.ok(), await answer.text()).toBe(true)
-  return (await answer.json()).data
+async function makeServer(address: string) {
+  await clear('/ntp/pools', address)
+  return make('/ntp/pools', { kind: 'server', address, minpoll: 6, maxpoll: 10 })
 }
-
-const makeServer = (address: string) =>
-  byAPI((api) => send(api, 'post', '/ntp/pools', { kind: 'server', address, minpoll: 6, maxpoll: 10 }))
 
 const barOf = (page: Page) => page.getByRole('region', { name: 'Change to confirm' })
 const openIntent = (scope: Page | Locator) => scope.getByRole('button', { name: /^Reason and confirmation/ }).click()
 
 /** Adds an address object, and says how long there is to confirm that. */
 async function addObject(page: Page, name: string, seconds?: number) {
+  await clear('/firewall/address-objects', name)
   await page.goto('/firewall/objects/new')
   await page.getByLabel('Name').fill(name)
   await page.getByLabel('Value').fill('192.0.2.7')
@@ -44,28 +43,30 @@ async function addObject(page: Page, name: string, seconds?: number) {
 
 /** The names of the address objects. What waits for a confirmation goes on waiting. */
 const objects = async () => {
-  const list = await byAPI((api) => get(api, '/firewall/address-objects'), { keep: false })
-  return list.map(({ name }: { name: string }) => name)
+  const path = '/api/v1/firewall/address-objects'
+  const { data } = await byAPI(async (api) => (await api.get(path)).json(), { keep: false })
+  return data.map(({ name }: { name: string }) => name)
 }
 
 test('a change is found in the history, and reverted although it was edited later', async ({ page }) => {
+  const ticket = `4711-${test.info().retry}`
   const { id } = await makeServer('history-1.example.net')
   await page.goto(`/services/ntp/servers/${id}`)
   await page.getByLabel('Longest interval').fill('12')
   await openIntent(page)
-  await page.getByRole('textbox', { name: 'Reason' }).fill('Ticket 4711: größere Abstände')
+  await page.getByRole('textbox', { name: 'Reason' }).fill(`Ticket ${ticket}: größere Abstände`)
   await page.getByRole('button', { name: 'Save', exact: true }).click()
   await expect(page.getByText('The change is live.')).toBeVisible()
   // Somebody edits the same field again, and another one.
-  await byAPI((api) => send(api, 'put', `/ntp/pools/${id}`, { maxpoll: 13, iburst: true }))
+  await put(`/ntp/pools/${id}`, { maxpoll: 13, iburst: true })
 
   await page.getByRole('link', { name: 'History', exact: true }).click()
   const table = page.getByRole('table', { name: 'Changes' })
-  const row = table.getByRole('row').filter({ hasText: 'Ticket 4711: größere Abstände' })
+  const row = table.getByRole('row').filter({ hasText: `Ticket ${ticket}: größere Abstände` })
   await expect(row).toContainText('1 NTP server changed')
-  await page.getByLabel('Reason').fill('4711')
+  await page.getByLabel('Reason').fill(ticket)
   await expect(table.getByRole('row')).toHaveCount(2)
-  await expect(page).toHaveURL(/reason=4711/)
+  await expect(page).toHaveURL(new RegExp(`reason=${ticket}`))
 
   await row.getByRole('link').click()
   const drawer = page.getByRole('dialog')
@@ -91,8 +92,8 @@ test('a change is found in the history, and reverted although it was edited late
   await drawer.getByRole('textbox', { name: 'Reason' }).fill('It was wrong.')
   await drawer.getByRole('button', { name: 'Revert', exact: true }).click()
   await expect(page.getByText('Reverted', { exact: true })).toBeVisible()
-  expect(await byAPI((api) => get(api, `/ntp/pools/${id}`))).toMatchObject({ maxpoll: 10, iburst: true })
-  await page.goto('/operations/history?reason=4711')
+  expect(await read(`/ntp/pools/${id}`)).toMatchObject({ maxpoll: 10, iburst: true })
+  await page.goto(`/operations/history?reason=${ticket}`)
   await expect(row).toContainText('reverted')
 })
 
@@ -101,17 +102,17 @@ test.describe('when somebody was faster', () => {
 
   test('a revert is refused, and previewed again', async ({ page }) => {
     const { id } = await makeServer('history-2.example.net')
-    await byAPI((api) => send(api, 'put', `/ntp/pools/${id}`, { maxpoll: 11 }))
-    const [set] = await byAPI((api) => get(api, `/change-sets?kind=ntp.pool&id=${id}`))
-    await page.goto(`/operations/history/${set.id}/revert`)
+    await put(`/ntp/pools/${id}`, { maxpoll: 11 })
+    const [set] = await read(`/change-sets?kind=ntp.pool&id=${id}`)
+    await page.goto(`/operations/history/${set?.id}/revert`)
     const revert = page.getByRole('button', { name: 'Revert', exact: true })
     await expect(revert).toBeEnabled()
-    await byAPI((api) => send(api, 'put', `/ntp/pools/${id}`, { minpoll: 5 }))
+    await put(`/ntp/pools/${id}`, { minpoll: 5 })
     await revert.click()
     await expect(page.getByText('Another change was made in the meantime.')).toBeVisible()
     await revert.click()
     await expect(page.getByText('Reverted', { exact: true })).toBeVisible()
-    expect(await byAPI((api) => get(api, `/ntp/pools/${id}`))).toMatchObject({ maxpoll: 10, minpoll: 5 })
+    expect(await read(`/ntp/pools/${id}`)).toMatchObject({ maxpoll: 10, minpoll: 5 })
   })
 })
 
@@ -139,14 +140,14 @@ test('a change that is confirmed stays', async ({ page }) => {
   await expect(page.getByText('The change is kept')).toBeVisible()
   await expect(bar).toBeHidden()
   expect(await objects()).toContain('kept-host')
-  const [set] = await byAPI((api) => get(api, '/change-sets?kind=firewall.address-object'))
-  expect(set.state).toBe('confirmed')
+  const [set] = await read('/change-sets?kind=firewall.address-object')
+  expect(set?.state).toBe('confirmed')
 })
 
 test('a change that nobody confirms goes back, and everybody is told', async ({ page, browser }) => {
   const other = await browser.newPage({ baseURL, ignoreHTTPSErrors: true, storageState: undefined })
   await logIn(other, await makeUser('colleague', 'admin'))
-  await addObject(page, 'brief-host', 30)
+  await addObject(page, 'brief-host', 60)
   await expect(barOf(other)).toContainText('must confirm a change: 1 address object created.')
   expect(await objects()).toContain('brief-host')
   for (const one of [page, other]) {
@@ -171,8 +172,8 @@ test('a change can be undone without waiting', async ({ page }) => {
 
 test('a row shows its history, and goes back to what it was', async ({ page }) => {
   const { id } = await makeServer('history-3.example.net')
-  await byAPI((api) => send(api, 'put', `/ntp/pools/${id}`, { maxpoll: 11 }))
-  await byAPI((api) => send(api, 'put', `/ntp/pools/${id}`, { maxpoll: 12 }))
+  await put(`/ntp/pools/${id}`, { maxpoll: 11 })
+  await put(`/ntp/pools/${id}`, { maxpoll: 12 })
   await page.goto(`/services/ntp/servers/${id}`)
   await page.getByRole('dialog').getByRole('button', { name: 'History' }).click()
   const entries = page.getByRole('dialog').getByRole('listitem')
@@ -193,7 +194,7 @@ test('some kinds go back to a time', async ({ page }) => {
   const at = new Date()
   // The field has whole seconds.
   await page.waitForTimeout(1500)
-  await byAPI((api) => send(api, 'put', `/ntp/pools/${id}`, { maxpoll: 11 }))
+  await put(`/ntp/pools/${id}`, { maxpoll: 11 })
   const local = new Date(at.getTime() + 1000 - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
   await page.goto('/operations/history')
   await page.getByRole('link', { name: 'Go back to a time…' }).click()
@@ -207,15 +208,16 @@ test('some kinds go back to a time', async ({ page }) => {
   await expectAccessible(page)
   await page.getByRole('button', { name: 'Revert', exact: true }).click()
   await expect(page.getByText('Reverted', { exact: true })).toBeVisible()
-  expect(await byAPI((api) => get(api, `/ntp/pools/${id}`))).toMatchObject({ maxpoll: 10 })
+  expect(await read(`/ntp/pools/${id}`)).toMatchObject({ maxpoll: 10 })
 })
 
 test('how long the history is kept is a setting', async ({ page }) => {
+  await put('/system/retention', { history_days: 365 })
   await page.goto('/system/settings')
   const days = page.getByLabel('History (days)')
   await expect(days).toHaveValue('365')
   await days.fill('400')
   await page.getByRole('button', { name: 'Save', exact: true }).click()
   await expect(page.getByText('Saved')).toBeVisible()
-  expect(await byAPI((api) => get(api, '/system/retention'))).toMatchObject({ history_days: 400 })
+  expect(await read('/system/retention')).toMatchObject({ history_days: 400 })
 })

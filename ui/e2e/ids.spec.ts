@@ -1,11 +1,10 @@
 import type { Page } from '@playwright/test'
-import { byAPI, expect, expectAccessible, expectSaved, settled, test } from './gateway'
+import { expect, expectAccessible, expectSaved, put, read, settled, test } from './gateway'
 
 test.describe.configure({ mode: 'serial' })
 
 const form = (page: Page) => page.getByRole('dialog')
-const stored = (path: string) =>
-  byAPI(async (api) => (await (await api.get(`/api/v1${path}`)).json()).data as Record<string, unknown>)
+const stored = (path: string) => read<Record<string, unknown>>(path)
 
 // The other tests are not about a gateway that bans.
 const usual = {
@@ -14,7 +13,9 @@ const usual = {
   sources: { ssh: true, haproxy: true, packet_filter: false, waf: true },
   allow_list: [],
 }
-test.afterAll(() => byAPI((api) => api.put('/api/v1/ids/settings', { data: usual })))
+const clean = async () => void (await put('/ids/settings', usual))
+test.beforeAll(clean)
+test.afterAll(clean)
 
 test('says that it is off, and what its daemons do', async ({ page }) => {
   await page.goto('/')

@@ -6,7 +6,9 @@ test.describe.configure({ mode: 'serial' })
 test.use({ expected: [400] })
 
 // The other tests are not about a licensed gateway.
-test.afterAll(() => byAPI((api) => api.delete('/api/v1/license/key')))
+const clean = async () => void (await byAPI((api) => api.delete('/api/v1/license/key')))
+test.beforeAll(clean)
+test.afterAll(clean)
 
 test('a license is pasted, checked, shown and removed', async ({ page }) => {
   await page.goto('/')

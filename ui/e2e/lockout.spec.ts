@@ -1,6 +1,23 @@
 import net from 'node:net'
-import { type APIRequestContext, type Browser, chromium, type Page } from '@playwright/test'
-import { admin, byAPI, choose, connect, expect, launch, logIn, name, onGateway, sessionCookie, test } from './gateway'
+import { type Browser, chromium, type Page } from '@playwright/test'
+import {
+  admin,
+  byAPI,
+  choose,
+  clear,
+  connect,
+  disconnect,
+  expect,
+  launch,
+  logIn,
+  make,
+  name,
+  onGateway,
+  type Row,
+  read,
+  sessionCookie,
+  test,
+} from './gateway'
 
 // The browser is a machine on the LAN. Each change cuts it off, nobody confirms it, and everything is as it was afterwards.
 test.describe.configure({ mode: 'serial' })
@@ -28,13 +45,11 @@ function inside<T>(path: string): T {
 const waiting = () => inside<{ id: string }[]>('/change-sets/waiting')
 const stored = (id: string) => inside<Stored>(`/change-sets/${id}`)
 
-const get = async (api: APIRequestContext, path: string) => (await (await api.get(`/api/v1${path}`)).json()).data
-const idOf = (path: string, field: string, value: string): Promise<string> =>
-  byAPI(async (api) => {
-    const row = (await get(api, path)).find((one: Record<string, string>) => one[field] === value)
-    expect(row, `${value} of ${path}`).toBeTruthy()
-    return row.id
-  })
+async function idOf(path: string, which: (row: Row) => boolean) {
+  const row = (await read(path)).find(which)
+  expect(row, path).toBeTruthy()
+  return row?.id
+}
 
 /** Whether a new connection gets there. */
 const reaches = (where: typeof lan) =>
@@ -134,9 +149,16 @@ async function expectConsole(browser: Browser, page: Page) {
   await context.close()
 }
 
+/** What the tests below make, and a failed try may leave. */
+async function clean() {
+  disconnect('operator0')
+  await clear('/tunnel/interfaces', 'wg-lockout', 'wg-operator')
+}
+test.beforeAll(clean)
+test.afterAll(clean)
+
 test('a rule that closes the way through', async ({ browser, page }) => {
-  const rules = await byAPI((api) => get(api, '/firewall/rules'))
-  const { id } = rules.find((rule: Record<string, string>) => rule.src_zone === 'lan' && rule.dst_zone === 'wan')
+  const id = await idOf('/firewall/rules', (rule) => rule.src_zone === 'lan' && rule.dst_zone === 'wan')
   const before = await calm()
   expect(await reaches(beyond)).toBe(true)
   await page.goto(`/firewall/rules/${id}`)
@@ -173,7 +195,7 @@ test('a NAT rule that takes the port of the console', async () => {
 })
 
 test('an interface that is switched off', async ({ browser, page }) => {
-  const id = await idOf('/network-interfaces', 'name', 'lan0')
+  const id = await idOf('/network-interfaces', ({ name }) => name === 'lan0')
   const before = await calm()
   await page.goto(`/network/interfaces/${id}`)
   await page.getByRole('switch', { name: /^On When off/ }).uncheck({ force: true })
@@ -184,7 +206,7 @@ test('an interface that is switched off', async ({ browser, page }) => {
 })
 
 test('a wrong address', async ({ browser, page }) => {
-  const id = await idOf('/ip-addresses', 'address', lan.host)
+  const id = await idOf('/ip-addresses', ({ address }) => address === lan.host)
   const before = await calm()
   await page.goto(`/network/addresses/${id}`)
   await page.getByRole('textbox', { name: 'Address', exact: true }).fill('10.10.7.1')
@@ -195,12 +217,7 @@ test('a wrong address', async ({ browser, page }) => {
 })
 
 test('a tunnel whose peer has the address of the operator', async ({ browser, page }) => {
-  const tunnel = await byAPI(async (api) => {
-    const data = { name: 'wg-lockout', address_cidr: '10.88.0.1/24' }
-    const answer = await api.post('/api/v1/tunnel/interfaces', { data })
-    expect(answer.ok(), await answer.text()).toBe(true)
-    return (await answer.json()).data
-  })
+  const tunnel = await make('/tunnel/interfaces', { name: 'wg-lockout', address_cidr: '10.88.0.1/24' })
   const before = await calm()
   await page.goto(`/vpn/tunnels/${tunnel.id}`)
   await page.getByRole('link', { name: 'Add a peer' }).click()
@@ -212,29 +229,18 @@ test('a tunnel whose peer has the address of the operator', async ({ browser, pa
   await expectBack(lan, before)
   await expectConsole(browser, page)
   await page.close() // it still asks for the tunnel
-  await byAPI(async (api) => {
-    expect((await api.delete(`/api/v1/tunnel/interfaces/${tunnel.id}`)).ok()).toBe(true)
-  })
+  await clear('/tunnel/interfaces', 'wg-lockout')
 })
 
 test('the peer through which the operator came', async ({ browser }) => {
-  const peer = await byAPI(async (api) => {
-    const made = async (path: string, data: object) => {
-      const answer = await api.post(`/api/v1${path}`, { data })
-      expect(answer.ok(), await answer.text()).toBe(true)
-      return (await answer.json()).data
-    }
-    const tunnel = await made('/tunnel/interfaces', {
-      name: 'wg-operator',
-      address_cidr: '10.89.0.1/24',
-      endpoint_host: lan.host,
-      client_routes: '10.89.0.0/24',
-    })
-    const row = await made(`/tunnel/interfaces/${tunnel.id}/peers`, { name: 'operator', keepalive: 1 })
-    const config = await (await api.get(`/api/v1/peers/${row.id}/config`)).text()
-    return { tunnel: tunnel.id, id: row.id, config }
+  const tunnel = await make('/tunnel/interfaces', {
+    name: 'wg-operator',
+    address_cidr: '10.89.0.1/24',
+    endpoint_host: lan.host,
+    client_routes: '10.89.0.0/24',
   })
-  connect('operator0', peer.config)
+  const peer = await make(`/tunnel/interfaces/${tunnel.id}/peers`, { name: 'operator', keepalive: 1 })
+  connect('operator0', await byAPI(async (api) => (await api.get(`/api/v1/peers/${peer.id}/config`)).text()))
   const inside = { host: '10.89.0.1', port: 3443 }
   await expect.poll(() => reaches(inside)).toBe(true)
   const before = await calm()
@@ -245,22 +251,18 @@ test('the peer through which the operator came', async ({ browser }) => {
   const page = await context.newPage()
   // The browser gives up what it is loading when it notices the new link.
   await expect(() => logIn(page, admin)).toPass()
-  await page.goto(`/vpn/tunnels/${peer.tunnel}/${peer.id}`)
+  await page.goto(`/vpn/tunnels/${tunnel.id}/${peer.id}`)
   await page.getByRole('dialog').getByRole('switch').uncheck({ force: true })
   await shorten(page)
   await saveAnyway(page)
   await expectBack(inside, before)
   await expectConsole(browser, page)
   await context.close()
-  await byAPI(async (api) => {
-    expect((await api.delete(`/api/v1/tunnel/interfaces/${peer.tunnel}`)).ok()).toBe(true)
-  })
+  await clean()
 })
 
 test('IPv6, which nothing switches on again: whoever uses it is asked', async ({ browser, page }) => {
-  await byAPI(async (api) => {
-    expect((await api.post('/api/v1/system/ipv6', { data: { enabled: true } })).ok()).toBe(true)
-  })
+  await make('/system/ipv6', { enabled: true })
   const six = { host: 'fd00:10::1', port: 3443 }
   await expect.poll(() => reaches(six)).toBe(true)
   const context = await browser.newContext({ baseURL: `https://[${six.host}]:${six.port}`, ignoreHTTPSErrors: true })

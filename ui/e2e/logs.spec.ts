@@ -1,20 +1,21 @@
 import type { Page } from '@playwright/test'
-import { byAPI, expect, expectAccessible, expectNoSidewaysScroll, settled, test } from './gateway'
+import { clear, expect, expectAccessible, expectNoSidewaysScroll, make, put, settled, test } from './gateway'
 
 const entries = (page: Page) => page.getByRole('table', { name: 'Entries' }).getByRole('row')
 
 /** A name that a stranger could choose, in an entry of the audit log and of the service's own. */
 const hostile = '<img src=x onerror="document.title=1">'
 
-const note = (text: string) =>
-  byAPI(async (api) => {
-    const answer = await api.post('/api/v1/firewall/zones', {
-      data: { name: `logs${Date.now() % 100_000}`, description: text },
-    })
-    const { data } = await answer.json()
-    await api.put(`/api/v1/firewall/zones/${data.id}`, { data: { description: 'tidy' } })
-    return data as { id: string; name: string }
-  })
+/** Makes a zone of its own, with that as its description at first. */
+async function note(text: string) {
+  const name = `logs-${crypto.randomUUID().slice(0, 8)}`
+  const zone = await make('/firewall/zones', { name, description: text })
+  await put(`/firewall/zones/${zone.id}`, { description: 'tidy' })
+  noted.push(name)
+  return zone
+}
+const noted: string[] = []
+test.afterAll(() => clear('/firewall/zones', ...noted))
 
 test.describe('the logs', () => {
   test('show what was said and done in one list, and keep their filters in the address', async ({ page }) => {
@@ -121,7 +122,7 @@ test('LG-06 what strangers say is text', async ({ page }) => {
 
 test('the audit log answers what changed since yesterday', async ({ page }) => {
   const zone = await note('before')
-  await byAPI((api) => api.put(`/api/v1/firewall/zones/${zone.id}`, { data: { description: 'in the end' } }))
+  await put(`/firewall/zones/${zone.id}`, { description: 'in the end' })
   await page.goto('/operations/audit')
   await page.getByRole('button', { name: 'Changes since yesterday' }).click()
   await expect(page).toHaveURL(/view=changes/)

@@ -1,26 +1,25 @@
-import { byAPI, choose, expect, expectAccessible, onGateway, test } from './gateway'
+import { choose, clear, expect, expectAccessible, onGateway, plugIn, test, unplug } from './gateway'
 
 test.describe.configure({ mode: 'serial' })
 test.use({ expected: [409] })
 
 // A port for the bridge, and an address that nobody declared.
-test.beforeAll(() => {
-  onGateway('ip', 'link', 'add', 'port1', 'type', 'veth', 'peer', 'name', 'port1-far')
+test.beforeAll(async () => {
+  await clean()
+  plugIn('port1')
   for (const link of ['port1', 'port1-far']) onGateway('ip', 'link', 'set', link, 'up')
   onGateway('ip', 'address', 'add', '10.99.0.5/24', 'dev', 'wan0')
 })
 
-test.afterAll(async () => {
-  onGateway('ip', 'address', 'del', '10.99.0.5/24', 'dev', 'wan0')
-  onGateway('ip', 'link', 'del', 'port1')
-  await byAPI(async (api) => {
-    for (const path of ['/routes', '/ip-addresses', '/network-interfaces']) {
-      const { data } = await (await api.get(`/api/v1${path}`)).json()
-      const mine = (row: object) => /br7|10\.77\./.test(JSON.stringify(row))
-      for (const row of data.filter(mine)) await api.delete(`/api/v1${path}/${row.id}`)
-    }
-  })
-})
+test.afterAll(clean)
+
+async function clean() {
+  await clear('/routes', '10.88.0.0/16')
+  await clear('/ip-addresses', '10.77.0.1')
+  await clear('/network-interfaces', 'br7')
+  onGateway('sh', '-c', 'ip address del 10.99.0.5/24 dev wan0 2>/dev/null || true')
+  unplug('port1')
+}
 
 test('the picture shows zones, interfaces, states and addresses', async ({ page }) => {
   await page.goto('/network/interfaces')

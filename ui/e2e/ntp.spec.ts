@@ -1,8 +1,17 @@
-import { expect, expectAccessible, expectSaved, onGateway, test } from './gateway'
+import { clear, expect, expectAccessible, expectSaved, make, onGateway, test } from './gateway'
 
 const server = '198.51.100.2'
+const without = () => clear('/ntp/pools', server)
+
+/** The server of these tests, as a new one. */
+async function haveServer() {
+  await without()
+  await make('/ntp/pools', { kind: 'server', address: server })
+}
+test.afterAll(without)
 
 test('an NTP server goes from the browser to chronyd', async ({ page, context }) => {
+  await without()
   const audit = await context.newPage()
   await audit.goto('/operations/audit')
   await expect(audit.getByText('up to date')).toBeVisible()
@@ -38,6 +47,7 @@ test('an NTP server goes from the browser to chronyd', async ({ page, context })
 })
 
 test('the files on the gateway can be read', async ({ page }) => {
+  await haveServer()
   await page.goto('/system/components')
   await page.getByRole('table').getByRole('link', { name: 'ntp' }).click()
   await expect(page.getByText('No pending changes.')).toBeVisible()
@@ -66,6 +76,7 @@ test.describe('two people', () => {
   test.use({ expected: [412] })
 
   test('do not overwrite each other', async ({ page, context }) => {
+    await haveServer()
     await page.goto('/services/ntp/servers')
     await page.getByRole('link', { name: server }).click()
     await page.getByLabel('Preferred').check({ force: true })
@@ -89,6 +100,7 @@ test.describe('two people', () => {
 })
 
 test('a server can be found by the palette and deleted', async ({ page }) => {
+  await haveServer()
   await page.goto('/')
   await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
   await page.keyboard.press('Control+K')

@@ -1,5 +1,5 @@
 import type { Locator, Page } from '@playwright/test'
-import { byAPI, choose, expect, expectAccessible, moveUp, selfMade, test } from './gateway'
+import { choose, clear, expect, expectAccessible, make, makeAll, moveUp, read, selfMade, test } from './gateway'
 
 // Each test goes on where the one before it stopped. A reload of the proxy may take away the connection under a poll; the
 // console asks again.
@@ -8,13 +8,22 @@ const reload = 'net::ERR_FAILED'
 test.use({ expected: [reload] })
 
 const site = 'shop.example.net'
+/** No site at all, and no maintenance. */
+async function clean() {
+  for (const path of ['/domains', '/backends']) await clear(path)
+  for (const { id, names } of await read('/certificates'))
+    if ((names as string[]).includes(site)) await clear('/certificates', id)
+  await make('/system/maintenance', { enabled: false })
+}
+test.beforeAll(clean)
+test.afterAll(clean)
+
 const row = (page: Page, text: string) => page.getByRole('row').filter({ hasText: text })
 const form = (page: Page) => page.getByRole('dialog')
 const save = (where: Page | Locator) => where.getByRole('button', { name: 'Save', exact: true }).click()
 
 /** What the API has, whatever the page shows. */
-const stored = (path: string) =>
-  byAPI(async (api) => (await (await api.get(`/api/v1${path}`)).json()).data as Record<string, never>[])
+const stored = (path: string) => read<Record<string, never>[]>(path)
 
 test.describe('a site', () => {
   test.use({ expected: [400, 409, reload] })
@@ -108,11 +117,7 @@ test.describe('a backend', () => {
 test('rules of a domain are put into order, and one that never matches says so', async ({ page }) => {
   const [backend] = await stored('/backends')
   const [domain] = await stored('/domains')
-  await byAPI((api) =>
-    api.post('/api/v1/routing-rules', {
-      data: { domain_id: domain?.id, backend_id: backend?.id, path_prefix: '/api/v2' },
-    }),
-  )
+  await make('/routing-rules', { domain_id: domain?.id, backend_id: backend?.id, path_prefix: '/api/v2' })
   await page.goto(`/proxy/domains/${domain?.id}`)
   await page.getByRole('link', { name: 'Add a rule' }).click()
   await form(page).getByLabel('Path prefix').fill('/api')
@@ -181,34 +186,27 @@ test('the palette finds a site by its server', async ({ page }) => {
 })
 
 test('the rules of many domains are drawn where one looks', async ({ page }) => {
-  const backend = crypto.randomUUID()
-  const domains = Array.from({ length: 60 }, (_, index) => ({
-    id: crypto.randomUUID(),
-    name: `many${index}.example.net`,
-  }))
-  const make = (kind: string, id: string, body: object) => ({ kind: `proxy.${kind}`, verb: 'create', id, body })
-  const change = (operations: object[]) =>
-    byAPI(async (api) => {
-      const answer = await api.post('/api/v1/change-sets', { data: { operations } })
-      expect(answer.ok(), await answer.text()).toBe(true)
-    })
-  await change([
-    make('backend', backend, { name: 'many' }),
-    ...domains.flatMap(({ id, name }) => [
-      make('domain', id, { name, backend_id: backend }),
-      make('routing-rule', crypto.randomUUID(), { domain_id: id, path_prefix: '/app', backend_id: backend }),
-    ]),
+  const backend_id = crypto.randomUUID()
+  const names = Array.from({ length: 60 }, (_, index) => `many${index}.example.net`)
+  await makeAll([
+    { kind: 'proxy.backend', id: backend_id, body: { name: 'many' } },
+    ...names.flatMap((name) => {
+      const domain_id = crypto.randomUUID()
+      const rule = { domain_id, path_prefix: '/app', backend_id }
+      return [
+        { kind: 'proxy.domain', id: domain_id, body: { name, backend_id } },
+        { kind: 'proxy.routing-rule', id: crypto.randomUUID(), body: rule },
+      ]
+    }),
   ])
   await page.goto('/proxy/routing?q=many')
   const tables = page.getByRole('table')
   await expect(tables.first()).toBeVisible()
-  expect(await tables.count()).toBeLessThan(domains.length)
-  const last = page.getByRole('table', { name: `Routing rules: ${domains.at(-1)?.name}` })
+  expect(await tables.count()).toBeLessThan(names.length)
+  const last = page.getByRole('table', { name: `Routing rules: ${names.at(-1)}` })
   await expect(last).toHaveCount(0)
   await expect(async () => {
     await page.evaluate(() => window.scrollTo(0, document.body.scrollHeight))
     await expect(last).toBeInViewport({ timeout: 1000 })
   }).toPass()
-  const remove = (kind: string, id: string) => ({ kind: `proxy.${kind}`, verb: 'delete', id })
-  await change([...domains.map(({ id }) => remove('domain', id)), remove('backend', backend)])
 })

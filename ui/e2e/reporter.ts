@@ -5,34 +5,36 @@ import type { Reporter, TestCase, TestResult } from '@playwright/test/reporter'
 const pipe = process.env.GATEWAY_REPORT
 
 /**
- * Tells test/e2e, line by line, which test begins, how it ended and what was wrong, at the first try if there were two. Without a pipe to write
- * to there is nobody to tell.
+ * Tells test/e2e, line by line, which test begins, how it ended after how many tries, and what was wrong at the first. Without a pipe to write to
+ * there is nobody to tell.
  */
 export default class implements Reporter {
-  /** Tests that have begun and not ended, with what was wrong so far. */
-  private readonly open = new Map<string, string>()
+  private readonly told = new Set<string>()
+  /** The test that has begun and not ended, and what was wrong with it so far. A second try of a group repeats the tests before it and after it. */
+  private open?: { id: string; wrong: string }
 
-  onTestBegin(test: TestCase, { retry }: TestResult) {
-    if (retry > 0) return
-    this.open.set(test.id, '')
-    this.tell(test, '', '')
+  onTestBegin(test: TestCase) {
+    if (this.open || this.told.has(test.id)) return
+    this.told.add(test.id)
+    this.open = { id: test.id, wrong: '' }
+    this.tell(test)
   }
 
   onTestEnd(test: TestCase, { errors, retry }: TestResult) {
-    const before = this.open.get(test.id)
-    if (before === undefined) return // repeated for the sake of a later one
+    if (this.open?.id !== test.id) return
     const wrong =
-      before || errors.map(({ message, snippet }) => [message, snippet].filter(Boolean).join('\n')).join('\n')
+      this.open.wrong || errors.map(({ message, snippet }) => [message, snippet].filter(Boolean).join('\n')).join('\n')
     if (!test.ok() && retry < test.retries) {
-      this.open.set(test.id, wrong || 'nothing')
+      this.open.wrong = wrong || 'nothing'
       return
     }
-    this.open.delete(test.id)
-    this.tell(test, test.outcome(), wrong)
+    this.open = undefined
+    this.tell(test, test.outcome(), retry + 1, wrong)
   }
 
-  private tell(test: TestCase, outcome: string, wrong: string) {
+  private tell(test: TestCase, outcome = '', tries = 0, wrong = '') {
     const name = test.titlePath().slice(2).join(': ')
-    if (pipe) appendFileSync(pipe, `${JSON.stringify({ name, outcome, wrong: stripVTControlCharacters(wrong) })}\n`)
+    const line = JSON.stringify({ name, outcome, tries, wrong: stripVTControlCharacters(wrong) })
+    if (pipe) appendFileSync(pipe, `${line}\n`)
   }
 }

@@ -1,5 +1,17 @@
 import type { Locator, Page } from '@playwright/test'
-import { askForLease, byAPI, choose, expect, expectAccessible, moveUp, onGateway, switchOn, test } from './gateway'
+import {
+  askForLease,
+  choose,
+  clear,
+  expect,
+  expectAccessible,
+  moveUp,
+  onGateway,
+  put,
+  read,
+  switchOn,
+  test,
+} from './gateway'
 
 // Each test goes on where the one before it stopped.
 test.describe.configure({ mode: 'serial' })
@@ -10,8 +22,16 @@ const form = (page: Page) => page.getByRole('dialog')
 const save = (where: Page | Locator) => where.getByRole('button', { name: 'Save', exact: true }).click()
 
 /** What the API has, whatever the page shows. */
-const stored = (path: string) =>
-  byAPI(async (api) => (await (await api.get(`/api/v1${path}`)).json()).data as Record<string, unknown>[])
+const stored = (path: string) => read<Record<string, unknown>[]>(path)
+
+/** What an installation has: no service is on, and none has anything to serve. */
+async function clean() {
+  const kinds = ['/dns/zones', '/dhcp/subnets', '/forward-proxy/acls', '/radius/clients', '/radius/users']
+  for (const path of kinds) await clear(path)
+  for (const service of ['dhcp', 'forward-proxy', 'radius']) await put(`/${service}/settings`, { enabled: false })
+}
+test.beforeAll(clean)
+test.afterAll(clean)
 
 test.describe('a zone', () => {
   test.use({ expected: [400] })

@@ -1,5 +1,22 @@
 import type { Page } from '@playwright/test'
-import { byAPI, choose, expect, expectAccessible, logInAgain, onGateway, schemes, settled, test } from './gateway'
+import {
+  admin,
+  byAPI,
+  choose,
+  clear,
+  expect,
+  expectAccessible,
+  logIn,
+  make,
+  onGateway,
+  plugIn,
+  read,
+  renewSession,
+  schemes,
+  settled,
+  test,
+  unplug,
+} from './gateway'
 
 const endpoint = process.env.GATEWAY_S3
 if (!endpoint) throw new Error('GATEWAY_S3 must name an S3 service')
@@ -11,7 +28,6 @@ if (!server) throw new Error('GATEWAY_SFTP must have the settings of an SSH serv
 test.use({ expected: [400, 401, 403, 409, 502, 503, 'net::ERR_', 'WebSocket'] })
 
 const passphrase = 'the passphrase of this test'
-// In a folder, because the targets' own test wants the bucket empty.
 const folder = 'another-machine'
 const keys = { access_key: 'gateway', secret_key: 'correct-horse-battery' }
 const bucket = { endpoint, bucket: 'backups', path_prefix: folder, https: false, ...keys }
@@ -20,45 +36,58 @@ const pool = '192.0.2.77'
 /** An interface that is called otherwise when the machine is a new one. */
 const link = { before: 'dmz0', after: 'dmz9' }
 
-test.beforeAll(() => {
-  onGateway('ip', 'link', 'add', link.before, 'type', 'veth', 'peer', 'name', 'dmz-far')
-})
+const setup = '/var/lib/gateway/setup.json'
 
-test.afterAll(() => {
-  onGateway('ip', 'link', 'del', 'dmz-far')
+/** The gateway as it was, and set up, wherever an earlier try has stopped. */
+async function clean() {
+  onGateway('sh', '-c', 'pkill -CONT -x gateway-restore || true')
+  onGateway('sh', '-c', `test -e ${setup} || { mv ${setup}.before ${setup} && kill $(pgrep -x gateway-api); }`)
+  await expect.poll(isSetUp).toBe(true)
+  await renewSession()
+  await clear('/network-interfaces', link.before, link.after)
+  await clear('/ntp/pools', pool)
+  await clear('/backups')
+  await clear('/backup-remotes')
+  unplug('dmz-far')
+}
+
+test.beforeAll(async () => {
+  await clean()
+  plugIn(link.before, 'dmz-far')
 })
+test.afterAll(clean)
+
+/** Whether the gateway says that it is set up; what else it says while it starts. */
+async function isSetUp() {
+  try {
+    return await byAPI(
+      async (api) => {
+        const answer = await api.get('/api/v1/setup/status')
+        return answer.ok() ? (await answer.json()).data.completed : answer.status()
+      },
+      { keep: false },
+    )
+  } catch {
+    return 'away'
+  }
+}
 
 /** An encrypted archive of the gateway, which is at an S3 service and at an SSH server, too. */
-const backUp = () =>
-  byAPI(async (api) => {
-    for (const [path, data] of [
-      ['network-interfaces', { name: link.before, type: 'ethernet', role: 'lan' }],
-      ['backup-remotes', { kind: 's3', settings: bucket }],
-      ['backup-remotes', { kind: 'sftp', settings: server }],
-    ] as const) {
-      expect((await api.post(`/api/v1/${path}`, { data })).status()).toBe(201)
-    }
-    const made = await api.post('/api/v1/backups', { data: { passphrase } })
-    expect(made.status()).toBe(201)
-    const { data } = await made.json()
-    return { id: data.id as string, content: await (await api.get(`/api/v1/backups/${data.id}/download`)).body() }
-  })
+async function backUp() {
+  await make('/network-interfaces', { name: link.before, type: 'ethernet', role: 'lan' })
+  await make('/backup-remotes', { kind: 's3', settings: bucket })
+  await make('/backup-remotes', { kind: 'sftp', settings: server })
+  const { id } = await make('/backups', { passphrase })
+  const content = await byAPI(async (api) => (await api.get(`/api/v1/backups/${id}/download`)).body())
+  return { id, content }
+}
 
 /** Makes the machine one that no one has set up, and answers the token that proves who owns it. */
-async function forget(page: Page): Promise<string> {
+async function forget(): Promise<string> {
   onGateway('ip', 'link', 'set', link.before, 'down')
   onGateway('ip', 'link', 'set', link.before, 'name', link.after)
-  onGateway('sh', '-c', 'rm /var/lib/gateway/setup.json && kill $(pgrep -x gateway-api)')
-  await expect
-    .poll(async () => {
-      try {
-        const answer = await page.request.get('/api/v1/setup/status')
-        return answer.ok() ? (await answer.json()).data.completed : answer.status()
-      } catch {
-        return 'away'
-      }
-    })
-    .toBe(false)
+  onGateway('sh', '-c', `mv ${setup} ${setup}.before && kill $(pgrep -x gateway-api)`)
+  await expect.poll(isSetUp).toBe(false)
   return onGateway('cat', '/var/lib/gateway/setup-token').trim()
 }
 
@@ -81,8 +110,8 @@ test('a new machine becomes the gateway of a backup', async ({ page }) => {
       .then(() => page.getByRole('button', { name: 'Upload', exact: true }).click())
 
   // What came after the backup goes.
-  await byAPI((api) => api.post('/api/v1/ntp/pools', { data: { kind: 'server', address: pool } }))
-  const token = await forget(page)
+  await make('/ntp/pools', { kind: 'server', address: pool })
+  const token = await forget()
 
   await page.goto('/setup')
   await page.getByRole('button', { name: 'Restore this gateway from a backup instead' }).click()
@@ -167,7 +196,7 @@ test('a new machine becomes the gateway of a backup', async ({ page }) => {
   })
   await page.getByRole('link', { name: 'Log in' }).click()
   await expect(page).toHaveURL(/\/login$/)
-  await logInAgain(page)
+  await renewSession()
 
   // The whole of the backup is there, and nothing that came later.
   await byAPI(async (api) => {
@@ -177,16 +206,11 @@ test('a new machine becomes the gateway of a backup', async ({ page }) => {
         return answer.ok() ? (await answer.json()).data.state : answer.status()
       })
       .toBe('done')
-    const { data: pools } = await (await api.get('/api/v1/ntp/pools')).json()
-    expect((pools as { address: string }[]).filter(({ address }) => address === pool)).toEqual([])
-    const { data: interfaces } = await (await api.get('/api/v1/network-interfaces')).json()
-    const mapped = (interfaces as { id: string; name: string }[]).filter(({ name }) => name.startsWith('dmz'))
-    expect(mapped.map(({ name }) => name)).toEqual([link.after])
-    await api.delete(`/api/v1/network-interfaces/${mapped[0]?.id}`)
-    const { data: backups } = await (await api.get('/api/v1/backups')).json()
-    for (const one of backups as { id: string }[]) await api.delete(`/api/v1/backups/${one.id}`)
-    expect((backups as { id: string }[]).map((one) => one.id)).toContain(id)
-    const { data: targets } = await (await api.get('/api/v1/backup-remotes')).json()
-    for (const one of targets as { id: string }[]) await api.delete(`/api/v1/backup-remotes/${one.id}`)
   })
+  expect((await read('/ntp/pools')).filter(({ address }) => address === pool)).toEqual([])
+  const names = (await read('/network-interfaces')).map(({ name }) => name)
+  expect(names.filter((name) => name.startsWith('dmz'))).toEqual([link.after])
+  expect((await read('/backups')).map((one) => one.id)).toContain(id)
+  await page.context().clearCookies()
+  await logIn(page, admin)
 })

@@ -1,5 +1,5 @@
 import type { Page } from '@playwright/test'
-import { admin, byAPI, expect, expectAccessible, expectSaved, logIn, logOut, name, test } from './gateway'
+import { admin, clear, expect, expectAccessible, expectSaved, logIn, logOut, make, name, put, test } from './gateway'
 
 const issuer = process.env.GATEWAY_OIDC_ISSUER
 if (!issuer) throw new Error('GATEWAY_OIDC_ISSUER must name an identity provider')
@@ -12,6 +12,15 @@ test.use({
   expected: [400],
 })
 test.describe.configure({ mode: 'serial' })
+
+/** As nobody has set it up, and nobody has come by it. */
+async function clean() {
+  const none = { enabled: false, issuer: '', client_id: '', client_secret: null, allow_internal: false }
+  await put('/oidc/settings', none)
+  await clear('/users', email)
+}
+test.beforeAll(clean)
+test.afterAll(clean)
 
 const step = (page: Page, text: string) =>
   page.getByRole('region', { name: 'Connection test' }).getByRole('listitem').filter({ hasText: text })
@@ -91,11 +100,9 @@ test('somebody whom the provider vouches for logs in', async ({ page }) => {
   })
 
   await test.step('with one the page that was asked for opens', async () => {
-    await byAPI((api) => api.post('/api/v1/users', { data: { email, password: 'never typed by anybody' } }))
+    await make('/users', { email, password: 'never typed by anybody' })
     await enter()
     await expect(page).toHaveURL(/\/profile$/)
     await expect(page.getByText('single sign-on', { exact: true })).toBeVisible()
   })
-
-  await byAPI((api) => api.put('/api/v1/oidc/settings', { data: { enabled: false } }))
 })

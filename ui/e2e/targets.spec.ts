@@ -1,11 +1,18 @@
 import type { Page } from '@playwright/test'
-import { expect, expectAccessible, test } from './gateway'
+import { clear, expect, expectAccessible, test } from './gateway'
 
 const endpoint = process.env.GATEWAY_S3
 if (!endpoint) throw new Error('GATEWAY_S3 must name an S3 service')
 
 test.use({ expected: [400] })
 test.describe.configure({ mode: 'serial' })
+
+const clean = async () => {
+  await clear('/backup-remotes')
+  await clear('/backups')
+}
+test.beforeAll(clean)
+test.afterAll(clean)
 
 const step = (page: Page, name: string) =>
   page.getByRole('region', { name: 'Test', exact: true }).getByRole('listitem').filter({ hasText: name })
@@ -16,6 +23,8 @@ test('a bucket is added, tried with a wrong key, and then with the right one', a
   await page.getByRole('link', { name: 'Add target' }).click()
   await page.getByLabel('Endpoint').fill('https://s3.example.net')
   await page.getByRole('textbox', { name: 'Bucket' }).fill('backups')
+  // Each try has a folder of its own: what is sent to it stays there.
+  await page.getByLabel('Folder').fill(`targets-${test.info().retry}`)
   await page.getByLabel('Access key').fill('gateway')
   await page.getByLabel('Secret key', { exact: true }).fill('wrong')
   await page.getByLabel('Use TLS').uncheck({ force: true })

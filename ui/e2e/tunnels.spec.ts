@@ -1,6 +1,19 @@
 import { readFileSync } from 'node:fs'
 import type { Locator, Page } from '@playwright/test'
-import { admin, byAPI, connect, expect, expectAccessible, leaveTunnelFile, logIn, makeUser, test } from './gateway'
+import {
+  admin,
+  clear,
+  connect,
+  disconnect,
+  expect,
+  expectAccessible,
+  leaveTunnelFile,
+  logIn,
+  makeUser,
+  put,
+  read,
+  test,
+} from './gateway'
 
 // Each test goes on where the one before it stopped.
 test.describe.configure({ mode: 'serial' })
@@ -12,11 +25,21 @@ const agree = (page: Page, question: string, verb: string) =>
   page.getByRole('dialog', { name: question }).getByRole('button', { name: verb }).click()
 const key = 'xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg='
 
-const stored = (path: string) =>
-  byAPI(async (api) => (await (await api.get(`/api/v1${path}`)).json()).data as { id: string; name: string }[])
-const idOf = async (path: string, name: string) => (await stored(path)).find((one) => one.name === name)?.id
+const idOf = async (path: string, name: string) => (await read(path)).find((one) => one.name === name)?.id
 /** Where the tunnel of these tests is shown. */
 const tunnelPath = async () => `/vpn/tunnels/${await idOf('/tunnel/interfaces', 'wg0')}`
+
+/** No tunnel, here and on the device, and NAT as the setup has made it. */
+async function clean() {
+  disconnect('phone0')
+  await clear('/tunnel/interfaces')
+  await masquerade(true)
+}
+async function masquerade(enabled: boolean) {
+  for (const { id } of await read('/nat-rules')) await put(`/nat-rules/${id}`, { enabled })
+}
+test.beforeAll(clean)
+test.afterAll(clean)
 
 // The device that connects here is a new link of the machine that the browser is on, which then drops its connections.
 test.use({ expected: ['net::ERR_NETWORK_CHANGED', 'net::ERR_SOCKET_NOT_CONNECTED'] })
@@ -90,10 +113,6 @@ test('a peer with its own key has no configuration until it gets a new pair, and
   await expect(row(page, 'Bern')).toContainText('more than one host')
 
   // Its peers send everything through it: they need a rule, which is offered where there is none.
-  const masquerade = (enabled: boolean) =>
-    byAPI(async (api) => {
-      for (const { id } of await stored('/nat-rules')) await api.put(`/api/v1/nat-rules/${id}`, { data: { enabled } })
-    })
   await masquerade(false)
   await page.getByRole('link', { name: 'Add NAT rule' }).click()
   await expect(form(page).getByRole('textbox', { name: 'Name', exact: true })).toHaveValue('wg0 to the internet')
@@ -147,7 +166,4 @@ test('a peer and a tunnel are deleted; others come from a provider and from the 
   await expect(form(page)).toContainText('imported with 1 peer')
   await form(page).getByRole('link', { name: 'Done' }).click()
   await expect(row(page, 'branch')).toContainText('51999')
-  await byAPI(async (api) => {
-    for (const { id } of await stored('/tunnel/interfaces')) await api.delete(`/api/v1/tunnel/interfaces/${id}`)
-  })
 })

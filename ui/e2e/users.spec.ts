@@ -1,9 +1,16 @@
-import { expect, expectAccessible, logIn, test } from './gateway'
+import { clear, expect, expectAccessible, logIn, make, test } from './gateway'
 
 const evil = '<img src=x onerror=alert(1)>'
 const viewer = { email: 'viewer@example.com', password: 'a viewer may only look' }
 
+/** That user, as a new one. */
+async function haveViewer() {
+  await clear('/users', viewer.email)
+  await make('/users', { ...viewer, role: 'viewer' })
+}
+
 test('text is shown as text', async ({ page }) => {
+  await clear('/users', viewer.email)
   await page.goto('/system/users')
   await page.getByRole('link', { name: 'Add a user' }).click()
   await page.getByLabel('E-mail').fill(viewer.email)
@@ -18,6 +25,9 @@ test.describe('a viewer', () => {
   test.use({ storageState: { cookies: [], origins: [] } })
 
   test('looks and changes nothing', async ({ page }) => {
+    await haveViewer()
+    await clear('/ntp/pools', 'users.example.net')
+    await make('/ntp/pools', { kind: 'server', address: 'users.example.net' })
     await logIn(page, viewer)
     await page.goto('/services/ntp/servers')
     await expect(page.getByRole('table')).toBeVisible()
@@ -44,6 +54,7 @@ test.describe('accounts', () => {
   })
 
   test('a short password is refused at its field', async ({ page }) => {
+    await haveViewer()
     await page.goto('/system/users')
     await page.getByRole('link', { name: viewer.email, exact: true }).click()
     await page.getByLabel('New password').fill('short')
@@ -63,6 +74,7 @@ test.describe('accounts', () => {
 })
 
 test('the audit search keeps its filters in the address', async ({ page }) => {
+  await haveViewer()
   await page.goto('/operations/audit')
   await page.getByLabel('Subject').fill(viewer.email)
   await expect(page).toHaveURL(/subject=viewer/)

@@ -1,5 +1,16 @@
 import type { Locator, Page } from '@playwright/test'
-import { byAPI, expect, expectAccessible, expectNoSidewaysScroll, logIn, makeUser, settled, test } from './gateway'
+import {
+  byAPI,
+  clear,
+  expect,
+  expectAccessible,
+  expectNoSidewaysScroll,
+  logIn,
+  makeUser,
+  read,
+  settled,
+  test,
+} from './gateway'
 import { found, makeDomain, search } from './waf'
 
 // Each test goes on where the one before it stopped. A reload of the proxy may take away the connection under a poll; the
@@ -12,12 +23,17 @@ const row = (where: Page | Locator, text: string) => where.getByRole('row').filt
 const form = (page: Page) => page.getByRole('dialog')
 const save = (where: Page | Locator) => where.getByRole('button', { name: 'Save', exact: true }).click()
 
-const stored = (path: string) =>
-  byAPI(async (api) => (await (await api.get(`/api/v1${path}`)).json()).data as Record<string, never>)
+const stored = (path: string) => read<Record<string, never>>(path)
 
 let docs = { id: '', name: 'docs.example.net' }
+const withoutAlerts = () => byAPI((api) => api.delete('/api/v1/waf/alerts'))
 test.beforeAll(async () => {
+  await withoutAlerts()
   docs = await makeDomain(docs.name)
+})
+test.afterAll(async () => {
+  await withoutAlerts()
+  for (const path of ['/domains', '/backends']) await clear(path, docs.name)
 })
 
 test.describe('a domain', () => {
@@ -207,5 +223,4 @@ test('alerts are deleted when it is agreed to', async ({ page }) => {
   await form(page).getByRole('button', { name: 'Delete alerts' }).click()
   await expect(page.getByText('No alerts.')).toBeVisible()
   expect(await stored('/waf/alerts')).toEqual([])
-  await byAPI((api) => api.put(`/api/v1/waf/configs/${docs.id}`, { data: { enabled: false } }))
 })

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { byAPI, expect, onGateway } from './gateway'
+import { clear, make, onGateway } from './gateway'
 
 /** An id that is greater than those of before, as the agent makes them. */
 function idAt(time: number): string {
@@ -98,16 +98,11 @@ export const search = (domain: Found['domain'], client: string, more: Partial<Fo
     ...more,
   })
 
-/** A domain for the WAF to look at. */
+/** A domain for the WAF to look at. One of the same name goes first. */
 export async function makeDomain(name: string): Promise<Found['domain']> {
-  return byAPI(async (api) => {
-    const make = async (path: string, data: object) => {
-      const answer = await api.post(`/api/v1${path}`, { data })
-      expect(answer.ok(), await answer.text()).toBe(true)
-      return (await answer.json()).data.id as string
-    }
-    const backend_id = await make('/backends', { name })
-    await make('/backend-servers', { backend_id, name: 'one', address: '10.10.0.2', port: 8080 })
-    return { name, id: await make('/domains', { name, backend_id }) }
-  })
+  for (const path of ['/domains', '/backends']) await clear(path, name)
+  const { id: backend_id } = await make('/backends', { name })
+  await make('/backend-servers', { backend_id, name: 'one', address: '10.10.0.2', port: 8080 })
+  const { id } = await make('/domains', { name, backend_id })
+  return { name, id }
 }

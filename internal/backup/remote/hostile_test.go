@@ -28,6 +28,7 @@ import (
 
 // A server that has changed its key gets no credentials, until the operator trusts the new key.
 func TestChangedHostKeyIsRefused(t *testing.T) {
+	t.Parallel()
 	sshd := offsite.NewSSHD(t)
 	h := newHouse(t)
 	v := h.add(t, "sftp", sshd.Settings())
@@ -189,6 +190,7 @@ func signer(t *testing.T, key any, err error) ssh.Signer {
 
 // A password is not told to a server with another key. Of several keys that a server has, the stored one is found.
 func TestPasswordIsNotToldToAnotherServer(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	old, err := rsa.GenerateKey(rand.Reader, 2048)
 	oldKey, newKey := signer(t, old, err), ed25519Key(t)
@@ -250,6 +252,7 @@ func (l lister) handlers() sftp.Handlers {
 
 // Names that a target shows are ignored unless they are those of archives, and a list without an end is given up.
 func TestHostileListing(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	names := []os.FileInfo{
 		named("../../../../etc/passwd"), named("/etc/passwd"), named("gateway_../_0123456789ab_x.tar"), named("gateway_h_0123456789ab_../x"), named("gateway_h_0123456789ab_a/b"),
@@ -283,6 +286,7 @@ func TestHostileListing(t *testing.T) {
 
 // What a server says is nowhere in what the gateway tells.
 func TestNothingOfTheAnswerIsEchoed(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
@@ -315,6 +319,7 @@ func TestNothingOfTheAnswerIsEchoed(t *testing.T) {
 
 // A server that stalls is given up, at whatever it does, and the API has answered others meanwhile.
 func TestServerThatStallsIsGivenUp(t *testing.T) {
+	t.Parallel()
 	real := offsite.NewS3(t, false)
 	h := newHouse(t)
 	h.room.GiveUpSoon()
@@ -338,14 +343,20 @@ func TestServerThatStallsIsGivenUp(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		var asked sync.WaitGroup
 		for _, v := range rows[:2] {
-			if x := h.test(t, v.ID); x.OK || x.failure() != "it did not answer in time" {
-				t.Errorf("%+v", x)
-			}
-			if l := h.archives(t, v.ID); l.Error != "it did not answer in time" {
-				t.Errorf("%+v", l)
-			}
+			asked.Go(func() {
+				if x := h.test(t, v.ID); x.OK || x.failure() != "it did not answer in time" {
+					t.Errorf("%+v", x)
+				}
+			})
+			asked.Go(func() {
+				if l := h.archives(t, v.ID); l.Error != "it did not answer in time" {
+					t.Errorf("%+v", l)
+				}
+			})
 		}
+		asked.Wait()
 		for i, result := range h.upload(t, newArchive(t, make([]byte, 32<<20)), "a.tar") {
 			if want := i == 3; result.OK != want {
 				t.Errorf("%d: %+v", i, result)
@@ -361,6 +372,7 @@ func TestServerThatStallsIsGivenUp(t *testing.T) {
 
 // Targets at the machine itself, its links and its management ports are refused, whatever their names are.
 func TestUnsafeTargets(t *testing.T) {
+	t.Parallel()
 	b := kittest.New(t)
 	b.Machine.SetLinks(host.Link{Name: "wan0", Addrs: []host.LinkAddr{{Local: "198.51.100.1"}}})
 	h := mounted(t, b)

@@ -13,6 +13,7 @@ import (
 
 // A machine that is not set up yet gets its archive from a target that it is told for this once.
 func TestOwnerFetches(t *testing.T) {
+	t.Parallel()
 	server, sshd := offsite.NewS3(t, false), offsite.NewSSHD(t)
 	h := newHouse(t)
 	h.add(t, "s3", server.Settings())
@@ -89,6 +90,7 @@ func TestOwnerFetches(t *testing.T) {
 
 // Who fails again and again has to wait: a machine that is not set up yet is no tool to try addresses with.
 func TestOwnerTriesTooOften(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	body := map[string]any{"kind": "s3", "settings": map[string]any{"endpoint": "127.0.0.1:9", "bucket": "backups", "access_key": "k", "secret_key": "s"}}
 	for range backup.Tries.Source {

@@ -13,6 +13,7 @@ import (
 
 // A machine that has no gateway yet gets an archive from a target by its address.
 func TestArchiveForANewMachine(t *testing.T) {
+	t.Parallel()
 	server, secure, sshd := offsite.NewS3(t, false), offsite.NewS3(t, true), offsite.NewSSHD(t)
 	h := newHouse(t)
 	in := server.Settings()

@@ -26,6 +26,7 @@ import (
 	"edge.internal/gateway/internal/kit/audit"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/test/offsite"
 )
 
@@ -40,6 +41,7 @@ func sftpExample() map[string]any {
 
 // BK09: secrets are masked in every answer. What was masked keeps the stored one, and a new value replaces it.
 func TestBK09SecretsAreMaskedAndKept(t *testing.T) {
+	t.Parallel()
 	server, sshd := offsite.NewS3(t, false), offsite.NewSSHD(t)
 	h := newHouse(t)
 	bucket, folder := h.add(t, "s3", server.Settings()), h.add(t, "sftp", sshd.Settings())
@@ -102,6 +104,7 @@ func TestBK09SecretsAreMaskedAndKept(t *testing.T) {
 
 // A stored secret is not sent to another server than it was meant for.
 func TestSecretsStayWithTheirServer(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	bucket, folder := h.add(t, "s3", s3Example()), h.add(t, "sftp", sftpExample())
 	put := func(id string, body any) func(field string) {
@@ -121,6 +124,7 @@ func TestSecretsStayWithTheirServer(t *testing.T) {
 
 // Bad input is refused at its field, and nothing is stored.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	with := func(base map[string]any, name string, value any) map[string]any {
 		changed := maps.Clone(base)
@@ -179,6 +183,7 @@ func TestBadInput(t *testing.T) {
 
 // Viewers see targets without their secrets, and make none of them work.
 func TestViewers(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	v := h.add(t, "s3", s3Example())
 	if a := h.Do(t, "viewer", http.MethodGet, "/backup-remotes", nil).Want(t, http.StatusOK); strings.Contains(string(a.Body), "canary") {
@@ -214,6 +219,7 @@ func recorded(t *testing.T, server *offsite.S3) (endpoint string, asked func() [
 
 // BK12: the test sends a file of 1 KB and deletes it, and says how far it came.
 func TestBK12TestSendsAProbeAndDeletesIt(t *testing.T) {
+	t.Parallel()
 	server, sshd := offsite.NewS3(t, false), offsite.NewSSHD(t)
 	h := newHouse(t)
 	endpoint, asked := recorded(t, server)
@@ -265,6 +271,7 @@ func TestBK12TestSendsAProbeAndDeletesIt(t *testing.T) {
 
 // BK12: each active target has its own result, and one that fails does not fail the others.
 func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
+	t.Parallel()
 	server, secure, sshd := offsite.NewS3(t, false), offsite.NewS3(t, true), offsite.NewSSHD(t)
 	h := newHouse(t)
 	away := server.Settings()
@@ -393,6 +400,7 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 
 // The certificate of a service must be from an authority that is trusted.
 func TestServiceWithACertificateOfItsOwn(t *testing.T) {
+	t.Parallel()
 	server := offsite.NewS3(t, true)
 	h := newHouse(t)
 	settings := server.Settings()
@@ -413,6 +421,7 @@ func TestServiceWithACertificateOfItsOwn(t *testing.T) {
 
 // Only what this gateway wrote is ever deleted, and of that the oldest.
 func TestRetentionDeletesItsOwnOldestAlone(t *testing.T) {
+	t.Parallel()
 	server, sshd := offsite.NewS3(t, false), offsite.NewSSHD(t)
 	h := newHouse(t)
 	bucket, folder := h.add(t, "s3", server.Settings(), "keep", 2), h.add(t, "sftp", sshd.Settings(), "keep", 2)
@@ -485,7 +494,11 @@ func TestArchivesAreStreamed(t *testing.T) {
 	server, sshd := offsite.NewS3(t, false), offsite.NewSSHD(t)
 	h := newHouse(t)
 	rows := []row{h.add(t, "s3", server.Settings()), h.add(t, "sftp", sshd.Settings())}
-	content := make([]byte, 192<<20)
+	size := 96 << 20
+	if longtest.On {
+		size *= 2
+	}
+	content := make([]byte, size)
 	for i := 0; i < len(content); i += 4096 {
 		_, _ = rand.Read(content[i : i+64])
 	}
@@ -514,6 +527,7 @@ func TestArchivesAreStreamed(t *testing.T) {
 
 // While an archive is sent, it is told how far that is at each target.
 func TestUploadTellsHowFarItIs(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.add(t, "sftp", offsite.NewSSHD(t).Settings())
 	h.add(t, "s3", offsite.NewS3(t, false).Settings())

@@ -171,6 +171,7 @@ func (x *toy) want(t *testing.T, line string, state apply.State) {
 }
 
 func TestCommitIsLiveWhenItAnswers(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	if x.file(t) != "a\n" {
@@ -183,6 +184,7 @@ func TestCommitIsLiveWhenItAnswers(t *testing.T) {
 }
 
 func TestRefusedChangeIsNotStored(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	x.Machine.Reject(host.ChronyCheck, "bad line")
@@ -195,6 +197,7 @@ func TestRefusedChangeIsNotStored(t *testing.T) {
 }
 
 func TestBrokenStoredStateDoesNotLockOut(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	// The daemon was upgraded and does not like any more what is stored.
@@ -218,6 +221,7 @@ func TestBrokenStoredStateDoesNotLockOut(t *testing.T) {
 }
 
 func TestCheckerThatCannotRunDoesNotLockOut(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.Machine.Missing(host.ChronyCheck)
 	x.Machine.Uninstall(host.Chrony)
@@ -228,6 +232,7 @@ func TestCheckerThatCannotRunDoesNotLockOut(t *testing.T) {
 }
 
 func TestDaemonThatTakesNothingIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	x.setSick(errors.New("no answer"))
@@ -247,6 +252,7 @@ func TestDaemonThatTakesNothingIsTriedAgain(t *testing.T) {
 
 // What took all that it could is not put back: the rest would go with it.
 func TestPartialApplyDoesNotFallBack(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	x.setSick(&apply.Partial{Problems: []string{"one thing is missing", "and another"}})
@@ -262,6 +268,7 @@ func TestPartialApplyDoesNotFallBack(t *testing.T) {
 }
 
 func TestSameBytesTouchNothing(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	installs, restarts, checks := x.Machine.Installs(host.ChronyDropIn), x.Machine.Restarts(host.Chrony), x.Machine.Runs(host.ChronyCheck)
@@ -279,6 +286,7 @@ func TestSameBytesTouchNothing(t *testing.T) {
 
 // A trial asks the checker, unless the daemon was seen to run with the very same files and still does.
 func TestTryAsksUnlessItRuns(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	waittest.Until(t, "the configuration is kept", func() bool { _, err := os.Stat(x.Paths.State("good/ntp/list.json")); return err == nil })
@@ -313,6 +321,7 @@ func TestTryAsksUnlessItRuns(t *testing.T) {
 }
 
 func TestOneCheckForEachChange(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	checks := x.Machine.Runs(host.ChronyCheck)
@@ -323,6 +332,7 @@ func TestOneCheckForEachChange(t *testing.T) {
 }
 
 func TestWaitingChangesShareOneApply(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	x := newToy(t, func(x *toy) { x.gate = gate })
 	const n = 40
@@ -352,6 +362,7 @@ func TestWaitingChangesShareOneApply(t *testing.T) {
 }
 
 func TestDriftIsRepaired(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	x.Machine.SetFile(host.ChronyDropIn, "by hand\n")
@@ -360,6 +371,7 @@ func TestDriftIsRepaired(t *testing.T) {
 }
 
 func TestBootAfterAKillBeforeTheReload(t *testing.T) {
+	t.Parallel()
 	// The file is new, the daemon was not told: the last known good configuration gives that away.
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
@@ -372,6 +384,7 @@ func TestBootAfterAKillBeforeTheReload(t *testing.T) {
 }
 
 func TestDamagedLastGoodIsNotTrusted(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	waittest.Until(t, "the configuration is kept", func() bool { _, err := os.Stat(x.Paths.State("good/ntp/list.json")); return err == nil })
@@ -385,6 +398,7 @@ func TestDamagedLastGoodIsNotTrusted(t *testing.T) {
 }
 
 func TestRuntimePath(t *testing.T) {
+	t.Parallel()
 	var did [][2]int
 	x := newToy(t, func(x *toy) {
 		x.runtime = &apply.Runtime[[]string]{
@@ -412,6 +426,7 @@ func TestRuntimePath(t *testing.T) {
 }
 
 func TestDaemonThatMayBeOff(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, func(x *toy) {
 		x.enabled = func(lines []string) bool { return len(lines)%2 == 1 }
 	})
@@ -450,6 +465,7 @@ func TestDaemonThatMayBeOff(t *testing.T) {
 }
 
 func TestPreviewLeavesNothing(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	diffs, err := x.Engine.Preview(t.Context(), []apply.ID{apply.NTP}, nil, func(tx *db.Tx) ([]apply.Row, error) {
@@ -465,6 +481,7 @@ func TestPreviewLeavesNothing(t *testing.T) {
 }
 
 func TestFollowBeginsWithEverything(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -485,6 +502,7 @@ func TestFollowBeginsWithEverything(t *testing.T) {
 
 // What nobody may see is in no preview, neither the new nor the one before; that it differs is told.
 func TestPreviewRedacts(t *testing.T) {
+	t.Parallel()
 	b := kittest.New(t)
 	content := "key one\n"
 	apply.Register(b.Engine, apply.Component[string]{

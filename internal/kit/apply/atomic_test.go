@@ -100,6 +100,7 @@ func (x *switchboard) counts() (live string, applied, loads int) {
 }
 
 func TestAtomicApplyIsTheCheckAndTheOnlyOne(t *testing.T) {
+	t.Parallel()
 	x := newSwitchboard(t)
 	_, applied, loads := x.counts()
 	o, err := x.add(t, "a")
@@ -116,6 +117,7 @@ func TestAtomicApplyIsTheCheckAndTheOnlyOne(t *testing.T) {
 }
 
 func TestAtomicRefusalIsNotStored(t *testing.T) {
+	t.Parallel()
 	x := newSwitchboard(t)
 	if _, err := x.add(t, "bad"); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "bad line") {
 		t.Fatal(err)
@@ -129,6 +131,7 @@ func TestAtomicRefusalIsNotStored(t *testing.T) {
 }
 
 func TestAtomicApplyIsTakenBackWhenTheCommitFails(t *testing.T) {
+	t.Parallel()
 	x := newSwitchboard(t)
 	if _, err := x.add(t, "a"); err != nil {
 		t.Fatal(err)
@@ -146,6 +149,7 @@ func TestAtomicApplyIsTakenBackWhenTheCommitFails(t *testing.T) {
 }
 
 func TestAtomicChangesAtOnce(t *testing.T) {
+	t.Parallel()
 	x := newSwitchboard(t)
 	var all sync.WaitGroup
 	for _, line := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
@@ -170,6 +174,7 @@ func TestAtomicChangesAtOnce(t *testing.T) {
 }
 
 func TestPreviewAppliesNothingAhead(t *testing.T) {
+	t.Parallel()
 	x := newSwitchboard(t)
 	_, applied, _ := x.counts()
 	diffs, err := x.Engine.Preview(t.Context(), []apply.ID{apply.PacketFilter}, nil, func(tx *db.Tx) ([]apply.Row, error) {
@@ -186,6 +191,7 @@ func TestPreviewAppliesNothingAhead(t *testing.T) {
 
 // An apply that is broken off because its caller has gone may have happened or not: the stored state is brought back.
 func TestHangingUpDuringAnAtomicApply(t *testing.T) {
+	t.Parallel()
 	x := newSwitchboard(t)
 	ctx, hangUp := context.WithCancel(t.Context())
 	x.mu.Lock()
@@ -209,6 +215,7 @@ func TestHangingUpDuringAnAtomicApply(t *testing.T) {
 
 // A change that is applied ahead of its commit and then rolled back takes nothing from the one that was committed before it.
 func TestRollBackBehindACommit(t *testing.T) {
+	t.Parallel()
 	x := newSwitchboard(t)
 	hold := make(chan struct{})
 	_, _, loads := x.counts()

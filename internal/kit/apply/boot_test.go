@@ -18,6 +18,7 @@ import (
 
 // What the kernel forgets is applied at a start without a database, as it was last applied; on the disk it is sealed.
 func TestBootWithoutADatabase(t *testing.T) {
+	t.Parallel()
 	b := kittest.New(t)
 	dir, stored := t.TempDir(), []string{"a secret line"}
 	applied := make(chan []string, 10)

@@ -20,8 +20,7 @@ func (x *toy) die() {
 // watching is a toy whose timer does not come while the test runs, and whose Verify asks the daemon.
 func watching(t *testing.T) *toy {
 	t.Helper()
-	apply.SetTick(t, time.Hour)
-	x := newToy(t, nil)
+	x := newToy(t, func(x *toy) { x.Engine.SetTick(time.Hour) })
 	x.want(t, "a", apply.Live)
 	if s := x.status(); s.Daemon != apply.Running || s.Detail != "" {
 		t.Fatalf("%+v", s)
@@ -43,6 +42,7 @@ func (x *toy) verifyRuns(t *testing.T) {
 
 // A daemon that dies is started again at once, and not when the timer comes.
 func TestDeadDaemonIsStartedAtOnce(t *testing.T) {
+	t.Parallel()
 	x := watching(t)
 	x.verifyRuns(t)
 	restarts := x.Machine.Restarts(host.Chrony)
@@ -53,6 +53,7 @@ func TestDeadDaemonIsStartedAtOnce(t *testing.T) {
 
 // While a dead daemon cannot be started, its component is not live, and says so at once.
 func TestDeadDaemonIsNotLive(t *testing.T) {
+	t.Parallel()
 	x := watching(t)
 	x.verifyRuns(t)
 	x.mu.Lock()
@@ -83,8 +84,11 @@ func TestDeadDaemonIsNotLive(t *testing.T) {
 
 // A daemon that is switched off is off, and not down.
 func TestDaemonThatIsOff(t *testing.T) {
-	apply.SetTick(t, time.Hour)
-	x := newToy(t, func(x *toy) { x.enabled = func(lines []string) bool { return len(lines) == 1 } })
+	t.Parallel()
+	x := newToy(t, func(x *toy) {
+		x.Engine.SetTick(time.Hour)
+		x.enabled = func(lines []string) bool { return len(lines) == 1 }
+	})
 	x.want(t, "a", apply.Live)
 	if s := x.status(); s.Daemon != apply.Running {
 		t.Fatalf("%+v", s)
@@ -100,6 +104,7 @@ func TestDaemonThatIsOff(t *testing.T) {
 
 // A restart is one, and the pass after it leaves the daemon alone.
 func TestRestartIsOne(t *testing.T) {
+	t.Parallel()
 	x := watching(t)
 	x.verifyRuns(t)
 	restarts := x.Machine.Restarts(host.Chrony)
@@ -113,6 +118,7 @@ func TestRestartIsOne(t *testing.T) {
 
 // What a daemon says is for administrators; everybody gets a sentence.
 func TestReasons(t *testing.T) {
+	t.Parallel()
 	x := watching(t)
 	x.Machine.SetPortUsers(host.PortUser{Protocol: "UDP", Address: netip.MustParseAddr("10.10.0.1"), Port: 53, PID: 29958, Program: "python3"},
 		host.PortUser{Protocol: "TCP", Address: netip.MustParseAddr("0.0.0.0"), Port: 80, PID: 7, Program: "nginx"},

@@ -37,6 +37,7 @@ type Engine struct {
 	log   *slog.Logger
 	box   *secret.Box
 	dir   string // where the last known good configurations are kept
+	tick  time.Duration
 	lanes map[ID]*lane
 	order []ID
 	live  bus.Topic[Status]
@@ -53,7 +54,7 @@ type Engine struct {
 
 // New makes an engine without components.
 func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.Box, history *changes.Log, dir string) *Engine {
-	return &Engine{db: d, host: m, clock: c, log: log, box: box, dir: dir, lanes: map[ID]*lane{}, changes: history, tells: make(chan struct{}, 1), held: make(chan struct{}, 1)}
+	return &Engine{db: d, host: m, clock: c, log: log, box: box, dir: dir, tick: tick, lanes: map[ID]*lane{}, changes: history, tells: make(chan struct{}, 1), held: make(chan struct{}, 1)}
 }
 
 // Register adds a component. The order of registration is the order of ApplyAll.
@@ -108,6 +109,14 @@ func (e *Engine) fed(feeds []ID) []*lane {
 	return lanes
 }
 
+// idsOf are the components of lanes.
+func idsOf(lanes []*lane) (ids []string) {
+	for _, l := range lanes {
+		ids = append(ids, string(l.id))
+	}
+	return ids
+}
+
 // Write is a change: it writes rows, and says which, where it knows.
 type Write func(tx *db.Tx) ([]Row, error)
 
@@ -128,7 +137,7 @@ func (e *Engine) CommitBoth(ctx context.Context, shared, local []ID, write Write
 	if err := e.store(ctx, lanes, shared, revisions, write); err != nil {
 		return nil, err
 	}
-	if err := failpoint.Hit(failpoint.TxCommitted); err != nil {
+	if err := failpoint.Hit(failpoint.TxCommitted, idsOf(lanes)...); err != nil {
 		e.log.Warn("apply is left to the timer", "err", err)
 		return outcome(lanes, revisions), nil
 	}
@@ -149,7 +158,7 @@ func (e *Engine) CommitBoth(ctx context.Context, shared, local []ID, write Write
 	if intent := changes.From(ctx); intent.Within > 0 {
 		e.noteApplied(intent.Set, late)
 	}
-	if err := failpoint.Hit(failpoint.ApplyDone); err != nil {
+	if err := failpoint.Hit(failpoint.ApplyDone, idsOf(lanes)...); err != nil {
 		return nil, err
 	}
 	return outcome(lanes, revisions), nil
@@ -206,7 +215,7 @@ func (e *Engine) store(ctx context.Context, lanes []*lane, shared []ID, revision
 				return err
 			}
 		}
-		return failpoint.Hit(failpoint.TxChecked)
+		return failpoint.Hit(failpoint.TxChecked, idsOf(lanes)...)
 	})
 	stored = err == nil
 	if stored && intent.TakesBack {
@@ -255,7 +264,7 @@ func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, shared []
 	if err != nil {
 		return nil, err
 	}
-	return rows, failpoint.Hit(failpoint.TxWritten)
+	return rows, failpoint.Hit(failpoint.TxWritten, idsOf(lanes)...)
 }
 
 // outcome says how far the components got with these revisions; that another change waits already is not theirs.

@@ -1,13 +1,6 @@
 package apply
 
-import (
-	"testing"
-	"time"
-)
+import "time"
 
-// SetTick makes the lanes of a test look at their components at another pace. It is called before they run.
-func SetTick(t testing.TB, d time.Duration) {
-	was := tick
-	tick = d
-	t.Cleanup(func() { tick = was })
-}
+// SetTick makes the lanes look at their components at another pace. It is called before they run.
+func (e *Engine) SetTick(d time.Duration) { e.tick = d }

@@ -41,6 +41,7 @@ func (x *toy) backAt(t *testing.T, file string) {
 }
 
 func TestFailedApplyFallsBack(t *testing.T) {
+	t.Parallel()
 	x, _ := fallen(t)
 	if s := x.status(); s.AppliedRevision != 1 || s.Revision != 2 {
 		t.Fatalf("%+v", s)
@@ -49,6 +50,7 @@ func TestFailedApplyFallsBack(t *testing.T) {
 
 // A daemon that runs with the last known good configuration is not restarted into the same failure again and again.
 func TestFailedStateIsNotTriedOnATimer(t *testing.T) {
+	t.Parallel()
 	x, now := fallen(t)
 	x.onceMore(t, now)
 	x.backAt(t, "a\n")
@@ -66,6 +68,7 @@ func TestFailedStateIsNotTriedOnATimer(t *testing.T) {
 
 // What was in the daemon's way may be gone a moment later: a stored change does not wait an hour for that.
 func TestFailedStateIsTriedOnceMoreSoon(t *testing.T) {
+	t.Parallel()
 	x, now := fallen(t)
 	x.dislike("nothing")
 	x.onceMore(t, now)
@@ -88,6 +91,7 @@ func (x *toy) onceMore(t *testing.T, now *clock.Fake) {
 
 // What runs is looked after, though it is not what is stored.
 func TestLastGoodIsLookedAfter(t *testing.T) {
+	t.Parallel()
 	x, _ := fallen(t)
 	restarts := x.Machine.Restarts(host.Chrony)
 	x.Machine.SetFile(host.ChronyDropIn, "by hand\n")
@@ -114,6 +118,7 @@ func TestLastGoodIsLookedAfter(t *testing.T) {
 }
 
 func TestFailedStateIsTriedAgainWhen(t *testing.T) {
+	t.Parallel()
 	address := host.LinkAddr{Family: "inet", Local: "192.0.2.77", PrefixLen: 32}
 	for name, change := range map[string]func(t *testing.T, x *toy){
 		"another change is stored": func(t *testing.T, x *toy) { x.want(t, "c", apply.Live) },
@@ -140,6 +145,7 @@ func TestFailedStateIsTriedAgainWhen(t *testing.T) {
 
 // A full disk is no fault of the daemon: it is not disturbed, and the state is tried again soon.
 func TestFailedInstallDisturbsNobody(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	restarts := x.Machine.Restarts(host.Chrony)

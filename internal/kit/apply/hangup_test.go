@@ -22,6 +22,7 @@ import (
 
 // A checker that was broken off because the caller has gone has agreed with nothing.
 func TestHangingUpDuringTheCheckStoresNothing(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -40,6 +41,7 @@ func TestHangingUpDuringTheCheckStoresNothing(t *testing.T) {
 
 // One that takes too long on its own account locks nobody out.
 func TestCheckerThatTakesTooLongDoesNotLockOut(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	x.Machine.Script(host.ChronyCheck, func(context.Context, host.Input) (host.Output, error) {
@@ -63,6 +65,7 @@ func changes(t *testing.T) int {
 // What is stored is what was accepted, whoever writes beside, and whoever hangs up: every change that the checker refuses is
 // answered so, and no other one is.
 func TestStoredIsWhatWasAccepted(t *testing.T) {
+	t.Parallel()
 	t.Run("checked", func(t *testing.T) {
 		x := newToy(t, nil)
 		x.Machine.Script(host.ChronyCheck, func(ctx context.Context, in host.Input) (host.Output, error) {

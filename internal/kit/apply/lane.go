@@ -17,10 +17,9 @@ import (
 	"edge.internal/gateway/internal/kit/rescue"
 )
 
-// tick is how often a lane looks whether its component is still what is stored.
-var tick = 10 * time.Second
-
 const (
+	// tick is how often a lane looks whether its component is still what is stored.
+	tick = 10 * time.Second
 	// A failed apply is tried again, at first soon and then ever more rarely.
 	retryFirst = 2 * time.Second
 	retryMost  = time.Minute
@@ -140,7 +139,7 @@ func (e *storedError) Unwrap() error { return e.error }
 func (l *lane) run(ctx context.Context) {
 	var settles sync.WaitGroup
 	defer settles.Wait()
-	due := time.Now().Add(tick) // signals do not move it: the daemon is looked at even while changes keep coming
+	due := time.Now().Add(l.engine.tick) // signals do not move it: the daemon is looked at even while changes keep coming
 	for ctx.Err() == nil {
 		wait, settle := l.next(due)
 		switch l.wait(ctx, wait) {
@@ -228,7 +227,7 @@ func (l *lane) pause() time.Duration {
 	if l.retry > 0 {
 		return l.retry
 	}
-	return tick
+	return l.engine.tick
 }
 
 // kick asks for a pass and answers when a pass has seen the revision; with none, when a new pass is done.
@@ -502,7 +501,7 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 		told = !l.atomic || !refused(err)
 	}
 	if err == nil {
-		err = failpoint.Hit(failpoint.ApplyReloaded)
+		err = failpoint.Hit(failpoint.ApplyReloaded, string(l.id))
 	}
 	if err == nil {
 		err = l.verify(ctx, config, files)
@@ -521,7 +520,7 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 		}
 		return false, reported
 	}
-	if err := failpoint.Hit(failpoint.ApplyVerified); err != nil {
+	if err := failpoint.Hit(failpoint.ApplyVerified, string(l.id)); err != nil {
 		return false, err
 	}
 	l.remember(now)

@@ -26,6 +26,7 @@ func beside(x *toy) {
 
 // A panic in the code of one component is told as its state, and ends neither the process nor the other lanes.
 func TestPanicIsTheComponentsOwn(t *testing.T) {
+	t.Parallel()
 	for _, what := range []string{"load", "render", "apply", "verify"} {
 		t.Run(what, func(t *testing.T) {
 			x := newToy(t, beside)
@@ -55,6 +56,7 @@ func TestPanicIsTheComponentsOwn(t *testing.T) {
 }
 
 func TestPanicInAStepTakesTheFullWay(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	restarts := s.Machine.Restarts(host.Chrony)
 	s.fails = "panics"
@@ -66,6 +68,7 @@ func TestPanicInAStepTakesTheFullWay(t *testing.T) {
 
 // The broken socket of a daemon is its own fault, not the database's.
 func TestDaemonThatCannotBeReachedIsDegraded(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	for _, err := range []error{

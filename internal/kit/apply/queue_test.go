@@ -34,6 +34,7 @@ func inTime(t *testing.T, what string, f func() error) error {
 
 // Writers of a component that queue hold no connections: what is fed by nothing of theirs goes on.
 func TestQueueTakesNoConnections(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	inside, free := make(chan struct{}), make(chan struct{})
@@ -66,6 +67,7 @@ func TestQueueTakesNoConnections(t *testing.T) {
 
 // One who leaves the queue does not stop it.
 func TestLeavingTheQueue(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	inside, free := make(chan struct{}), make(chan struct{})
@@ -96,6 +98,7 @@ func TestLeavingTheQueue(t *testing.T) {
 
 // A change that panics gives its turn back, and counts as not stored.
 func TestPanicGivesTheTurnBack(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	func() {
@@ -114,6 +117,7 @@ func TestPanicGivesTheTurnBack(t *testing.T) {
 
 // A lock that somebody holds in the database is waited for once, and not by each writer of a queue after the other.
 func TestQueueBehindALock(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	locked, free := make(chan error), make(chan struct{})
@@ -154,6 +158,7 @@ func TestQueueBehindALock(t *testing.T) {
 
 // When the outcome of a commit is not known, the component looks what is stored.
 func TestUnknownCommitIsLookedAt(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live) // the pass of the start may bring this one about
 	x.want(t, "b", apply.Live)
@@ -177,6 +182,7 @@ func TestUnknownCommitIsLookedAt(t *testing.T) {
 
 // A preview makes no writer wait, nor does it wait for one.
 func TestPreviewTakesNoTurn(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	preview := func(f func()) error {
@@ -203,6 +209,7 @@ func TestPreviewTakesNoTurn(t *testing.T) {
 
 // A preview of a change that sets a secret says and does the same whether it is the one that is stored or another one.
 func TestPreviewIsNoOracle(t *testing.T) {
+	t.Parallel()
 	b := kittest.New(t)
 	dbtest.Exec(t, b.DB, `CREATE TABLE toy_secrets AS SELECT 'right' AS word`)
 	checks := 0

@@ -25,8 +25,14 @@ type stepping struct {
 }
 
 func newStepping(t *testing.T) *stepping {
+	return newSteppingAt(t, 10*time.Second)
+}
+
+// newSteppingAt is newStepping with another pace of the timer.
+func newSteppingAt(t *testing.T, pace time.Duration) *stepping {
 	s := &stepping{}
 	s.toy = newToy(t, func(x *toy) {
+		x.Engine.SetTick(pace)
 		x.runtime = &apply.Runtime[[]string]{
 			Can: func(_, _ []string) bool { return false },
 			Plan: func(_ context.Context, _ *db.Tx, rows []apply.Row) (apply.Step, error) {
@@ -63,6 +69,7 @@ func (s *stepping) steps() []string {
 }
 
 func TestStepsNeedNoReloadAndFilesFollow(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	restarts, checks := s.Machine.Restarts(host.Chrony), s.Machine.Runs(host.ChronyCheck)
 	for i := range 20 {
@@ -85,6 +92,7 @@ func TestStepsNeedNoReloadAndFilesFollow(t *testing.T) {
 }
 
 func TestFilesFollowOnce(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	loads := s.loads.Load()
 	s.want(t, "a", apply.Live)
@@ -96,6 +104,7 @@ func TestFilesFollowOnce(t *testing.T) {
 }
 
 func TestFilesFollowWhatCameMeanwhile(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	restarts, loads, hold := s.Machine.Restarts(host.Chrony), s.loads.Load(), make(chan struct{})
 	s.toy.mu.Lock()
@@ -112,6 +121,7 @@ func TestFilesFollowWhatCameMeanwhile(t *testing.T) {
 }
 
 func TestStepThatFailsTakesTheFullWay(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	restarts := s.Machine.Restarts(host.Chrony)
 	s.fails = "stubborn"
@@ -126,6 +136,7 @@ func TestStepThatFailsTakesTheFullWay(t *testing.T) {
 }
 
 func TestStepsAndPassesMixed(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	var group sync.WaitGroup
 	for i := range 40 {
@@ -152,6 +163,7 @@ func TestStepsAndPassesMixed(t *testing.T) {
 
 // Changes that queue are applied together, and each of them is checked.
 func TestChangesThatQueueShareAPass(t *testing.T) {
+	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "first", apply.Live)
 	x.Machine.Script(host.ChronyCheck, func(context.Context, host.Input) (host.Output, error) {
@@ -177,6 +189,7 @@ func TestChangesThatQueueShareAPass(t *testing.T) {
 
 // While a whole pass is under way, nobody knows what daemon a step would meet.
 func TestNothingIsPlannedDuringAPass(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	gate := make(chan struct{})
 	s.set(func() { s.gate = gate })
@@ -208,6 +221,7 @@ func TestNothingIsPlannedDuringAPass(t *testing.T) {
 
 // A step is good for the daemon that it was planned for. One that has been reloaded since is another one.
 func TestReloadVoidsPlannedSteps(t *testing.T) {
+	t.Parallel()
 	s := newStepping(t)
 	s.planning = func(string) {
 		if applied, failed := s.Engine.ApplyAll(t.Context()); len(applied) != 1 {
@@ -225,9 +239,8 @@ func TestReloadVoidsPlannedSteps(t *testing.T) {
 
 // The daemon is looked at while changes keep coming, and without the full way.
 func TestDriftIsNoticedWhileChangesKeepComing(t *testing.T) {
-	const pace = time.Millisecond // so that a look falls between a commit and its writer hearing of it, too
-	apply.SetTick(t, pace)
-	s := newStepping(t)
+	t.Parallel()
+	s := newSteppingAt(t, time.Millisecond) // so that a look falls between a commit and its writer hearing of it, too
 	restarts := s.Machine.Restarts(host.Chrony)
 	looks := func() int {
 		s.toy.mu.Lock()

@@ -1,12 +1,15 @@
 // Package failpoint names the places where a test may make the program fail or die.
 //
 // A point does nothing unless GATEWAY_FAILPOINTS names a folder with a file of the point's name. The file holds what
-// is to happen, "kill", "full" (the disk) or "error", and the point uses it up: it strikes once.
+// is to happen, "kill", "full" (the disk) or "error", and may name who it is for: "kill ntp" waits for that component. The point uses it
+// up: it strikes once.
 package failpoint
 
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -69,22 +72,37 @@ func (e *Error) Unwrap() error {
 
 var folder = os.Getenv("GATEWAY_FAILPOINTS")
 
-// Hit is called at the point. It returns nil unless the point is armed: "error" and "full" return an *Error, "kill" ends the
-// process as kill -9 does.
-func Hit(name string) error {
+// Arm arms a point in a folder: whoever meets it next does the action, or only the component or file that it is for.
+func Arm(folder, point, action, of string) error {
+	// Renamed into place, because a process may look for it at any time.
+	path := filepath.Join(folder, point)
+	beside := path + ".new"
+	if err := os.WriteFile(beside, []byte(strings.TrimSpace(action+" "+of)), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(beside, path)
+}
+
+// Hit is called at the point, with the components or the file that the work is for. It returns nil unless the point is armed for one of
+// them or for all: "error" and "full" return an *Error, "kill" ends the process as kill -9 does.
+func Hit(name string, of ...string) error {
 	if folder == "" {
 		return nil
 	}
 	path := filepath.Join(folder, name)
-	action, err := os.ReadFile(path)
-	if err != nil || os.Remove(path) != nil {
+	content, err := os.ReadFile(path)
+	if err != nil {
 		return nil
 	}
-	if string(action) == "kill" {
+	action, only, one := strings.Cut(string(content), " ")
+	if one && !slices.Contains(of, only) || os.Remove(path) != nil {
+		return nil
+	}
+	if action == "kill" {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	}
-	return &Error{Point: name, Full: string(action) == "full"}
+	return &Error{Point: name, Full: action == "full"}
 }
 
 // InHelper tells whether a point is where gateway-helper works: the API survives a death there, and asks again.

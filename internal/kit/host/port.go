@@ -12,7 +12,7 @@ type Ports interface {
 	// PortUsers are the processes that receive on a port: TCP listeners, and UDP sockets that are bound to it.
 	PortUsers(port int) ([]PortUser, error)
 	// Listen listens on a TCP port that needs no privilege, and that root's daemons may share: the kernel lets only sockets of one
-	// user share a port. The network is tcp or tcp4. The file is the caller's.
+	// user share a port. The network is tcp or tcp4, and the address one of those that the gateway is configured with. The file is the caller's.
 	Listen(ctx context.Context, network, address string) (*os.File, error)
 	// Deafen makes a listener drop the first packet of every new connection: its clients try again, and find another listener that
 	// shares the port. Those that have begun to connect are not disturbed.

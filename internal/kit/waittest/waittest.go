@@ -6,12 +6,27 @@ import (
 	"time"
 )
 
-// Until waits for a condition, with a limit that only a failure reaches.
+// limit is what only a failure reaches.
+const limit = time.Minute
+
+// Until waits for a condition.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(limit); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not in time: %s", what)
 		}
+	}
+}
+
+// UntilNil waits until a function finds nothing wrong. If it always does, the test fails with what it found last.
+func UntilNil(t testing.TB, what string, wrong func() error) {
+	t.Helper()
+	err := wrong()
+	for end := time.Now().Add(limit); err != nil; err = wrong() {
+		if time.Now().After(end) {
+			t.Fatalf("not in time: %s: %v", what, err)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }

@@ -52,7 +52,7 @@ func (b *Browser) WaitDatabase(t testing.TB) {
 			return
 		}
 	}
-	t.Fatal("the API has no database")
+	t.Fatalf("the API has no database: %+v", health)
 }
 
 // Stream opens a stream of the API, which ends with the test.

@@ -10,6 +10,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/packaging"
 )
 
 // The admin of the lab.
@@ -101,6 +102,11 @@ func root(t testing.TB) string {
 // Up runs a lab until the test ends. Without an admin in the options the setup is left to the test.
 func Up(t testing.TB, opts lab.Options) *Lab {
 	t.Helper()
+	leave, err := packaging.Place(t.Context(), t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(leave)
 	if opts.Dir == "" {
 		// Not t.TempDir: PostgreSQL's own user has to reach it.
 		dir, err := os.MkdirTemp("", "gateway-lab-test-")

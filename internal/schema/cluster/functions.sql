@@ -1,5 +1,10 @@
 -- What a role without privileges needs for replication, made by a superuser in the gateway's database. It may be run as often as one likes.
 -- The privileges are those of a group: the way back of an upgrade drops all that belongs to the gateway's role, its own privileges included.
+--
+-- The database belongs to a lesser role, which may have put anything into it. So nothing of it is called or read here, and no name is looked up in its
+-- schemas. All of this is one transaction: psql needs --single-transaction.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'gateway_cluster') THEN
@@ -21,6 +26,28 @@ $$;
 
 CREATE SCHEMA IF NOT EXISTS gateway_cluster;
 
+-- The owner of the schema or of a function can replace what runs as a superuser. A lesser role can neither drop nor take what a superuser owns, so what
+-- is so here stays so.
+DO $$
+DECLARE
+    stranger text := (SELECT r.rolname FROM pg_roles r WHERE NOT r.rolsuper AND r.oid IN (
+        SELECT nspowner FROM pg_namespace WHERE nspname = 'gateway_cluster'
+        UNION ALL SELECT proowner FROM pg_proc WHERE pronamespace = 'gateway_cluster'::regnamespace) LIMIT 1);
+BEGIN
+    IF stranger IS NOT NULL THEN
+        RAISE EXCEPTION 'the schema gateway_cluster of the database % belongs to the role %, which is not a superuser: if nothing of it is needed, drop it', current_database(), stranger;
+    END IF;
+END
+$$;
+REVOKE ALL ON SCHEMA gateway_cluster FROM PUBLIC, gateway;
+
+-- Tells whether this is how the gateway reaches the primary: another node, as gateway_repl, by the files of the cluster. Other words for libpq could have PostgreSQL
+-- log in as its own user, send a file elsewhere, or load a library.
+CREATE OR REPLACE FUNCTION gateway_cluster.reaches(conninfo text) RETURNS boolean LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT conninfo ~ ('^host=[0-9A-Za-z][0-9A-Za-z.-]* hostaddr=[0-9a-f.:]+ port=5432 dbname=gateway user=gateway_repl sslmode=verify-full ssl_min_protocol_version=TLSv1[.]3'
+        || ' sslrootcert=/etc/postgresql/gateway/authority[.]pem sslcert=/etc/postgresql/gateway/node[.]pem sslkey=/etc/postgresql/gateway/node[.]pem connect_timeout=5 tcp_user_timeout=15000$')
+$$;
+
 -- Subscribes to the primary by a slot that is there. The subscription belongs to the owner of the database: what replication runs, such as
 -- triggers, runs as that one and not as a superuser. Before PostgreSQL 16, only a superuser can be given a subscription; that the owner is
 -- one for a moment is seen by no one, for it is over before the transaction ends.
@@ -29,6 +56,9 @@ DECLARE
     owner pg_roles := (SELECT r FROM pg_database d JOIN pg_roles r ON r.oid = d.datdba WHERE d.datname = current_database());
     wide  boolean := current_setting('server_version_num')::int >= 160000;
 BEGIN
+    IF NOT gateway_cluster.reaches(conninfo) AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = session_user) THEN
+        RAISE insufficient_privilege USING MESSAGE = 'a gateway subscribes only to another node of its cluster';
+    END IF;
     EXECUTE format('CREATE SUBSCRIPTION gateway CONNECTION %L PUBLICATION gateway WITH (create_slot = false, slot_name = %L, copy_data = false, synchronous_commit = on%s)',
         conninfo, slot, CASE WHEN wide THEN ', password_required = false, run_as_owner = true' ELSE '' END);
     IF NOT owner.rolsuper AND NOT wide THEN
@@ -44,7 +74,7 @@ $$;
 -- Ends the subscription of this database, if there is one. The slot is not touched: the primary may be away.
 CREATE OR REPLACE FUNCTION gateway_cluster.unsubscribe() RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF gateway_cluster.subscribed() THEN
+    IF EXISTS (SELECT FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid WHERE s.subname = 'gateway' AND d.datname = current_database()) THEN
         ALTER SUBSCRIPTION gateway DISABLE;
         ALTER SUBSCRIPTION gateway SET (slot_name = NONE);
         DROP SUBSCRIPTION gateway;
@@ -54,7 +84,7 @@ $$;
 
 CREATE OR REPLACE FUNCTION gateway_cluster.pause() RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF gateway_cluster.subscribed() THEN
+    IF EXISTS (SELECT FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid WHERE s.subname = 'gateway' AND d.datname = current_database()) THEN
         ALTER SUBSCRIPTION gateway DISABLE;
     END IF;
 END
@@ -62,17 +92,33 @@ $$;
 
 CREATE OR REPLACE FUNCTION gateway_cluster.resume() RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF gateway_cluster.subscribed() THEN
+    IF EXISTS (SELECT FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid WHERE s.subname = 'gateway' AND d.datname = current_database()) THEN
         ALTER SUBSCRIPTION gateway ENABLE;
     END IF;
 END
 $$;
 
-CREATE OR REPLACE FUNCTION gateway_cluster.subscribed() RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT EXISTS (SELECT FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid WHERE s.subname = 'gateway' AND d.datname = current_database())
+DROP FUNCTION IF EXISTS gateway_cluster.subscribed();
+
+-- Before PostgreSQL 16, the owner of a subscription may have it connect to anything.
+CREATE OR REPLACE FUNCTION gateway_cluster.subscription_stays() RETURNS event_trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
+        RAISE insufficient_privilege USING MESSAGE = 'only the functions of gateway_cluster change a subscription';
+    END IF;
+END
+$$;
+DO $$
+BEGIN
+    IF current_setting('server_version_num')::int < 160000 AND NOT EXISTS (SELECT FROM pg_event_trigger WHERE evtname = 'gateway_subscription_stays') THEN
+        CREATE EVENT TRIGGER gateway_subscription_stays ON ddl_command_start WHEN TAG IN ('ALTER SUBSCRIPTION') EXECUTE FUNCTION gateway_cluster.subscription_stays();
+        -- Also when the session takes over rows of the primary.
+        ALTER EVENT TRIGGER gateway_subscription_stays ENABLE ALWAYS;
+    END IF;
+END
 $$;
 
--- Lets other nodes read what all share, what this node is and which version its schema has. The owner of the tables can do it, too, when there are more.
+-- Lets other nodes read what all share, what this node is and which version its schema has. The owner of the tables calls it, whenever there may be more of them.
 CREATE OR REPLACE FUNCTION gateway_cluster.admit() RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     shared text;
@@ -87,8 +133,6 @@ BEGIN
     END LOOP;
 END
 $$;
-
-SELECT gateway_cluster.admit();
 
 -- Tells what the server has taken of the settings for other nodes.
 CREATE OR REPLACE FUNCTION gateway_cluster.listens(OUT listen text, OUT access text, OUT members text, OUT tls boolean, OUT loaded timestamptz, OUT faults bigint)

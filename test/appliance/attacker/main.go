@@ -16,6 +16,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/helper"
+	"edge.internal/gateway/internal/kit/host/helper/guard/hostile"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -71,27 +72,11 @@ func places() {
 
 // contents would have a daemon run, load or read something.
 func contents() {
-	for place, texts := range map[host.Place][]string{
-		host.ProxyConfig:       {"global\n lua-load /tmp/x.lua", "global\n external-check", "program x\n command /bin/sh", "frontend x\n http-request return file /etc/shadow", "frontend x\n bind :443 ssl crt /etc/ssl/private/ssl-cert-snakeoil.key"},
-		host.SquidMain:         {"external_acl_type x /bin/sh", "url_rewrite_program /bin/sh", "include /etc/shadow"},
-		host.SquidDropIn:       {"auth_param basic program /bin/sh", "acl x dst \"/etc/shadow\"", "unlinkd_program /bin/sh"},
-		host.UnboundMain:       {"include: /etc/shadow", "python:\n python-script: /tmp/x.py"},
-		host.UnboundDropIn:     {"dynlib:\n dynlib-file: /tmp/x.so", "server:\n logfile: /etc/x"},
-		host.ChronyMain:        {"include /etc/shadow", "mailonchange root 0"},
-		host.ChronyDropIn:      {"keyfile /etc/shadow", "user root"},
-		host.KeaConfig:         {`{"Dhcp4": {"hooks-libraries": [{"library": "/tmp/x.so"}]}}`},
-		host.RadiusConfig:      {"modules {\n exec {\n }\n}", "$INCLUDE /etc/shadow", "libdir = /tmp"},
-		host.RadiusClients:     {"$INCLUDE /etc/shadow", "client x {\n secret = `id`\n}"},
-		host.RadiusUsers:       {"bob Cleartext-Password := `id`", "$INCLUDE /etc/shadow"},
-		host.PacketFilterTable: {"include \"/etc/shadow\""},
-	} {
-		for _, text := range texts {
-			content := []byte(text + "\n")
-			refused(helpers.Install(place, content), "installing %s: %q", place, text)
-			for _, c := range known {
-				_, err := helpers.Run(ctx, c, host.Input{Staged: []host.File{{Place: place, Content: content}}})
-				refused(err, "%s with %s: %q", c, place, text)
-			}
+	for _, f := range hostile.Files() {
+		refused(helpers.Install(f.Place, f.Content), "installing %s: %q", f.Place, f.Content)
+		for _, c := range known {
+			_, err := helpers.Run(ctx, c, host.Input{Staged: []host.File{f}})
+			refused(err, "%s with %s: %q", c, f.Place, f.Content)
 		}
 	}
 	refused(helpers.Install(host.ProxyHosts, make([]byte, 65<<20)), "a file without end")
@@ -131,7 +116,7 @@ func network() {
 	for _, n := range []string{"", "..", "a/b", "../x", "a b", "-f", "x;id", "$(id)", strings.Repeat("a", 16)} {
 		refused(helpers.CreateTunnel(ctx, n, ""), "making the tunnel %q", n)
 	}
-	for _, address := range []string{":22", ":443", ":80", ":1023", "x", ""} {
+	for _, address := range []string{":22", ":443", ":80", ":1023", ":1024", ":5432", ":7000", "127.0.0.1:3443", ":0", "x", ""} {
 		for _, network := range []string{"tcp", "tcp4", "udp", "unix", "ip"} {
 			f, err := helpers.Listen(ctx, network, address)
 			refused(err, "listening on %s %s", network, address)

@@ -67,6 +67,11 @@ func (m Machine) Run(ctx context.Context, say func(i int, line string)) (Result,
 		return r, err
 	}
 	defer os.RemoveAll(dir)
+	leave, err := packaging.Place(ctx, dir)
+	if err != nil {
+		return r, err
+	}
+	defer leave()
 	initrd, console := filepath.Join(dir, "initrd"), filepath.Join(dir, "console")
 	kernel, err := packaging.Path("vm.sh")
 	if err != nil {

@@ -54,7 +54,7 @@ func digest() string {
 		b, _ := fs.ReadFile(schema.Migrations, name)
 		fmt.Fprintf(h, "%s %d\n%s", name, len(b), b)
 	}
-	h.Write([]byte(schema.Cluster))
+	h.Write([]byte(schema.Cluster + schema.Grants))
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
@@ -70,7 +70,10 @@ func prepare(ctx context.Context, s *private.Server) error {
 	if err := d.Attach(ctx, schema.Migrations); err != nil {
 		return err
 	}
-	return execute(ctx, s.URL(template), schema.Cluster)
+	if err := execute(ctx, s.URL(template), schema.Cluster); err != nil {
+		return err
+	}
+	return execute(ctx, s.URL(template), schema.Grants)
 }
 
 // URL makes a migrated database and tells where it is.

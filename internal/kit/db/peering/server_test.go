@@ -172,8 +172,10 @@ func newMachine(t *testing.T) (*machine, *db.DB) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), schema.Cluster); err != nil {
-		t.Fatal(err)
+	for _, sql := range []string{schema.Cluster, schema.Grants} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return m, d
 }

@@ -523,8 +523,26 @@ func TestReplicationHasNoPrivileges(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Here = plain
+	// It cannot have PostgreSQL connect to what is no node of a cluster, and the primary of this test is none.
+	if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "subscribes only to another node") {
+		t.Fatal(err)
+	}
+	dbtest.Exec(t, p.standby, `CREATE OR REPLACE FUNCTION gateway_cluster.reaches(conninfo text) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT true'`)
 	p.sync(t)
 	p.sync(t)
+	for _, change := range []string{`CONNECTION 'host=/nowhere'`, "DISABLE", "SET (synchronous_commit = off)"} {
+		conn, err := plain.Server().Connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), "SET session_replication_role = replica"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), "ALTER SUBSCRIPTION gateway "+change); err == nil {
+			t.Errorf("the subscription is changed: %s", change)
+		}
+		conn.Close(t.Context())
+	}
 	name = "follows.example.net"
 	pool(t, p.primary, name)
 	await(t, "a change of the primary arrives", func() (bool, error) { return has(t.Context(), plain, name) })

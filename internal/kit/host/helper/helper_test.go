@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -494,5 +495,131 @@ func TestProbes(t *testing.T) {
 	<-gone // a caller who hangs up ends the program
 	if err := c.probes.do(t.Context(), "Sweep"); err == nil {
 		t.Error("a verb of the helper is served")
+	}
+}
+
+// A verb is done by the helper, by the probes or by who wants it: by exactly one of them, and none is forgotten.
+func TestEveryVerbHasItsPlace(t *testing.T) {
+	all := map[string]bool{}
+	for i := range machineType.NumMethod() {
+		name := machineType.Method(i).Name
+		all[name] = true
+		places := 0
+		for _, list := range []map[string]bool{served, probes, local} {
+			if list[name] {
+				places++
+			}
+		}
+		if places != 1 {
+			t.Errorf("%s is in %d lists", name, places)
+		}
+	}
+	for _, list := range []map[string]bool{served, probes, local, repeatable} {
+		for name := range list {
+			if !all[name] {
+				t.Errorf("there is no verb %s", name)
+			}
+		}
+	}
+	for name := range repeatable {
+		if !served[name] {
+			t.Errorf("%s is not served", name)
+		}
+	}
+}
+
+// A verb that panics has failed. The helper goes on, on the same connection, too.
+func TestAPanicIsAnError(t *testing.T) {
+	c, _ := started(t, func(verb string, args []reflect.Value) []reflect.Value {
+		if verb == "Read" {
+			var nothing map[string][]int
+			_ = nothing["x"][7]
+		}
+		return []reflect.Value{reflect.Zero(errorType)}
+	})
+	for range 2 {
+		if _, err := c.Read(host.ProxyConfig); err == nil || !strings.Contains(err.Error(), "Read has failed") {
+			t.Fatal(err)
+		}
+		if err := c.Sweep(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What is larger than any place is not read, and others are served all the same.
+func TestMessagesAreBounded(t *testing.T) {
+	c, _ := started(t, func(string, []reflect.Value) []reflect.Value { return []reflect.Value{reflect.Zero(errorType)} })
+	if err := c.Install(host.ProxyHosts, make([]byte, 64<<20)); err != nil {
+		t.Error(err)
+	}
+	if err := c.Install(host.ProxyHosts, make([]byte, messageLimit)); err == nil {
+		t.Error("a message without end was taken")
+	}
+	if err := c.Sweep(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Large messages take turns, and do not keep small ones waiting.
+func TestLargeMessagesTakeTurns(t *testing.T) {
+	inside, leave := make(chan struct{}), make(chan struct{})
+	c, _ := started(t, func(verb string, _ []reflect.Value) []reflect.Value {
+		if verb == "Install" {
+			inside <- struct{}{}
+			<-leave
+		}
+		return []reflect.Value{reflect.Zero(errorType)}
+	})
+	var asked sync.WaitGroup
+	for range largeMessages + 1 {
+		asked.Go(func() {
+			if err := c.Install(host.ProxyHosts, make([]byte, 2*smallMessage)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range largeMessages {
+		<-inside
+	}
+	if err := c.Sweep(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-inside:
+		t.Error("one more than may")
+	default:
+	}
+	leave <- struct{}{}
+	<-inside
+	for range largeMessages {
+		leave <- struct{}{}
+	}
+	asked.Wait()
+}
+
+// Callers beyond the limit wait until another one hangs up.
+func TestConnectionsAreBounded(t *testing.T) {
+	c, socket := started(t, func(string, []reflect.Value) []reflect.Value { return []reflect.Value{reflect.Zero(errorType)} })
+	if err := c.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	var idle []net.Conn
+	for range connectionLimit {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle = append(idle, conn)
+	}
+	late := New(hosttest.New(), socket)
+	defer late.Close()
+	answered := make(chan error, 1)
+	go func() { answered <- late.Sweep() }()
+	for _, conn := range idle {
+		conn.Close()
+	}
+	if err := <-answered; err != nil {
+		t.Error(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -21,8 +22,15 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/talk"
 )
 
-// messageLimit is how much one verb may send: the largest place is a packet filter's table or a list of certificates.
-const messageLimit = 256 << 20
+const (
+	// messageLimit is how much one verb may send: a file as large as the guard admits, and a little.
+	messageLimit = 65 << 20
+	// smallMessage is how much any number of verbs may send; largeMessages is how many may send more at once.
+	smallMessage  = 1 << 20
+	largeMessages = 4
+	// connectionLimit is how many callers are served at once. Others wait until one hangs up.
+	connectionLimit = 512
+)
 
 // Serve answers Client on the listener until the context ends, and then waits for the verbs under way. It serves root and the user
 // with the id.
@@ -51,7 +59,13 @@ func serve(ctx context.Context, l *net.UnixListener, uid int, log *slog.Logger, 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
+	places, large := make(chan struct{}, connectionLimit), make(chan struct{}, largeMessages)
 	for {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
 		conn, err := l.AcceptUnix()
 		if ctx.Err() != nil {
 			return nil
@@ -62,11 +76,12 @@ func serve(ctx context.Context, l *net.UnixListener, uid int, log *slog.Logger, 
 		if err := permitted(conn, uid); err != nil {
 			log.Warn("a caller was turned away", "err", err)
 			_ = conn.Close()
+			<-places
 			continue
 		}
 		serving.Go(func() {
-			defer func() { _ = conn.Close() }()
-			if err := converse(ctx, conn, verbs, do); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+			defer func() { _ = conn.Close(); <-places }()
+			if err := converse(ctx, conn, large, verbs, rescued(do, log)); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 				log.Warn("serving a caller", "err", err)
 			}
 		})
@@ -87,13 +102,14 @@ func permitted(conn *net.UnixConn, uid int) error {
 
 // converse does one verb after the other. Between two of them the connection is quiet; while one runs, the caller says nothing, so
 // that what can be read then is that it has gone.
-func converse(ctx context.Context, conn *net.UnixConn, verbs map[string]bool, do doer) error {
+func converse(ctx context.Context, conn *net.UnixConn, large chan struct{}, verbs map[string]bool, do doer) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	s := &socket{UnixConn: conn}
-	limited := &io.LimitedReader{R: bufio.NewReaderSize(s, readSize)}
-	in := decoding.NewDecoder(limited)
+	message := &bounded{from: bufio.NewReaderSize(s, readSize), ended: ctx.Done(), large: large}
+	defer message.end()
+	in := decoding.NewDecoder(message)
 	for {
-		limited.N = messageLimit
+		message.end()
 		var c call
 		if err := in.Decode(&c); err != nil {
 			return err
@@ -109,6 +125,62 @@ func converse(ctx context.Context, conn *net.UnixConn, verbs map[string]bool, do
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.Verb, err)
 		}
+	}
+}
+
+// bounded reads messages. One that is large waits for its turn before more of it is read.
+type bounded struct {
+	from  io.Reader
+	ended <-chan struct{} // the helper does
+	large chan struct{}
+	read  int64 // of this message
+	turn  bool  // is one of large
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	switch {
+	case b.read >= messageLimit:
+		return 0, fmt.Errorf("a message is longer than %d MiB", messageLimit>>20)
+	case b.read >= smallMessage && !b.turn:
+		select {
+		case b.large <- struct{}{}:
+			b.turn = true
+		case <-b.ended:
+			return 0, context.Canceled
+		}
+	}
+	n, err := b.from.Read(p[:min(int64(len(p)), messageLimit-b.read)])
+	b.read += int64(n)
+	return n, err
+}
+
+// end is the end of a message, with what was done about it.
+func (b *bounded) end() {
+	if b.turn {
+		<-b.large
+	}
+	b.read, b.turn = 0, false
+}
+
+// rescued is a doer whose panics are errors of the verb: the others go on.
+func rescued(do doer, log *slog.Logger) doer {
+	return func(verb string, args []reflect.Value) (results []reflect.Value) {
+		defer func() {
+			reason := recover()
+			if reason == nil {
+				return
+			}
+			log.Error("a verb has failed", "verb", verb, "reason", reason, "stack", string(debug.Stack()))
+			method, _ := machineType.MethodByName(verb)
+			results = make([]reflect.Value, method.Type.NumOut())
+			for i := range results {
+				results[i] = reflect.New(method.Type.Out(i)).Elem()
+				if method.Type.Out(i) == errorType {
+					results[i].Set(reflect.ValueOf(fmt.Errorf("%s has failed within the helper, see its log", verb)))
+				}
+			}
+		}()
+		return do(verb, args)
 	}
 }
 

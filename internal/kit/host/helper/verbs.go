@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// served are the verbs that the helper does. The others need no privilege, or one that a group gives, and are done by who wants them.
+// served are the verbs that the helper does.
 var served = map[string]bool{
 	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "TrimLog": true, "Run": true,
 	"Start": true, "Stop": true, "Restart": true, "Reload": true, "Enable": true,
@@ -26,6 +26,14 @@ var served = map[string]bool{
 	"Connections": true, "Traffic": true, "EndConnection": true,
 	"ReadLogBefore": true, "SearchJournal": true, "FollowJournal": true,
 	"FollowRouter": true, "DetectionSpare": true,
+}
+
+// local are the verbs that need no privilege, or one that a group gives. The program that wants them does them itself.
+var local = map[string]bool{
+	"Path": true, "State": true, "Watch": true, "Facts": true, "Vendors": true, "Resources": true,
+	"Links": true, "Routes": true, "Rules": true, "RouteTables": true, "RouteTo": true, "Neighbours": true, "Forwarding": true,
+	"ProxyAsk": true, "ResolverAsk": true, "SquidReport": true, "SquidJudge": true, "RadiusLogin": true, "DetectionAsk": true,
+	"PackageVersions": true, "LastUpgrade": true, "LastRestore": true, "DumpDatabase": true, "ReadDump": true,
 }
 
 // probes is what is served apart from the helper, by a process that is not root.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,10 +34,21 @@ func Admit(f host.File) error {
 	return nil
 }
 
-// Around is a machine that writes and tries only what is admitted.
-func Around(m host.Machine) host.Machine { return guarded{m} }
+// Around is a machine that writes and tries only what is admitted, and listens on some addresses only.
+func Around(m host.Machine, listen ...string) host.Machine { return guarded{m, listen} }
 
-type guarded struct{ host.Machine }
+type guarded struct {
+	host.Machine
+	listen []string
+}
+
+// Listen refuses what is not one of the gateway's own ports: a socket of root's may share a port with another one of root's.
+func (g guarded) Listen(ctx context.Context, network, address string) (*os.File, error) {
+	if address == "" || !slices.Contains(g.listen, address) {
+		return nil, fmt.Errorf("the gateway is not configured to listen on %q", address)
+	}
+	return g.Machine.Listen(ctx, network, address)
+}
 
 func (g guarded) Install(p host.Place, content []byte) error {
 	if err := Admit(host.File{Place: p, Content: content}); err != nil {

@@ -8,98 +8,124 @@ import (
 	"strings"
 )
 
-// directives are HAProxy's that the gateway uses; those with several forms stand with their second word.
-var directives = []string{
-	"global", "defaults", "frontend", "backend", "resolvers",
-	"balance", "cluster-secret", "default_backend", "description", "filter", "h2-workaround-bogus-websocket-clients", "hard-stop-after", "hash-type", "hold", "limited-quic",
-	"log-format", "mode", "parse-resolv-conf", "resolve_retries", "retries", "setcap", "ssl-default-bind-ciphers", "ssl-default-bind-options",
-	"stick-table", "tune.bufsize", "tune.http.maxhdr", "tune.maxrewrite", "unique-id-format", "use_backend",
-	"option httpchk", "option httplog", "option dontlog-normal", "option idle-close-on-response", "option redispatch", "option log-separate-errors", "option spop-check",
-	"timeout check", "timeout client", "timeout connect", "timeout http-keep-alive", "timeout http-request", "timeout queue", "timeout retry", "timeout server", "timeout tunnel",
-	"http-check send", "http-check expect",
-	"http-request", "http-response", "http-after-response", "tcp-request",
-}
+// proxyForms are HAProxy's directives that the gateway writes, and what may follow them: who HAProxy is, which files and sockets it
+// reaches, and everything else that is not a rule for requests. HAProxy reads its files as root.
+var proxyForms = following(map[string]string{
+	"global": ``, "defaults": ``, "frontend": `gateway_[a-z]+`, "backend": `gateway_[0-9a-z_-]+`, "resolvers": `gateway_dns`,
 
-// reaching are the directives that say who HAProxy is, and which files and sockets it reaches. It reads its files as root.
-var reaching = following(map[string]string{
-	"bind":         `(?:quic[46]@)?(?:::)?:[0-9]{1,5}(?: v6only)?(?: ssl crt-list (?:certificates|management)\.list alpn [a-z0-9.,/]+)?`,
 	"default-path": `config`,
 	"group":        `haproxy`,
-	"log":          `global|stdout(?: len [0-9]+)? format raw daemon (?:info|notice)|/run/gateway/waf\.sock len [0-9]+ format raw local0 alert`,
-	"server":       `[^ /@]+ (?:unix@/run/gateway/(?:api|acme)\.sock|(?:[A-Za-z0-9_.-]+|\[[0-9a-f:.]+\]):[0-9]{1,5})(?: [^@]*(?:@system-ca[^@]*)?)?`,
+	"setcap":       `cap_net_bind_service`,
 	"setenv":       `RES_OPTIONS timeout:1 attempts:1`,
 	"stats":        `socket /run/haproxy/admin\.sock mode 660 group haproxy level admin expose-fd listeners`,
 	"user":         `haproxy`,
+
+	"balance":                               `leastconn|roundrobin|source`,
+	"bind":                                  `(?:quic[46]@)?(?:::)?:[0-9]{1,5}(?: v6only)?(?: ssl crt-list (?:certificates|management)\.list alpn (?:h2,http/1\.1|h3))?`,
+	"cluster-secret":                        `[0-9a-f]+`,
+	"default_backend":                       `gateway_[a-z]+`,
+	"description":                           `[0-9a-f]+`,
+	"filter":                                `spoe engine waf config spoe\.cfg`,
+	"h2-workaround-bogus-websocket-clients": ``,
+	"hard-stop-after":                       amount,
+	"hash-type":                             `consistent`,
+	"hold":                                  `[a-z]+ ` + amount,
+	"http-check":                            `send meth [A-Z]+ uri /[^ ]* ver HTTP/1\.1 hdr Host [A-Za-z0-9_.:\[\]-]+ hdr Connection close|expect status [0-9,-]+`,
+	"limited-quic":                          ``,
+	"log":                                   `global|stdout(?: len [0-9]+)? format raw daemon (?:info|notice)|/run/gateway/waf\.sock len [0-9]+ format raw local0 alert`,
+	"mode":                                  `http|tcp`,
+	"option":                                `dontlog-normal|httpchk|httplog|idle-close-on-response|log-separate-errors|redispatch|spop-check`,
+	"parse-resolv-conf":                     ``,
+	"resolve_retries":                       `[0-9]+`,
+	"retries":                               `[0-9]+`,
+	"server":                                `[A-Za-z0-9_:-]{1,100} (?:unix@/run/gateway/(?:api|acme)\.sock|(?:[A-Za-z0-9_.-]+|\[[0-9a-f:.]+\]):[0-9]{1,5})(?: (?:` + serverOption + `))*`,
+	"ssl-default-bind-ciphers":              `[A-Z0-9:-]+`,
+	"ssl-default-bind-options":              `ssl-min-ver TLSv1\.2 no-tls-tickets`,
+	"stick-table":                           `type binary len 8 size 100k expire ` + amount + ` store http_req_rate\(` + amount + `\)`,
+	"tcp-request":                           `session set-var\(sess\.since\) date\(0,ms\)`,
+	"timeout":                               `[a-z-]+ ` + amount,
+	"tune.bufsize":                          `[0-9]+`,
+	"tune.http.maxhdr":                      `[0-9]+`,
+	"tune.maxrewrite":                       `[0-9]+`,
+	"unique-id-format":                      `%\[uuid\(\)\]`,
+	"use_backend":                           `%\[var\(txn\.backend\)\]`,
 })
 
-// files are what makes HAProxy read a file, as root: the word before its name. What stands in a header is no such word.
-var files = []string{"errorfile", "errorfiles", "file", "lf-file", "-f", "crt", "crt-list", "ca-file", "ca-verify-file", "crl-file", "ca-base", "crt-base"}
+const (
+	amount       = `[0-9]+(?:ms|[smhd])`
+	serverOption = `weight [0-9]{1,3}|check|(?:inter|fastinter|downinter) ` + amount + `|(?:fall|rise) [0-9]+|ssl|verify (?:none|required ca-file @system-ca)|alpn (?:h2,)?http/1\.1|` +
+		`sni (?:req\.fhdr\(host\),host_only|str\([A-Za-z0-9_.-]+\))|check-ssl|check-alpn http/1\.1|check-sni [A-Za-z0-9_.-]+|ws h1|backup|disabled|resolvers gateway_dns|init-addr last,libc,none|send-proxy-v2`
+)
 
-// converters read a file by its name.
-var converters = regexp.MustCompile(`\bmap(?:_\w+)?\(([^,)]*)`)
+// ofGlobal are the directives that mean something in the section global alone.
+var ofGlobal = []string{"default-path", "group", "setcap", "setenv", "stats", "user"}
 
-// expressions are evaluated in texts that are otherwise taken as they are.
-var expressions = regexp.MustCompile(`%(?:\{[^}]*\})?\[[^\]]*\]?`)
+// rules are the directives about requests. Their words are looked at one by one.
+var rules = []string{"http-request", "http-response", "http-after-response", "log-format"}
+
+// actions are what rules do. One that sets a variable names it in the same word.
+var actions = regexp.MustCompile(`^(?:set-var\([a-z.]+\)|deny|redirect|return|track-sc0|wait-for-body|(?:add|del|set)-header|set-path|send-spoe-group|set-log-level)$`)
+
+// headerName is the name of a header, or the form of all that are taken away.
+var headerName = regexp.MustCompile(`^(?:[A-Za-z0-9][A-Za-z0-9!#$&'*+.^_|~-]*|\^\(x\[-_\]\(forwarded\[-_\]\.\*\|real\[-_\]ip\)\|forwarded\)\$)$`)
+
+// Files of the gateway that rules name: pages behind a word, and maps in a converter. They are below the folder of the configuration.
+var (
+	pages = map[string]string{"file": "pages/maintenance.html", "lf-file": "pages/blocked.html"}
+	maps  = regexp.MustCompile(`^(?:map_str\(maps/(?:headers|hosts|switches|wildcards)\.map\)|map_beg\(maps/routes\.map\))`)
+)
+
+// fileWords are followed by the name of a file.
+var fileWords = regexp.MustCompile(`^(?:lf-)?file$|^(?:default-)?errorfiles?$|^(?:ca|crl|ca-verify|crt-ignore-err|ca-sign)-file$|^crt(?:-list|-base)?$|^ca-base$`)
+
+// functions are the fetches and converters that the gateway uses, besides those that read a map. Others read files or the environment.
+var functions = []string{
+	"bytes", "concat", "date", "field", "ipmask", "req.fhdr", "req.hdr", "req.hdr_cnt", "req.hdr_val", "res.hdr", "rtrim", "sc_http_req_rate", "set-var", "srv_is_up", "str", "sub", "uuid", "var",
+}
+
+var function = regexp.MustCompile(`([A-Za-z0-9_.-]+)\(`)
 
 func haproxy(text string) error {
+	// located says that names of files are relative to the configuration. HAProxy forgets that when it has read a filter's file.
+	section, located := "", false
 	named := map[string]bool{}
 	err := lines(text, anyLength, func(words []string) error {
-		words, expands := unescaped(strings.Join(words, " "))
-		if len(words) == 0 {
-			return nil
-		}
-		if expands {
-			return errors.New("it has a variable, which can be any word")
-		}
-		if words[0] == "no" && len(words) > 1 {
-			words = words[1:]
+		words, err := proxyWords(strings.Join(words, " "))
+		if err != nil || len(words) == 0 {
+			return err
 		}
 		first := words[0]
+		if slices.Contains(rules, first) {
+			if !located {
+				return errors.New("it does not say yet where its files are")
+			}
+			return proxyRule(words)
+		}
+		if err := proxyForms.take(words); err != nil {
+			return err
+		}
+		if first != "setenv" && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, " ") }) {
+			return fmt.Errorf("it has a blank within a word: %q", words)
+		}
+		switch first {
+		case "global", "defaults", "frontend", "backend", "resolvers":
+			section = first
+		case "default-path":
+			located = true
+		case "bind", "server":
+			if !located {
+				return errors.New("it does not say yet where its files are")
+			}
+		case "filter":
+			if !located {
+				return errors.New("it does not say yet where its files are")
+			}
+			located = false
+		}
+		if slices.Contains(ofGlobal, first) && section != "global" {
+			return fmt.Errorf("it has %q outside of global", first)
+		}
 		named[first] = true
-		if reaching[first] != nil {
-			if err := reaching.take(words); err != nil {
-				return err
-			}
-			if first != "setenv" && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, " ") }) {
-				return fmt.Errorf("it has a blank within a word: %q", words)
-			}
-		}
-		if len(words) > 1 && slices.Contains([]string{"option", "timeout", "http-check"}, first) {
-			first += " " + words[1]
-		}
-		if reaching[first] == nil && !slices.Contains(directives, first) {
-			return fmt.Errorf("it has %q", first)
-		}
-		if first == "setcap" && !slices.Equal(words[1:], []string{"cap_net_bind_service"}) {
-			return fmt.Errorf("it keeps more than cap_net_bind_service")
-		}
-		if first == "filter" && strings.Join(words[1:], " ") != "spoe engine waf config spoe.cfg" {
-			return fmt.Errorf("it has another filter than that of the web application firewall")
-		}
-		action := ""
-		if slices.Contains([]string{"http-request", "http-response", "http-after-response", "tcp-request", "http-check"}, words[0]) && len(words) > 1 {
-			action = words[1]
-			if strings.HasPrefix(action, "lua.") || action == "use-service" {
-				return fmt.Errorf("it has %q", action)
-			}
-		}
-		header := strings.HasSuffix(action, "-header")
-		for i, word := range words {
-			if i > 0 && !header && slices.Contains(files, words[i-1]) && !below(word) {
-				return fmt.Errorf("it reads %s", word)
-			}
-			evaluated := []string{word}
-			if header && i < 4 {
-				evaluated = expressions.FindAllString(strings.ReplaceAll(word, "%%", ""), -1)
-			}
-			for _, e := range evaluated {
-				for _, m := range converters.FindAllStringSubmatch(e, -1) {
-					if !below(m[1]) {
-						return fmt.Errorf("it reads %s", m[1])
-					}
-				}
-			}
-		}
 		return nil
 	})
 	if err == nil && !(named["user"] && named["group"]) {
@@ -108,19 +134,56 @@ func haproxy(text string) error {
 	return err
 }
 
+// proxyRule looks at the words of a rule about requests.
+func proxyRule(words []string) error {
+	from := 1
+	if words[0] != "log-format" {
+		if len(words) < 2 || !actions.MatchString(words[1]) {
+			return fmt.Errorf("it has %q", strings.Join(words, " "))
+		}
+		if strings.HasSuffix(words[1], "-header") {
+			if len(words) < 3 || !headerName.MatchString(words[2]) {
+				return fmt.Errorf("it has %q", strings.Join(words, " "))
+			}
+			from = 3 // a header may be named like a word that means something
+		}
+	}
+	return proxyExpressions(words[from:])
+}
+
+// proxyExpressions looks at words that HAProxy evaluates: for options, functions and files.
+func proxyExpressions(words []string) error {
+	for i, word := range words {
+		if strings.HasPrefix(word, "-") && word != "-m" && word != "-i" {
+			return fmt.Errorf("it has the option %q", word)
+		}
+		if fileWords.MatchString(word) && (i+1 == len(words) || pages[word] == "" || pages[word] != words[i+1]) {
+			return fmt.Errorf("it reads a file: %q", words[i:])
+		}
+		for _, at := range function.FindAllStringSubmatchIndex(word, -1) {
+			if name := word[at[2]:at[3]]; !slices.Contains(functions, name) && !maps.MatchString(word[at[2]:]) {
+				return fmt.Errorf("it has %q", word[at[2]:])
+			}
+		}
+	}
+	return nil
+}
+
 // spoe is how HAProxy asks the web application firewall: through a backend of its own configuration, and of no other file.
 func spoe(text string) error {
 	known := only("[waf]", "args", "groups", "max-frame-size", "maxconnrate", "messages", "no", "option", "spoe-agent", "spoe-group", "spoe-message", "timeout", "use-backend")
 	return lines(text, anyLength, func(words []string) error {
-		words, expands := unescaped(strings.Join(words, " "))
-		if len(words) == 0 {
-			return nil
+		words, err := proxyWords(strings.Join(words, " "))
+		if err != nil || len(words) == 0 {
+			return err
 		}
-		if expands {
-			return errors.New("it has a variable, which can be any word")
+		for _, word := range words {
+			if strings.Contains(word, "map_") {
+				return fmt.Errorf("it has %q", word)
+			}
 		}
-		for _, m := range converters.FindAllStringSubmatch(strings.Join(words, " "), -1) {
-			return fmt.Errorf("it reads %s", m[1])
+		if err := proxyExpressions(words[1:]); err != nil {
+			return err
 		}
 		return known(words)
 	})
@@ -139,31 +202,41 @@ var certificate = regexp.MustCompile(`^certificates/(?:default|[0-9a-f-]{36})\.p
 // certificates names files with keys, which HAProxy reads as root.
 var certificates = onlyLines(certificate.MatchString)
 
-// below tells whether a name leads to a file of the gateway's: relative to its configuration, and not out of there.
-func below(name string) bool {
-	return !strings.HasPrefix(name, "/") && !slices.Contains(strings.Split(name, "/"), "..") && !strings.Contains(name, "$")
-}
+// separator is between the headers of a site, and is the one character that the gateway writes by its number.
+const separator = `\x1f`
 
-// unescaped splits a line into words as HAProxy does: quotes and back slashes do not hide what a word is. Expands says that one has a
-// variable of the environment in it.
-func unescaped(line string) (words []string, expands bool) {
+// proxyWords splits a line into words as HAProxy does, so that quotes do not hide what a word is. HAProxy knows more ways to write a
+// character, variables, and comments behind a directive: what the gateway does not write is refused.
+func proxyWords(line string) (words []string, err error) {
 	var word strings.Builder
-	var quote rune
-	in, escaped := false, false
-	for _, r := range line {
+	var quote byte
+	in := false
+	for i := 0; i < len(line); i++ {
+		c := line[i]
 		switch {
-		case escaped:
-			word.WriteRune(r)
-			escaped = false
-		case r == '\\' && quote != '\'':
-			in, escaped = true, true
-		case quote != 0 && r == quote:
+		case quote != 0 && c == quote:
 			quote = 0
-		case quote == 0 && (r == '\'' || r == '"'):
-			in, quote = true, r
-		case quote == 0 && r == '#' && !in:
-			return words, expands
-		case quote == 0 && (r == ' ' || r == '\t'):
+		case quote == '"' && (c == '\\' || c == '$'):
+			return nil, fmt.Errorf("it has %q in double quotes", c)
+		case quote != 0:
+			word.WriteByte(c)
+		case c == '\'' || c == '"':
+			in, quote = true, c
+		case strings.HasPrefix(line[i:], `\'`):
+			in = true
+			word.WriteByte('\'')
+			i++
+		case strings.HasPrefix(line[i:], separator+")"):
+			in = true
+			word.WriteString("\x1f")
+			i += len(separator) - 1
+		case c == '\\':
+			return nil, errors.New("it has a back slash")
+		case c == '$' && i+1 < len(line) && line[i+1] != ' ':
+			return nil, errors.New("it has a variable")
+		case c == '#':
+			return nil, errors.New("it has a comment behind it")
+		case c == ' ':
 			if in {
 				words = append(words, word.String())
 				word.Reset()
@@ -171,12 +244,14 @@ func unescaped(line string) (words []string, expands bool) {
 			}
 		default:
 			in = true
-			expands = expands || r == '$' && quote == '"'
-			word.WriteRune(r)
+			word.WriteByte(c)
 		}
+	}
+	if quote != 0 {
+		return nil, errors.New("a quote does not end")
 	}
 	if in {
 		words = append(words, word.String())
 	}
-	return words, expands
+	return words, nil
 }

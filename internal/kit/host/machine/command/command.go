@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,14 +23,39 @@ import (
 // environment is all that a command sees of ours.
 var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 
+// atOnce is how often one program runs at the same time. A caller that asks more often waits; other programs do not.
+const atOnce = 4
+
 // Commands runs the commands of the closed list.
 type Commands struct {
 	home  home.Home
 	files *files.Files
+
+	mu    sync.Mutex
+	turns map[string]chan struct{} // by program, under mu; each holds those that run
 }
 
 // New returns the commands of a machine, which stage their files among its files.
-func New(h home.Home, f *files.Files) *Commands { return &Commands{h, f} }
+func New(h home.Home, f *files.Files) *Commands {
+	return &Commands{home: h, files: f, turns: map[string]chan struct{}{}}
+}
+
+// turn waits until the program may run once more.
+func (s *Commands) turn(ctx context.Context, program string) (done func(), err error) {
+	s.mu.Lock()
+	running := s.turns[program]
+	if running == nil {
+		running = make(chan struct{}, atOnce)
+		s.turns[program] = running
+	}
+	s.mu.Unlock()
+	select {
+	case running <- struct{}{}:
+		return func() { <-running }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
 
 // Run runs one command of the closed list, in a process group of its own and without a shell.
 func (s *Commands) Run(ctx context.Context, c host.Command, in host.Input) (host.Output, error) {
@@ -48,6 +74,11 @@ func (s *Commands) Run(ctx context.Context, c host.Command, in host.Input) (host
 	if in.Timeout > 0 {
 		spec.Timeout = in.Timeout
 	}
+	done, err := s.turn(ctx, spec.Argv[0])
+	if err != nil {
+		return host.Output{}, err
+	}
+	defer done()
 	staging, err := s.files.Stage(in.Staged)
 	if err != nil {
 		return host.Output{}, fmt.Errorf("staging for %s: %w", c, err)

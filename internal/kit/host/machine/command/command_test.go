@@ -147,3 +147,30 @@ func TestTimeoutKillsTheGroup(t *testing.T) {
 		})
 	}
 }
+
+// A program runs a few times at once. Who asks once more waits, and another program does not.
+func TestProgramsTakeTurns(t *testing.T) {
+	s := at("")
+	var last func()
+	for range atOnce {
+		done, err := s.turn(t.Context(), "/usr/bin/cscli")
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = done
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.turn(gone, "/usr/bin/cscli"); !errors.Is(err, context.Canceled) {
+		t.Errorf("one more than may runs: %v", err)
+	}
+	if done, err := s.turn(t.Context(), "/usr/sbin/haproxy"); err != nil {
+		t.Error(err)
+	} else {
+		done()
+	}
+	last()
+	if _, err := s.turn(t.Context(), "/usr/bin/cscli"); err != nil {
+		t.Error(err)
+	}
+}

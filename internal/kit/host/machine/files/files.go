@@ -159,13 +159,13 @@ func (s *Files) install(spec host.PlaceSpec, content []byte) error {
 	if _, err := f.Write(content); err != nil {
 		return err
 	}
-	if err := failpoint.Hit(failpoint.Staged); err != nil {
+	if err := failpoint.Hit(failpoint.Staged, spec.Path); err != nil {
 		return err
 	}
 	if err := f.CloseAtomicallyReplace(); err != nil {
 		return err
 	}
-	if err := failpoint.Hit(failpoint.Renamed); err != nil {
+	if err := failpoint.Hit(failpoint.Renamed, spec.Path); err != nil {
 		return err
 	}
 	return dir.sync()

@@ -29,7 +29,9 @@ type Program struct {
 	As *syscall.Credential
 	// In and Out are its standard input and output. Without Out, what it says belongs to the step's output.
 	In, Out *os.File
-	Within  time.Duration
+	// Also is a file that it finds at /proc/self/fd/3; nil for none.
+	Also   *os.File
+	Within time.Duration
 }
 
 // Run runs a program, and returns what it said on its standard output, unless that goes elsewhere.
@@ -50,6 +52,9 @@ func Run(ctx context.Context, p Program) (string, error) {
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(&said, Output(ctx)), io.MultiWriter(&complained, Output(ctx))
 	if p.Out != nil {
 		cmd.Stdout = p.Out
+	}
+	if p.Also != nil {
+		cmd.ExtraFiles = []*os.File{p.Also}
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.As, Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

@@ -21,7 +21,7 @@ func (f Folder) Wish(file string, wish any) error {
 	if err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(shared.Path("wishes"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.Open(shared.path) // the folder itself: a restore leaves no file behind in it
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,13 @@ package restore
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"edge.internal/gateway/internal/kit/archive"
 )
@@ -25,36 +28,82 @@ func (f Files) folders() map[string]string {
 }
 
 // present lists the parts that are there, below a folder that has the form of an archive, or live.
-func (f Files) present() (map[string]string, error) {
-	found := map[string]string{}
+func (f Files) present() (map[string]bool, error) {
+	found := map[string]bool{}
 	for prefix, folder := range f.folders() {
-		names := []string{}
-		for _, name := range archive.Names() {
-			if rest, ok := strings.CutPrefix(name, prefix); ok {
-				names = append(names, rest)
-			}
+		root, err := os.OpenRoot(folder)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
-		accounts, err := filepath.Glob(filepath.Join(folder, "acme", "*.json"))
 		if err != nil {
 			return nil, err
 		}
-		for _, path := range accounts {
-			names = append(names, "acme/"+filepath.Base(path))
-		}
-		for _, name := range names {
-			info, err := os.Lstat(filepath.Join(folder, name))
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			if archive.Known(prefix+name) && info.Mode().IsRegular() {
-				found[prefix+name] = filepath.Join(folder, name)
-			}
+		err = presentIn(root, prefix, found)
+		root.Close()
+		if err != nil {
+			return nil, err
 		}
 	}
 	return found, nil
+}
+
+func presentIn(root *os.Root, prefix string, found map[string]bool) error {
+	names, err := fs.Glob(root.FS(), "acme/*.json")
+	if err != nil {
+		return err
+	}
+	for _, name := range archive.Names() {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			names = append(names, rest)
+		}
+	}
+	for _, name := range names {
+		info, err := root.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if archive.Known(prefix+name) && info.Mode().IsRegular() {
+			found[prefix+name] = true
+		}
+	}
+	return nil
+}
+
+// read reads a part, and never the target of a link in its place.
+func (f Files) read(part string) ([]byte, error) {
+	for prefix, folder := range f.folders() {
+		name, ok := strings.CutPrefix(part, prefix)
+		if !ok {
+			continue
+		}
+		root, err := os.OpenRoot(folder)
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		// A pipe in its place would never open.
+		in, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		open, err := in.Stat()
+		if err != nil {
+			return nil, err
+		}
+		named, err := root.Lstat(name)
+		if err != nil {
+			return nil, err
+		}
+		if !named.Mode().IsRegular() || !os.SameFile(open, named) {
+			return nil, fmt.Errorf("%s is not a plain file", part)
+		}
+		return io.ReadAll(in)
+	}
+	return nil, fmt.Errorf("%s is no part", part)
 }
 
 // keep copies the live files aside. It begins from nothing each time, for nothing live is replaced before it is done.
@@ -74,8 +123,8 @@ func (f Files) keep(aside string) error {
 		return err
 	}
 	defer root.Close()
-	for name, path := range present {
-		content, err := os.ReadFile(path)
+	for name := range present {
+		content, err := f.read(name)
 		if err != nil {
 			return err
 		}
@@ -93,7 +142,8 @@ func (f Files) replace(from string, key bool) error {
 	if err != nil {
 		return err
 	}
-	there, err := Files{State: filepath.Join(from, "state"), Config: filepath.Join(from, "config")}.present()
+	source := Files{State: filepath.Join(from, "state"), Config: filepath.Join(from, "config")}
+	there, err := source.present()
 	if err != nil {
 		return err
 	}
@@ -105,7 +155,7 @@ func (f Files) replace(from string, key bool) error {
 		if err != nil {
 			return err
 		}
-		err = f.replaceIn(root, prefix, here, there, key)
+		err = f.replaceIn(root, prefix, source, here, there, key)
 		root.Close()
 		if err != nil {
 			return err
@@ -114,18 +164,18 @@ func (f Files) replace(from string, key bool) error {
 	return nil
 }
 
-func (f Files) replaceIn(root *os.Root, prefix string, here, there map[string]string, key bool) error {
+func (f Files) replaceIn(root *os.Root, prefix string, source Files, here, there map[string]bool, key bool) error {
 	// The programs may read what is the machine's, and change what is theirs.
 	mode, uid := fs.FileMode(0o600), f.UID
 	if prefix == archive.Config {
 		mode, uid = 0o640, min(0, f.UID)
 	}
-	for part, path := range there {
+	for part := range there {
 		name, ok := strings.CutPrefix(part, prefix)
 		if !ok || part == archive.MasterKey && !key {
 			continue
 		}
-		content, err := os.ReadFile(path)
+		content, err := source.read(part)
 		if err != nil {
 			return err
 		}
@@ -135,7 +185,7 @@ func (f Files) replaceIn(root *os.Root, prefix string, here, there map[string]st
 	}
 	for part := range here {
 		name, ok := strings.CutPrefix(part, prefix)
-		if _, stays := there[part]; !ok || stays || part == archive.MasterKey {
+		if !ok || there[part] || part == archive.MasterKey {
 			continue
 		}
 		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {

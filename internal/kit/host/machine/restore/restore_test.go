@@ -11,12 +11,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"edge.internal/gateway/internal/kit/archive"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
@@ -233,5 +235,58 @@ func TestFilesArePutBack(t *testing.T) {
 				t.Errorf("%+v", step)
 			}
 		})
+	}
+}
+
+// A link that the gateway's user puts in the place of a file is not followed, out of the folder or within it.
+func TestLinksAreNotRead(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "shadow")
+	if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := Files{State: t.TempDir(), Config: t.TempDir(), UID: -1, GID: -1}
+	plain, link := "", ""
+	for _, name := range archive.Names() {
+		rest, ok := strings.CutPrefix(name, archive.State)
+		switch {
+		case !ok || strings.Contains(rest, "/"):
+		case plain == "":
+			plain = name
+		case link == "":
+			link = name
+		}
+	}
+	at := func(part string) string { return filepath.Join(f.State, strings.TrimPrefix(part, archive.State)) }
+	if err := os.WriteFile(at(plain), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{outside, filepath.Base(at(plain))} {
+		if err := errors.Join(os.RemoveAll(at(link)), os.Symlink(target, at(link))); err != nil {
+			t.Fatal(err)
+		}
+		if content, err := f.read(link); err == nil {
+			t.Errorf("a link to %s is read: %q", target, content)
+		}
+	}
+	if err := errors.Join(os.Remove(at(link)), syscall.Mkfifo(at(link), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.read(link); err == nil {
+		t.Error("a pipe is read")
+	}
+	// A folder of accounts that is elsewhere has none.
+	if err := os.Symlink(filepath.Dir(outside), filepath.Join(f.State, "acme")); err != nil {
+		t.Fatal(err)
+	}
+	present, err := f.present()
+	if err != nil || len(present) != 1 || !present[plain] {
+		t.Errorf("%v, %v", present, err)
+	}
+	aside := filepath.Join(t.TempDir(), "aside")
+	if err := f.keep(aside); err != nil {
+		t.Fatal(err)
+	}
+	if content, err := os.ReadFile(filepath.Join(aside, plain)); string(content) != "mine" {
+		t.Errorf("%q, %v", content, err)
 	}
 }

@@ -1,10 +1,14 @@
 package upgrade
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -34,7 +38,15 @@ func (m Machine) load(ctx context.Context, folder string) error {
 	// psql would commit what it has got of a script that ends early.
 	script := filepath.Join(folder, "restore.sql")
 	defer os.Remove(script)
-	if err := job.Into(ctx, script, job.Program{Argv: []string{pgRestore, "--file=-", "--no-owner"}, In: dump, As: m.User, Within: longer}); err != nil {
+	list, err := m.listed(ctx, dump, filepath.Join(folder, "restore.list"))
+	if err != nil {
+		return err
+	}
+	defer list.Close()
+	if _, err := dump.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if err := job.Into(ctx, script, job.Program{Argv: []string{pgRestore, "--file=-", "--no-owner", "--use-list=/proc/self/fd/3"}, In: dump, Also: list, As: m.User, Within: longer}); err != nil {
 		return err
 	}
 	in, err := os.Open(script)
@@ -53,6 +65,31 @@ func (m Machine) load(ctx context.Context, folder string) error {
 	}, In: in, Out: out, As: m.User, Within: longer})
 	return err
 }
+
+// listed is the list of what a dump has, without what belongs to a superuser: pg_dump writes event triggers down, too. The file is gone when it is closed.
+func (m Machine) listed(ctx context.Context, dump *os.File, path string) (*os.File, error) {
+	defer os.Remove(path)
+	if err := job.Into(ctx, path, job.Program{Argv: []string{pgRestore, "--list"}, In: dump, As: m.User, Within: longer}); err != nil {
+		return nil, err
+	}
+	all, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var kept bytes.Buffer
+	for line := range bytes.Lines(all) {
+		if !eventTrigger.Match(line) {
+			kept.Write(line)
+		}
+	}
+	// pg_restore opens the file by its descriptor, and reads it as another user.
+	if err := errors.Join(os.WriteFile(path, kept.Bytes(), 0o600), os.Chmod(path, 0o644)); err != nil {
+		return nil, err
+	}
+	return os.Open(path)
+}
+
+var eventTrigger = regexp.MustCompile(`^[0-9]+; [0-9]+ [0-9]+ EVENT TRIGGER `)
 
 // compareAgain has a standby compare all it has with its primary: what replication has brought since the dump does not come again, and for tables that
 // were made again it brings nothing.

@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build long
 
 package appliance
 
@@ -18,8 +18,8 @@ import (
 
 const vip = "198.51.100.9"
 
-// TestCluster joins two machines to a cluster, and updates them one after the other. It takes minutes: `make appliance TAGS=cluster`. What a rolling update does in its
-// phases is tested in internal/cluster, too.
+// TestCluster joins two machines to a cluster, and updates them one after the other. What a rolling update does in its phases
+// is tested in internal/cluster, too.
 func TestCluster(t *testing.T) {
 	one := newAppliance(t)
 	beside, err := one.BootBeside(t.Context(), release())

@@ -1,4 +1,4 @@
-//go:build emulated
+//go:build long
 
 package appliance
 

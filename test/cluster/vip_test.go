@@ -1,0 +1,118 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/lab"
+)
+
+// vip is the virtual address of the cluster, on the lab's wan.
+const vip = "198.51.100.9"
+
+// origin serves a site on the lan, which the nodes publish.
+func origin(t *testing.T, n node) {
+	t.Helper()
+	const at = "10.10.0.2:8080"
+	var l net.Listener
+	n.do(t, n.Within(lab.Lan, func() (err error) { l, err = net.Listen("tcp", at); return err }))
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "origin") })}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { s.Close() })
+	var backend struct{ ID string }
+	n.Must(t, http.MethodPost, "/backends", fields{"name": "origin", "health_check_enabled": false}, 201, &backend)
+	n.Must(t, http.MethodPost, "/backends/"+backend.ID+"/servers", fields{"name": "one", "address": "10.10.0.2", "port": 8080}, 201, nil)
+	n.Must(t, http.MethodPost, "/domains", fields{"name": "www.example.net", "backend_id": backend.ID, "http_to_https": false}, 201, nil)
+}
+
+// share has the nodes share the virtual address.
+func share(t *testing.T, nodes []node) {
+	t.Helper()
+	for _, n := range nodes {
+		n.Must(t, http.MethodPut, "/cluster/vip-settings", fields{"vip_address": vip, "vip_interface": "wan0"}, 200, nil)
+		n.WaitState(t, "vrrp", "live", 30*time.Second)
+	}
+	eventually(t, "one node has the virtual address", func() bool { return nodes[0].holds() != nodes[1].holds() })
+}
+
+// holds tells whether a node has the virtual address.
+func (n node) holds() bool {
+	found := false
+	_ = n.Within(lab.Gateway, func() error {
+		addresses, err := net.InterfaceAddrs()
+		for _, a := range addresses {
+			found = found || strings.HasPrefix(a.String(), vip+"/")
+		}
+		return err
+	})
+	return found
+}
+
+// drain has a node give the virtual address away, or ends that.
+func (n node) drain(t *testing.T, on bool) {
+	t.Helper()
+	content := "0\n"
+	if on {
+		content = "1\n"
+	}
+	n.do(t, os.WriteFile(n.Path(host.VRRPDrain.Path()), []byte(content), 0o644))
+}
+
+// moveTo has the virtual address be on a node.
+func moveTo(t *testing.T, to, from node) {
+	t.Helper()
+	from.drain(t, true)
+	eventually(t, "the virtual address is on "+to.Name(), func() bool { return to.holds() && !from.holds() })
+	from.drain(t, false)
+}
+
+// answerWithin is how long an answer may take. Who gets none asks once more, as browsers do.
+const answerWithin = 2 * time.Second
+
+// request makes one on a connection of its own, in the network of this thread.
+func request(within time.Duration) error {
+	conn, err := net.DialTimeout("tcp", vip+":80", within)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(within))
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: www.example.net\r\nConnection: close\r\n\r\n"); err != nil {
+		return err
+	}
+	b, err := io.ReadAll(conn)
+	if err == nil && (!strings.HasPrefix(string(b), "HTTP/1.1 200 ") || !strings.Contains(string(b), "origin")) {
+		err = fmt.Errorf("the answer is %.60q", b)
+	}
+	return err
+}
+
+// answers waits until the site that the nodes publish answers at the virtual address.
+func answers(t *testing.T, n node) {
+	t.Helper()
+	eventually(t, "the site answers", func() bool {
+		var err error
+		n.do(t, n.Within(lab.Wan, func() error { err = request(answerWithin); return nil }))
+		return err == nil
+	})
+}
+
+// virtualAddress moves to the other node and back, and the site answers at it.
+func virtualAddress(t *testing.T, one, two node) {
+	t.Helper()
+	origin(t, one)
+	share(t, []node{one, two})
+	eventually(t, "the other node knows the site, too", func() bool { return ask[bool](t, two, "SELECT EXISTS (SELECT FROM proxy_domains)") })
+	two.WaitSettled(t)
+	moveTo(t, two, one)
+	answers(t, one)
+	moveTo(t, one, two)
+	answers(t, one)
+}
