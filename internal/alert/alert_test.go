@@ -164,7 +164,7 @@ func TestAL01TestHitsAllActiveChannelsByHTTPAndByExim(t *testing.T) {
 	if len(out.Results) != 3 {
 		t.Fatalf("%+v", out)
 	}
-	for i, want := range []TestResult{{Channel: "ops", OK: true}, {Channel: strings.TrimPrefix(bad.URL, "http://"), Error: "It answered 500."}, {Channel: "mail", OK: true}} {
+	for i, want := range []TestResult{{Channel: strings.TrimPrefix(bad.URL, "http://"), Error: "It answered 500."}, {Channel: "mail", OK: true}, {Channel: "ops", OK: true}} {
 		got := out.Results[i]
 		if got.Channel != want.Channel || got.OK != want.OK || got.Error != want.Error {
 			t.Errorf("%+v", got)
