@@ -47,7 +47,7 @@ type Channel struct {
 	Settings      ChannelSettings `json:"settings" doc:"Further fields of the kind."`
 	MinSeverity   alarm.Severity  `json:"min_severity" enum:"info,warning,error,critical" doc:"Less severe alerts are not sent to it."`
 	AllowInternal bool            `json:"allow_internal" doc:"Allow targets on the gateway itself and at link-local addresses, for example a receiver on this machine. Otherwise they are refused, whatever their name."`
-	Active        bool            `json:"active" doc:"Whether alerts are sent to it."`
+	Active        bool            `json:"active" doc:"Whether alerts are sent to it; true by default."`
 }
 
 // ChannelSettings are those of a channel. Which of them have a meaning depends on its kind.
@@ -177,7 +177,7 @@ func recipients(target string) ([]string, error) {
 
 func (r *Room) channelKind() resource.Kind[Channel] {
 	return resource.Kind[Channel]{
-		Name: "alert.channel", Title: "alert channel", Path: "/alerts", Table: channelTable, Order: "created_at",
+		Name: "alert.channel", Title: "alert channel", Path: "/alerts", Table: channelTable, Order: "coalesce(nullif(name, ''), target)",
 		New:   func() Channel { return Channel{Active: true, MinSeverity: alarm.Info} },
 		Check: r.checkChannel,
 	}

@@ -43,6 +43,7 @@ type AlertDetails struct {
 	Alert
 	EventList []AlertEvent `json:"events" doc:"The log lines that caused it, as far as CrowdSec keeps them."`
 	Decided   []Decision   `json:"decisions" doc:"What followed and is in force."`
+	Error     string       `json:"error" doc:"Why CrowdSec could not be asked; empty when it could."`
 }
 
 // AlertEvent is a line of a log that led to an alert.
@@ -134,7 +135,7 @@ func (r *Room) alerts(ctx context.Context, query url.Values) Alerts {
 	defer cancel()
 	var said []saidAlert
 	if err := r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlerts, Query: query}, &said); err != nil {
-		return Alerts{Alerts: []Alert{}, Error: told(err)}
+		return Alerts{Alerts: []Alert{}, Error: told(ctx, err)}
 	}
 	list := Alerts{Alerts: make([]Alert, 0, len(said))}
 	for _, s := range said {
@@ -175,10 +176,11 @@ func (r *Room) alert(ctx context.Context, id int64) (AlertDetails, error) {
 	if refused, ok := errors.AsType[*host.DetectionRefused](err); ok && refused.Status == http.StatusNotFound {
 		return AlertDetails{}, none
 	}
+	details := AlertDetails{Alert: said.alert(), EventList: []AlertEvent{}, Decided: []Decision{}, Error: told(ctx, err)}
 	if err != nil {
-		return AlertDetails{}, away(err)
+		details.ID = id
+		return details, nil
 	}
-	details := AlertDetails{Alert: said.alert(), EventList: []AlertEvent{}, Decided: []Decision{}}
 	for _, e := range said.Events {
 		event := AlertEvent{At: moment(e.Timestamp), Meta: map[string]string{}}
 		for _, m := range e.Meta {
@@ -187,9 +189,7 @@ func (r *Room) alert(ctx context.Context, id int64) (AlertDetails, error) {
 		details.EventList = append(details.EventList, event)
 	}
 	decided, err := r.decided(ctx, nil)
-	if err != nil {
-		return details, away(err)
-	}
+	details.Error = told(ctx, err)
 	for _, d := range decided {
 		for _, own := range said.Decisions {
 			if own.ID == d.ID {

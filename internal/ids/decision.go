@@ -85,7 +85,7 @@ func (r *Room) mountDecisions() {
 	httpd.Handle(r.Router, http.MethodGet, "/ids/decisions", httpd.Read, doc("ids.decision.list", "List the decisions in force"),
 		func(c *httpd.Call, in decisionQuery) (Decisions, error) { return r.decisions(c, in), nil })
 	create := audited("ids.decision.create", "Ban an address")
-	create.Creates = true
+	create.Creates = "/ids/decisions/{id}"
 	httpd.Handle(r.Router, http.MethodPost, "/ids/decisions", httpd.Write.Here(), create,
 		func(c *httpd.Call, in struct{ Body Ban }) (Decision, error) { return r.ban(c, in.Body) })
 	httpd.Handle(r.Router, http.MethodDelete, "/ids/decisions/{id}", httpd.Write.Here(), audited("ids.decision.delete", "End a decision"),
@@ -131,7 +131,7 @@ func (r *Room) decisions(ctx context.Context, q decisionQuery) Decisions {
 	defer cancel()
 	list, err := r.decided(ctx, nil)
 	if err != nil {
-		return Decisions{Decisions: []Decision{}, Error: told(err)}
+		return Decisions{Decisions: []Decision{}, Error: told(ctx, err)}
 	}
 	address, _ := netip.ParseAddr(q.Search)
 	search := strings.ToLower(q.Search)

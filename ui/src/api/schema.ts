@@ -4929,7 +4929,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Turn a daemon on or off */
+        /** Turn a daemon on or off. It changes the settings that the daemon follows */
         post: operations["system.service-toggle"];
         delete?: never;
         options?: never;
@@ -5991,7 +5991,7 @@ export interface components {
             subject: string;
         };
         AlertChannel: {
-            /** @description Whether alerts are sent to it. */
+            /** @description Whether alerts are sent to it; true by default. */
             active: boolean;
             /** @description Allow targets on the gateway itself and at link-local addresses, for example a receiver on this machine. Otherwise they are refused, whatever their name. */
             allow_internal: boolean;
@@ -6028,7 +6028,7 @@ export interface components {
             readonly updated_at: string;
         };
         AlertChannelCreate: {
-            /** @description Whether alerts are sent to it. */
+            /** @description Whether alerts are sent to it; true by default. */
             active?: boolean;
             /** @description Allow targets on the gateway itself and at link-local addresses, for example a receiver on this machine. Otherwise they are refused, whatever their name. */
             allow_internal?: boolean;
@@ -6082,7 +6082,7 @@ export interface components {
             username: string;
         };
         AlertChannelUpdate: {
-            /** @description Whether alerts are sent to it. */
+            /** @description Whether alerts are sent to it; true by default. */
             active?: boolean;
             /** @description Allow targets on the gateway itself and at link-local addresses, for example a receiver on this machine. Otherwise they are refused, whatever their name. */
             allow_internal?: boolean;
@@ -9868,6 +9868,8 @@ export interface components {
              * @description How many decisions about it are in force.
              */
             decisions_count: number;
+            /** @description Why CrowdSec could not be asked; empty when it could. */
+            error: string;
             /** @description The log lines that caused it, as far as CrowdSec keeps them. */
             events: components["schemas"]["IdsAlertEvent"][];
             /**
@@ -9994,7 +9996,7 @@ export interface components {
             error: string;
         };
         IdsDaemon: {
-            /** @description Why it failed, when it did. */
+            /** @description Why it failed, when it did. The daemon's own words are for administrators. */
             detail: string;
             /**
              * Format: date-time
@@ -12032,7 +12034,7 @@ export interface components {
             reply_attributes?: components["schemas"]["RadiusReplyAttributes"];
         };
         Remote: {
-            /** @description Whether archives are sent there. */
+            /** @description Whether archives are sent there; true by default. */
             active: boolean;
             /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
             allow_internal: boolean;
@@ -12096,7 +12098,7 @@ export interface components {
             size: number;
         };
         RemoteCreate: {
-            /** @description Whether archives are sent there. */
+            /** @description Whether archives are sent there; true by default. */
             active?: boolean;
             /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
             allow_internal?: boolean;
@@ -12148,7 +12150,7 @@ export interface components {
             host?: string;
             /** @description Fingerprint of the server's key, SHA256:…. Empty means trust on first use: the first successful connection stores it. A server with a different key is refused; to accept a new key, clear this. */
             host_key_fingerprint?: string;
-            /** @description Use TLS. Without it anyone on the path can read the archives. */
+            /** @description Use TLS; true by default. Without it anyone on the path can read the archives. */
             https?: boolean;
             /** @description Password; not needed with a key. It is shown as ***SET***; sending that keeps it. */
             password?: string;
@@ -12206,7 +12208,7 @@ export interface components {
             steps: components["schemas"]["RemoteStep"][];
         };
         RemoteUpdate: {
-            /** @description Whether archives are sent there. */
+            /** @description Whether archives are sent there; true by default. */
             active?: boolean;
             /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
             allow_internal?: boolean;
@@ -13073,6 +13075,8 @@ export interface components {
             error: string;
             /** @description Which daemon. */
             name: string;
+            /** @description What else it takes until the daemon runs; empty if nothing. */
+            note: string;
         };
         SystemPreview: {
             /** @description Unified diff against what is live; empty when they are the same. */
@@ -13208,7 +13212,7 @@ export interface components {
              * @enum {string}
              */
             active: "active" | "activating" | "inactive" | "failed" | "not_installed" | "kernel-loaded" | "no-table";
-            /** @description Why it failed, when it did. */
+            /** @description Why it failed, when it did. The daemon's own words are for administrators. */
             detail: string;
             /** @description Name of the daemon. */
             name: string;
