@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"regexp"
 	"syscall"
@@ -50,35 +49,13 @@ func (b *Backups) DumpDatabase(ctx context.Context, snapshot string, into *os.Fi
 	if !snapshotForm.MatchString(snapshot) {
 		return fmt.Errorf("%.40q is not the name of a state", snapshot)
 	}
-	address, env := withoutPassword(b.database)
+	address, env := job.WithoutPassword(b.database)
 	_, err := job.Run(ctx, job.Program{
 		// What it writes is compressed once, with all the rest.
 		Argv: []string{pgDump, "--format=custom", "--compress=0", "--no-password", "--exclude-schema=gateway_cluster", "--no-subscriptions", "--snapshot=" + snapshot, "--dbname=" + address},
 		Env:  env, As: b.user, Out: into, Within: within,
 	})
 	return err
-}
-
-// withoutPassword takes the password out of an address, which everyone on the machine can see in the list of processes.
-func withoutPassword(address string) (without string, env []string) {
-	u, err := url.Parse(address)
-	if err != nil {
-		return address, nil
-	}
-	password, set := u.User.Password()
-	query := u.Query()
-	if query.Has("password") {
-		password, set = query.Get("password"), true
-		query.Del("password")
-		u.RawQuery = query.Encode()
-	}
-	if !set {
-		return address, nil
-	}
-	if u.User != nil {
-		u.User = url.User(u.User.Username())
-	}
-	return u.String(), []string{"PGPASSWORD=" + password}
 }
 
 // ReadDump has pg_restore write the rows out. It reads and writes open files, and reaches no database.
