@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -55,7 +54,7 @@ func (b *Backups) DumpDatabase(ctx context.Context, snapshot string, without []s
 	if !snapshotForm.MatchString(snapshot) {
 		return fmt.Errorf("%.40q is not the name of a state", snapshot)
 	}
-	address, env := withoutPassword(b.database)
+	address, env := job.WithoutPassword(b.database)
 	// What it writes is compressed once, with all the rest.
 	argv := []string{pgDump, "--format=custom", "--compress=0", "--no-password", "--exclude-schema=gateway_cluster", "--no-subscriptions", "--snapshot=" + snapshot, "--dbname=" + address}
 	for _, table := range without {
@@ -68,28 +67,6 @@ func (b *Backups) DumpDatabase(ctx context.Context, snapshot string, without []s
 		Argv: argv, Env: env, As: b.user, Out: into, Within: within,
 	})
 	return err
-}
-
-// withoutPassword takes the password out of an address, which everyone on the machine can see in the list of processes.
-func withoutPassword(address string) (without string, env []string) {
-	u, err := url.Parse(address)
-	if err != nil {
-		return address, nil
-	}
-	password, set := u.User.Password()
-	query := u.Query()
-	if query.Has("password") {
-		password, set = query.Get("password"), true
-		query.Del("password")
-		u.RawQuery = query.Encode()
-	}
-	if !set {
-		return address, nil
-	}
-	if u.User != nil {
-		u.User = url.User(u.User.Username())
-	}
-	return u.String(), []string{"PGPASSWORD=" + password}
 }
 
 // contents are the forms of the entries in the table of contents of a dump of the gateway's database, as pg_restore lists them: what it is, its
