@@ -197,5 +197,6 @@ func (r *Room) alert(ctx context.Context, id int64) (AlertDetails, error) {
 			}
 		}
 	}
+	r.prove(ctx, details.Decided)
 	return details, nil
 }

@@ -108,10 +108,24 @@ func (r *Room) restartBouncer(ctx context.Context, _ BouncerConfig, _ []host.Fil
 	if err := r.awake(ctx, "failed"); err != nil {
 		return err
 	}
-	return r.Host.Restart(ctx, bouncer)
+	if err := r.Host.Restart(ctx, bouncer); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("the firewall bouncer has no tables within %s of its start", startWithin))
+	defer cancel()
+	for {
+		if _, err := r.guard(ctx); !errors.Is(err, host.ErrNotRunning) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(startAgain):
+		}
+	}
 }
 
-// verifyBouncer says whether the bouncer runs. It ends when CrowdSec refuses its key.
+// verifyBouncer says whether the bouncer runs, and the kernel drops the packets of whom it bans. It ends when CrowdSec refuses its key.
 func (r *Room) verifyBouncer(ctx context.Context, _ BouncerConfig, _ []host.File) error {
 	state, err := r.Host.State(ctx, bouncer)
 	if err != nil {
@@ -119,6 +133,12 @@ func (r *Room) verifyBouncer(ctx context.Context, _ BouncerConfig, _ []host.File
 	}
 	if state.Active != "active" {
 		return fmt.Errorf("crowdsec-firewall-bouncer is %s: %s", state.Active, state.Detail)
+	}
+	if _, err := r.guard(ctx); gone(err) != nil {
+		return err
+	}
+	if _, err := r.Host.DetectionDropped(ctx, nil); err != nil {
+		return fmt.Errorf("packets of banned addresses are not dropped: %w", err)
 	}
 	return nil
 }

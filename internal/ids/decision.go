@@ -31,6 +31,10 @@ const (
 	// byGateway is where a decision of an operator comes from, and byTool one that was made with cscli. Only the operator ends these.
 	byGateway = "gateway"
 	byTool    = "cscli"
+	// enforceWithin is how long an operator who bans waits for the kernel, and enforceAgain how often that is asked. The bouncer asks for
+	// decisions every second.
+	enforceWithin = 3 * time.Second
+	enforceAgain  = 200 * time.Millisecond
 )
 
 // Decision is what was decided about an address or a network.
@@ -42,7 +46,7 @@ type Decision struct {
 	Origin    string    `json:"origin" doc:"Where it comes from: crowdsec for a scenario, gateway for an operator, cscli for the tool of that name, CAPI for the central API."`
 	Reason    string    `json:"reason" doc:"The scenario, or what the operator wrote."`
 	ExpiresAt time.Time `json:"expires_at" doc:"When it ends."`
-	Enforced  bool      `json:"enforced" doc:"Whether the firewall bouncer can drop its packets. It drops packets from single addresses only."`
+	Enforced  bool      `json:"enforced" doc:"Whether the kernel drops every packet from it now, also those that would be forwarded. Only packets from single addresses are dropped."`
 }
 
 // Decisions are what is decided now.
@@ -119,7 +123,6 @@ func (r *Room) decided(ctx context.Context, query url.Values) ([]Decision, error
 		}
 		list = append(list, Decision{
 			ID: d.ID, Value: d.Value, Scope: d.Scope, Type: d.Type, Origin: d.Origin, Reason: d.Scenario, ExpiresAt: now.Add(left).UTC().Truncate(time.Second),
-			Enforced: strings.EqualFold(d.Scope, "ip") && d.Type == "ban",
 		})
 	}
 	slices.SortFunc(list, func(a, b Decision) int { return cmp.Compare(b.ID, a.ID) })
@@ -145,7 +148,38 @@ func (r *Room) decisions(ctx context.Context, q decisionQuery) Decisions {
 	if q.Limit != nil {
 		limit = *q.Limit
 	}
-	return Decisions{Decisions: list[:min(len(list), limit)], Total: len(list)}
+	shown := list[:min(len(list), limit)]
+	r.prove(ctx, shown)
+	return Decisions{Decisions: shown, Total: len(list)}
+}
+
+// prove asks the kernel which decisions it enforces. What it could not be asked is not proven.
+func (r *Room) prove(ctx context.Context, list []Decision) {
+	var of []netip.Addr
+	for _, d := range list {
+		if a, ok := d.drops(); ok {
+			of = append(of, a)
+		}
+	}
+	if len(of) == 0 {
+		return
+	}
+	dropped, err := r.Host.DetectionDropped(ctx, of)
+	if err != nil {
+		return
+	}
+	slices.SortFunc(dropped, netip.Addr.Compare)
+	for i, d := range list {
+		if a, ok := d.drops(); ok {
+			_, list[i].Enforced = slices.BinarySearchFunc(dropped, a, netip.Addr.Compare)
+		}
+	}
+}
+
+// drops is the address whose packets the bouncer drops for a decision, if it does so for decisions of this kind.
+func (d Decision) drops() (netip.Addr, bool) {
+	n, ok := d.network()
+	return n.Addr(), ok && n.IsSingleIP() && strings.EqualFold(d.Scope, "ip") && d.Type == "ban"
 }
 
 // network is what a decision is about, if that is an address or a network.
@@ -187,7 +221,28 @@ func (r *Room) ban(c *httpd.Call, b Ban) (Decision, error) {
 		made, err = r.decide(c, b.Value, length, reason)
 		return details, err
 	})
+	if err == nil && settings.Enabled && settings.Blocking {
+		r.awaitKernel(c, &made)
+	}
 	return made, err
+}
+
+// awaitKernel waits until the kernel enforces a decision, but not for long: it stands either way.
+func (r *Room) awaitKernel(ctx context.Context, d *Decision) {
+	ctx, cancel := context.WithTimeout(ctx, enforceWithin)
+	defer cancel()
+	one := []Decision{*d}
+	for {
+		if r.prove(ctx, one); one[0].Enforced {
+			*d = one[0]
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(enforceAgain):
+		}
+	}
 }
 
 // mayBan complains about a ban of who is never banned, and asks before one of who is at work here.

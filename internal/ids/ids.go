@@ -41,7 +41,8 @@ type Room struct {
 	token     string       // under mu: of the gateway's machine account, once it has logged in
 	operators []netip.Addr // under mu: as they were when they were last told
 
-	spared string // of Run: which bouncer lets whom pass
+	sparing sync.Mutex
+	spared  string // under sparing: which bouncer lets whom pass
 }
 
 // The daemons behind the room.

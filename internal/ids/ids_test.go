@@ -308,6 +308,29 @@ func TestDecisions(t *testing.T) {
 	b.Do(t, "viewer", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.45"}`).Want(t, 403)
 }
 
+// A ban is enforced when the kernel says so. Tables that were removed behind the bouncer's back are made again.
+func TestEnforcedIsWhatTheKernelDrops(t *testing.T) {
+	b, _, _ := enabled(t)
+	enforced := func() bool {
+		t.Helper()
+		var l ids.Decisions
+		b.Get(t, "/ids/decisions").Want(t, 200).Into(t, &l)
+		return l.Decisions[0].Enforced
+	}
+	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.9"}`).Want(t, 201)
+	if !enforced() {
+		t.Error("the kernel drops it, and this is not said")
+	}
+	restarts := b.Machine.Restarts(host.Bouncer)
+	b.Machine.FlushDetectionTables()
+	if enforced() {
+		t.Error("the kernel drops nothing")
+	}
+	if s := b.Engine.Refresh(t.Context(), apply.Bouncer, false); s.State != apply.Live || b.Machine.Restarts(host.Bouncer) != restarts+1 || !enforced() {
+		t.Errorf("%+v", s)
+	}
+}
+
 const alert = `{"capacity":5,"created_at":"2026-11-16T05:42:31Z","decisions":[{"duration":"3h59m56s","id":3},{"duration":"-1h","id":2}],"events":[{"meta":[{"key":"service","value":"ssh"},{"key":"target_uri","value":"/a?q=hunter2#22x"},{"key":"source_ip","value":"192.0.2.77"}],"timestamp":"2026-11-16 05:42:31 +0000 UTC"}],"events_count":6,"id":3,"machine_id":"agent","message":"Ip 192.0.2.77 performed 'crowdsecurity/ssh-bf'","scenario":"crowdsecurity/ssh-bf","source":{"ip":"192.0.2.77","scope":"Ip","value":"192.0.2.77"},"start_at":"2026-11-16 05:42:31.234383014 +0000 UTC","stop_at":"2026-11-16T05:42:32Z"}`
 
 func TestAlerts(t *testing.T) {

@@ -87,19 +87,8 @@ func (r *Room) watch(ctx context.Context, everything bool) error {
 	if err != nil || state.Active != "active" {
 		return err
 	}
-	var spared []netip.Addr
-	var wrong []Decision
-	for _, a := range r.present(ctx) {
-		list, err := r.decided(ctx, url.Values{"ip": {a.String()}})
-		if err != nil {
-			return gone(err)
-		}
-		if !slices.ContainsFunc(list, Decision.meant) {
-			spared = append(spared, a)
-		}
-		wrong = append(wrong, list...)
-	}
-	unspared := gone(r.spare(ctx, spared))
+	wrong, err := r.guard(ctx)
+	unspared := gone(err)
 	if err := r.undo(ctx, wrong, "an administrator is logged in from there"); err != nil {
 		return gone(err)
 	}
@@ -126,6 +115,25 @@ func (r *Room) watch(ctx context.Context, everything bool) error {
 	return unspared
 }
 
+// guard has the bouncer's tables drop the packets of whom it bans, but for administrators who are logged in, and returns the decisions about
+// these. Administrators whom an operator has banned are dropped.
+func (r *Room) guard(ctx context.Context) (wrong []Decision, err error) {
+	r.sparing.Lock()
+	defer r.sparing.Unlock()
+	var spared []netip.Addr
+	for _, a := range r.present(ctx) {
+		list, err := r.decided(ctx, url.Values{"ip": {a.String()}})
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(list, Decision.meant) {
+			spared = append(spared, a)
+		}
+		wrong = append(wrong, list...)
+	}
+	return wrong, r.spare(ctx, spared)
+}
+
 // gone forgives a CrowdSec that ends or starts meanwhile.
 func gone(err error) error {
 	if errors.Is(err, host.ErrNotRunning) || errors.Is(err, host.ErrNotInstalled) {
@@ -146,7 +154,7 @@ func (r *Room) present(ctx context.Context) []netip.Addr {
 }
 
 // spare has the bouncer's tables let addresses pass, whatever it hears of before that is undone. It does so again when another bouncer runs,
-// which has made its tables new.
+// which has made its tables new. The caller holds sparing.
 func (r *Room) spare(ctx context.Context, addresses []netip.Addr) error {
 	state, err := r.Host.State(ctx, bouncer)
 	if err != nil || state.Active != "active" {

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +28,9 @@ const (
 	friend    = "198.51.100.97" // on the allow-list
 	atConsole = "198.51.100.99" // where an administrator is logged in
 )
+
+// published is the port of the gateway that leads to a machine of the lan.
+const published = 8081
 
 // idsRig is a lab whose CrowdSec reads logs.
 type idsRig struct{ *labtest.Lab }
@@ -46,6 +52,13 @@ func TestIDS(t *testing.T) {
 	if out := r.Run(t, lab.Gateway, "nft", "list", "tables"); strings.Contains(out, "crowdsec") {
 		t.Fatalf("a bouncer runs that is not enabled:\n%s", out)
 	}
+	// A machine of the lan is published: who is banned reaches it no more than the gateway itself.
+	packets := &rig{Lab: r.Lab, services: map[string]string{}}
+	packets.adopt(t)
+	packets.listen(t, lab.Lan, ":7001", func(netip.AddrPort) string { return "hello\n" })
+	packets.nat(t,
+		fields{"kind": "dnat", "in_zone": "wan", "dst_port": published, "target_address": lan4, "target_port": 7001},
+		fields{"kind": "dnat", "in_zone": "wan", "dst_port": published, "target_address": lan6, "target_port": 7001})
 	for _, a := range []string{atSSH, atWAF, atPorts, innocent, friend, atConsole, atWAF6} {
 		r.served(t, a)
 	}
@@ -67,6 +80,7 @@ func TestIDS(t *testing.T) {
 			t.Errorf("the packet filter was applied again: %s, before %s", now, filter)
 		}
 	})
+	t.Run("BansOutliveTheTable", func(t *testing.T) { idsReload(t, r) })
 	t.Run("UnbanOnTheBox", func(t *testing.T) { idsUnban(t, r) })
 	t.Run("AccountsAndCollections", func(t *testing.T) { idsAccounts(t, r) })
 	t.Run("KilledDaemonsComeBack", func(t *testing.T) { idsKilled(t, r) })
@@ -120,15 +134,18 @@ func (r idsRig) component(t *testing.T, name string) string {
 	return ""
 }
 
-// asks connects to the gateway's reverse proxy from an address of the wan side.
-func (r idsRig) asks(from string, wait time.Duration) error {
+// idsPorts are those of the gateway's reverse proxy and of the machine of the lan.
+var idsPorts = []int{80, published}
+
+// asks connects to a port of the gateway from an address of the wan side.
+func (r idsRig) asks(from string, port int, wait time.Duration) error {
 	to := gwWan4
 	if strings.Contains(from, ":") {
 		to = gwWan6
 	}
 	return r.Within(lab.Wan, func() error {
 		d := net.Dialer{Timeout: wait, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-		conn, err := d.Dial("tcp", net.JoinHostPort(to, "80"))
+		conn, err := d.Dial("tcp", net.JoinHostPort(to, fmt.Sprint(port)))
 		if err != nil {
 			return err
 		}
@@ -136,22 +153,26 @@ func (r idsRig) asks(from string, wait time.Duration) error {
 	})
 }
 
-// served waits until an address gets through.
+// served waits until an address gets through, to the gateway and to the machine behind it.
 func (r idsRig) served(t *testing.T, from string) {
 	t.Helper()
-	settles(t, from+" is served", 20*time.Second, func() error { return r.asks(from, 2*time.Second) })
+	for _, port := range idsPorts {
+		settles(t, fmt.Sprintf("%s is served at port %d", from, port), 20*time.Second, func() error { return r.asks(from, port, 2*time.Second) })
+	}
 }
 
-// dropped waits until the packets of an address are dropped: it hears nothing, not even a refusal.
+// dropped waits until the packets of an address are dropped, whatever they are for: it hears nothing, not even a refusal.
 func (r idsRig) dropped(t *testing.T, from string) {
 	t.Helper()
-	settles(t, from+" is dropped", 30*time.Second, func() error {
-		err := r.asks(from, time.Second)
-		if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-			return nil
-		}
-		return fmt.Errorf("it hears something: %v", err)
-	})
+	for _, port := range idsPorts {
+		settles(t, fmt.Sprintf("%s is dropped at port %d", from, port), 30*time.Second, func() error {
+			err := r.asks(from, port, time.Second)
+			if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+				return nil
+			}
+			return fmt.Errorf("it hears something: %v", err)
+		})
+	}
 	family, table, set := "ip", "crowdsec", "crowdsec-blacklists"
 	if strings.Contains(from, ":") {
 		family, table, set = "ip6", "crowdsec6", "crowdsec6-blacklists"
@@ -372,17 +393,63 @@ func idsOperator(t *testing.T, r idsRig) {
 func idsManual(t *testing.T, r idsRig) {
 	var made idsDecision
 	r.Must(t, http.MethodPost, "/ids/decisions", fields{"value": innocent, "duration": "1h", "reason": "to see what happens"}, 201, &made)
-	if made.Origin != "gateway" || made.Reason != "to see what happens" {
+	if made.Origin != "gateway" || made.Reason != "to see what happens" || !made.Enforced {
 		t.Errorf("%+v", made)
 	}
 	r.dropped(t, innocent)
-	r.Must(t, http.MethodDelete, fmt.Sprintf("/ids/decisions/%d", made.ID), nil, 200, nil)
+	// It is the kernel that says so, not CrowdSec.
+	r.set(t, "delete", innocent)
+	if list := r.decided(t, innocent); len(list) != 1 || list[0].Enforced {
+		t.Errorf("%+v", list)
+	}
 	r.served(t, innocent)
+	r.Must(t, http.MethodDelete, fmt.Sprintf("/ids/decisions/%d", made.ID), nil, 200, nil)
 	r.Must(t, http.MethodDelete, fmt.Sprintf("/ids/decisions/%d", made.ID), nil, 404, nil)
 	for _, d := range r.decided(t, atSSH) {
 		r.Must(t, http.MethodDelete, fmt.Sprintf("/ids/decisions/%d", d.ID), nil, 200, nil)
 	}
 	r.served(t, atSSH)
+}
+
+// idsReload: while the gateway's own table is gone and loaded again, nothing of who is banned gets through. Another program that removes the
+// bans is noticed.
+func idsReload(t *testing.T, r idsRig) {
+	stop := make(chan struct{})
+	var work sync.WaitGroup
+	var tried, through atomic.Int64
+	for _, port := range idsPorts {
+		work.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if r.asks(atWAF, port, 20*time.Millisecond) == nil {
+					through.Add(1)
+				}
+				tried.Add(1)
+			}
+		})
+	}
+	for range 3 {
+		r.Run(t, lab.Gateway, "nft", "delete", "table", "inet", "gateway")
+		before := tried.Load()
+		poll(t, "the table is back, and something was tried", 30*time.Second, func() bool {
+			return tried.Load() > before+2 && strings.Contains(r.Run(t, lab.Gateway, "nft", "list", "tables"), "table inet gateway")
+		})
+	}
+	close(stop)
+	work.Wait()
+	if n := through.Load(); n > 0 {
+		t.Errorf("%d of %d connections of a banned address got through", n, tried.Load())
+	}
+	r.Run(t, lab.Gateway, "nft", "flush", "chain", "ip", host.BouncerTable4, host.BouncerBans)
+	if list := r.decided(t, atWAF); len(list) != 1 || list[0].Enforced {
+		t.Errorf("%+v", list)
+	}
+	r.dropped(t, atWAF)
+	poll(t, "the kernel says so", 30*time.Second, func() bool { return r.decided(t, atWAF)[0].Enforced })
 }
 
 // idsUnban: root ends a ban on the box, also while the API is down.

@@ -61,13 +61,19 @@ func IsBouncer(name string) error {
 type Detection interface {
 	// DetectionAsk asks CrowdSec's local API. What that refuses is a *DetectionRefused; a CrowdSec that does not run is ErrNotRunning.
 	DetectionAsk(ctx context.Context, q DetectionQuestion) (json.RawMessage, error)
-	// DetectionSpare has the firewall bouncer's tables let the packets of these addresses pass, and of no others that it bans. A bouncer
-	// that has no tables, or not yet, is ErrNotRunning. It forgets them when it ends.
+	// DetectionSpare has the firewall bouncer's tables drop the packets of whom it bans before anything else is done with them, forwarded
+	// ones too, and let those of these addresses pass. A bouncer that has no tables, or not yet, is ErrNotRunning. All of this goes with the
+	// tables when it ends.
 	DetectionSpare(ctx context.Context, addresses []netip.Addr) error
+	// DetectionDropped is of which of these addresses the kernel drops every packet. That the tables are not there is ErrNotRunning, and
+	// that they are not as DetectionSpare leaves them is an error.
+	DetectionDropped(ctx context.Context, of []netip.Addr) ([]netip.Addr, error)
 }
 
-// The firewall bouncer's tables, the chain in each that drops packets, the set with whose, and the set with whose are let pass.
+// The firewall bouncer's tables, its chain in each, which drops packets that come to the gateway itself, and the set with whose. The gateway
+// adds a chain that drops every packet of these, and the set with whose are let pass.
 const (
+	BouncerBans   = "gateway-bans"
 	BouncerSpared = "gateway-spared"
 
 	BouncerTable4, BouncerChain4, BouncerSet4 = "crowdsec", "crowdsec-chain", "crowdsec-blacklists"

@@ -10010,7 +10010,7 @@ export interface components {
             state: "running" | "starting" | "stopped" | "failed" | "not_installed";
         };
         IdsDecision: {
-            /** @description Whether the firewall bouncer can drop its packets. It drops packets from single addresses only. */
+            /** @description Whether the kernel drops every packet from it now, also those that would be forwarded. Only packets from single addresses are dropped. */
             enforced: boolean;
             /**
              * Format: date-time

@@ -25,7 +25,7 @@ var served = map[string]bool{
 	"RefreshPackages": true, "BeginUpgrade": true, "BeginRestore": true, "LoadDatabaseSettings": true,
 	"Connections": true, "Traffic": true, "EndConnection": true,
 	"ReadLogBefore": true, "SearchJournal": true, "FollowJournal": true,
-	"FollowRouter": true, "DetectionSpare": true,
+	"FollowRouter": true, "DetectionSpare": true, "DetectionDropped": true,
 }
 
 // local are the verbs that need no privilege, or one that a group gives. The program that wants them does them itself.
@@ -44,7 +44,7 @@ var repeatable = map[string]bool{
 	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "ReadLogBefore": true, "PortUsers": true,
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterCounters": true,
 	"ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true, "RefreshPackages": true, "LoadDatabaseSettings": true,
-	"Connections": true, "Traffic": true, "DetectionSpare": true,
+	"Connections": true, "Traffic": true, "DetectionSpare": true, "DetectionDropped": true,
 }
 
 func (c *Client) Read(p host.Place) ([]byte, error) {
@@ -281,6 +281,10 @@ func (c *Client) Traffic(ctx context.Context, of []netip.Addr) (host.Traffic, er
 
 func (c *Client) DetectionSpare(ctx context.Context, addresses []netip.Addr) error {
 	return c.do(ctx, "DetectionSpare", addresses)
+}
+
+func (c *Client) DetectionDropped(ctx context.Context, of []netip.Addr) ([]netip.Addr, error) {
+	return ask[[]netip.Addr](ctx, c, "DetectionDropped", of)
 }
 
 func (c *Client) EndConnection(ctx context.Context, k host.ConnectionKey) error {

@@ -22,6 +22,7 @@ type detection struct {
 	alerts    []json.RawMessage
 	asked     map[host.DetectionVerb]int
 	spared    []netip.Addr
+	tables    bool // as DetectionSpare leaves them
 }
 
 // Decision is a decision of the CrowdSec in memory.
@@ -135,8 +136,30 @@ func (m *Machine) DetectionAsked(v host.DetectionVerb) int {
 func (m *Machine) DetectionSpare(_ context.Context, addresses []netip.Addr) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.detection.spared = slices.Clone(addresses)
+	m.detection.spared, m.detection.tables = slices.Clone(addresses), true
 	return nil
+}
+
+// DetectionDropped are those who are banned and not spared: the bouncer in memory hears of a ban at once.
+func (m *Machine) DetectionDropped(_ context.Context, of []netip.Addr) (dropped []netip.Addr, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.units[host.Bouncer].Active != "active" || !m.detection.tables {
+		return nil, fmt.Errorf("the firewall bouncer's tables: %w", host.ErrNotRunning)
+	}
+	for _, d := range m.detection.decisions {
+		if a, err := netip.ParseAddr(d.Value); err == nil && slices.Contains(of, a) && !slices.Contains(m.detection.spared, a) {
+			dropped = append(dropped, a)
+		}
+	}
+	return dropped, nil
+}
+
+// FlushDetectionTables removes the bouncer's tables behind its back.
+func (m *Machine) FlushDetectionTables() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.detection.spared, m.detection.tables = nil, false
 }
 
 // DetectionSpared are the addresses that the bouncer lets pass.

@@ -26,15 +26,15 @@ export function DaemonBadge({ daemon: { state }, wanted }: { daemon: Daemon; wan
   )
 }
 
-/** What a ban does now: the bouncer must run, be wanted, and be able to enforce it. */
+/** What a ban does now, as the kernel says. */
 export function Effect({ decision: { enforced } }: { decision: Pick<IdsDecision, 'enforced'> }) {
   const { t } = useTranslation('ids')
   const { data: status } = useQuery(statusQuery)
+  if (enforced) return <Badge tone="live">{t('decision.dropped')}</Badge>
   if (!status) return <span className="soft">–</span>
   const dropping = status.blocking && status.firewall_bouncer.state === 'running'
-  if (enforced && dropping) return <Badge tone="live">{t('decision.dropped')}</Badge>
   return (
-    <span title={t(enforced ? 'decision.idleHelp' : 'decision.listedHelp')}>
+    <span title={t(dropping ? 'decision.listedHelp' : 'decision.idleHelp')}>
       <Badge tone="warn">{t('decision.listed')}</Badge>
     </span>
   )
