@@ -183,6 +183,9 @@ func (r *Registry) Commit(ctx context.Context, set Set) ([]Change, apply.Outcome
 			return nil, nil, err
 		}
 	}
+	if len(set.Operations) > 1 {
+		ctx = db.Bulk(ctx)
+	}
 	ctx, intent, err := changes.Begun(ctx)
 	if err != nil {
 		return nil, nil, err
