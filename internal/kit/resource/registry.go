@@ -680,9 +680,7 @@ func (k *Kind[T]) join(ctx context.Context, q db.Querier, rows ...*T) error {
 
 func (k *Kind[T]) view(v *T) *T {
 	shown := *v
-	if k.View != nil {
-		k.View(&shown)
-	}
+	k.complete(&shown)
 	return &shown
 }
 
