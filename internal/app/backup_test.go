@@ -19,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/backups"
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/setup"
 )
 
@@ -35,10 +36,9 @@ func (h held) DumpDatabase(ctx context.Context, snapshot string, without []strin
 }
 
 // slowly is an empty archive that takes its time.
-type slowly struct{ entered, leave chan struct{} }
+type slowly struct{ leave chan struct{} }
 
 func (s slowly) Read([]byte) (int, error) {
-	close(s.entered)
 	<-s.leave
 	return 0, io.EOF
 }
@@ -71,14 +71,22 @@ func obstacles(b *kittest.Bench) []obstacle {
 			}
 		}},
 		{"an upload", "The upload of a backup is running.", func(t *testing.T) func() {
-			archive, ended := slowly{make(chan struct{}), make(chan struct{})}, make(chan struct{})
+			archive, ended := slowly{make(chan struct{})}, make(chan struct{})
+			files := func() int {
+				list, err := os.ReadDir(b.Paths.Backups(""))
+				if err != nil && !os.IsNotExist(err) {
+					t.Fatal(err)
+				}
+				return len(list)
+			}
+			before := files()
 			go func() {
 				defer close(ended)
 				if _, err := sendAPI[backup.Backup](t.Context(), b.Paths, time.Minute, http.MethodPost, "/backups/upload", "application/octet-stream", archive); err == nil {
 					t.Error("an empty archive is taken")
 				}
 			}()
-			<-archive.entered
+			waittest.Until(t, "the gateway writes what comes into a file", func() bool { return files() > before })
 			return func() {
 				close(archive.leave)
 				<-ended

@@ -105,8 +105,11 @@ func (b *Box) unreadable(at string, v reflect.Value) (places []string) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() && Holds(f.Type) {
-				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-				places = append(places, b.unreadable(at+"."+name, v.Field(i))...)
+				inside := at
+				if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+					inside += "." + name
+				}
+				places = append(places, b.unreadable(inside, v.Field(i))...)
 			}
 		}
 	}
