@@ -5,7 +5,6 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -28,22 +27,6 @@ func table(rs Ruleset) nft.Table {
 		t.Chains = append(t.Chains, answers(rs))
 	}
 	return t
-}
-
-// lockout are the services that stay open whatever the rules say, management is the one that no NAT rule takes, and peering are those between
-// the nodes of a cluster.
-var (
-	lockout    = ownService(policy.AntiLockout...)
-	management = ownService(policy.Port{Proto: policy.TCP, Number: policy.ManagementPort})
-	peering    = ownService(policy.Peering...)
-)
-
-// ownService is the service of some of the gateway's own ports.
-func ownService(ports ...policy.Port) (s Services) {
-	for _, p := range ports {
-		s.Ports = append(s.Ports, nft.Ports{Proto: openingProtos[p.Proto], First: p.Number, Last: p.Number})
-	}
-	return s
 }
 
 var peerNames = [...]nft.Name{nft.V4: nft.Named("cluster_peers_4"), nft.V6: nft.Named("cluster_peers_6")}

@@ -101,7 +101,7 @@ var contents = regexp.MustCompile(strings.NewReplacer("NAME", `"?[a-z0-9_]+"?`, 
 	`(?:ACL|COMMENT) (?:public|-) (?:SCHEMA|TABLE|SEQUENCE|COLUMN|INDEX) NAME(?:\.NAME)? OWNER`,
 	`(?:ACL|COMMENT) public FUNCTION NAME\([a-z0-9_ ,\[\]]*\) OWNER`,
 	`SCHEMA - public OWNER`,
-	`PUBLICATION - NAME OWNER`, `PUBLICATION TABLE public NAME NAME OWNER`,
+	`EVENT TRIGGER - gateway_subscription_stays OWNER`, `PUBLICATION - NAME OWNER`, `PUBLICATION TABLE public NAME NAME OWNER`,
 }, "|") + `)$`))
 
 // checkContents refuses a dump that has anything but the gateway's data and their tables.
