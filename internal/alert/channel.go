@@ -41,6 +41,7 @@ const (
 // Channel is a way to tell people.
 type Channel struct {
 	resource.Meta
+	resource.Secrets
 	Name          value.Line      `json:"name" maxLength:"120" doc:"Name of the channel; its target by default."`
 	Kind          string          `json:"kind" required:"true" enum:"webhook,email" doc:"How messages are sent: by a POST with JSON, or by e-mail."`
 	Target        string          `json:"target" required:"true" maxLength:"2000" doc:"For a webhook: its http or https URL. For e-mail: one or more recipients, separated by commas."`

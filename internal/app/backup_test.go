@@ -11,6 +11,7 @@ import (
 
 	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/fault"
@@ -18,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/backups"
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/setup"
 )
 
@@ -34,26 +36,24 @@ func (h held) DumpDatabase(ctx context.Context, snapshot string, without []strin
 }
 
 // slowly is an empty archive that takes its time.
-type slowly struct{ entered, leave chan struct{} }
+type slowly struct{ leave chan struct{} }
 
 func (s slowly) Read([]byte) (int, error) {
-	close(s.entered)
 	<-s.leave
 	return 0, io.EOF
 }
 
-// A scheduled backup that cannot begin is reported, whatever the reason, and is tried again: it is the kind of error that does not use up the
-// day's turn.
-func TestScheduledBackupThatCannotBegin(t *testing.T) {
-	b := kittest.New(t)
-	store := serve(t, b)
+// obstacle is something that keeps a backup from beginning.
+type obstacle struct {
+	name, reason string
+	busy         func(t *testing.T) (free func())
+}
+
+// obstacles are all there are.
+func obstacles(b *kittest.Bench) []obstacle {
 	programs := backups.New(home.Home{}, nil, dbtest.Address(b.DB), nil)
 	b.Machine.LendPostgreSQL(programs)
-	idle := func() {}
-	for _, x := range []struct {
-		name, reason string
-		busy         func(t *testing.T) (free func())
-	}{
+	return []obstacle{
 		{"another backup", "A backup is running.", func(t *testing.T) func() {
 			entered, leave, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			b.Machine.LendPostgreSQL(held{programs, entered, leave})
@@ -71,14 +71,22 @@ func TestScheduledBackupThatCannotBegin(t *testing.T) {
 			}
 		}},
 		{"an upload", "The upload of a backup is running.", func(t *testing.T) func() {
-			archive, ended := slowly{make(chan struct{}), make(chan struct{})}, make(chan struct{})
+			archive, ended := slowly{make(chan struct{})}, make(chan struct{})
+			files := func() int {
+				list, err := os.ReadDir(b.Paths.Backups(""))
+				if err != nil && !os.IsNotExist(err) {
+					t.Fatal(err)
+				}
+				return len(list)
+			}
+			before := files()
 			go func() {
 				defer close(ended)
 				if _, err := sendAPI[backup.Backup](t.Context(), b.Paths, time.Minute, http.MethodPost, "/backups/upload", "application/octet-stream", archive); err == nil {
 					t.Error("an empty archive is taken")
 				}
 			}()
-			<-archive.entered
+			waittest.Until(t, "the gateway writes what comes into a file", func() bool { return files() > before })
 			return func() {
 				close(archive.leave)
 				<-ended
@@ -123,8 +131,16 @@ func TestScheduledBackupThatCannotBegin(t *testing.T) {
 				}
 			}
 		}},
-		{"nothing", "", func(*testing.T) func() { return idle }},
-	} {
+	}
+}
+
+// A scheduled backup that cannot begin is reported, whatever the reason, and is tried again: it is the kind of error that does not use up the
+// day's turn.
+func TestScheduledBackupThatCannotBegin(t *testing.T) {
+	b := kittest.New(t)
+	store := serve(t, b)
+	list := append(obstacles(b), obstacle{name: "nothing", busy: func(*testing.T) func() { return func() {} }})
+	for _, x := range list {
 		t.Run(x.name, func(t *testing.T) {
 			free := x.busy(t)
 			err := scheduledBackup(t.Context(), b.Kit, store)
@@ -158,6 +174,39 @@ func TestScheduledBackupThatCannotBegin(t *testing.T) {
 	}
 	if message, found := reported(t, b); found {
 		t.Errorf("there is nothing to back up before setup: %s", message)
+	}
+}
+
+// Sixteen days on each of which the backup cannot begin, for one reason after the other: each day it is told once, however often it is tried, and
+// the next try is never far.
+func TestEveryDayWithoutABackupIsTold(t *testing.T) {
+	b := kittest.New(t)
+	store := serve(t, b)
+	now := clock.NewFake(time.Now())
+	k := *b.Kit
+	k.Clock, k.Alarms = now, alarm.New(b.DB, now)
+	told := func() (n int) {
+		t.Helper()
+		if err := b.DB.QueryRow(t.Context(), "SELECT count(*) FROM alarm_events WHERE kind = $1 AND resolves IS NULL", alarm.BackupFailed).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	list := obstacles(b)
+	for day := range 16 {
+		x := list[day%len(list)]
+		free := x.busy(t)
+		for try := range 3 {
+			if err := scheduledBackup(t.Context(), &k, store); !fault.Is(err, fault.Unavailable) { // the scheduler tries again within a minute
+				t.Errorf("day %d, try %d, %s: %v", day, try, x.name, err)
+			}
+			now.Move(time.Minute)
+		}
+		if n := told(); n != day+1 {
+			t.Fatalf("day %d, %s: told %d times", day, x.name, n)
+		}
+		free()
+		now.Move(24 * time.Hour)
 	}
 }
 

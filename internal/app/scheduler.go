@@ -54,7 +54,7 @@ func jobs(k *kit.Kit, store *setup.Store, w *alert.Watcher) []scheduler.Job {
 		{Name: "watch.machine", Title: "Check memory, disk and connection tracking", Where: scheduler.EveryNode, Every: time.Minute, Within: time.Minute, Do: asking(w.Machine)},
 		{Name: "watch.components", Title: "Check that the saved configuration is running", Where: scheduler.EveryNode, Every: 30 * time.Second, Within: time.Minute, Do: asking(w.Running)},
 		{Name: "watch.backends", Title: "Check for backends that are down", Where: scheduler.EveryNode, Every: time.Minute, Within: time.Minute, Do: asking(w.Proxied)},
-		{Name: "watch.waf", Title: "Check that requests are inspected", Where: scheduler.EveryNode, Every: 30 * time.Second, Within: time.Minute, Later: true, Do: asking(w.Inspected)},
+		{Name: "watch.waf", Title: "Check that requests are inspected", Where: scheduler.EveryNode, Every: 5 * time.Second, Within: time.Minute, Later: true, Do: asking(w.Inspected)},
 		{Name: "watch.cluster", Title: "Check the other nodes of the cluster", Where: scheduler.EveryNode, Every: 30 * time.Second, Within: time.Minute, Do: asking(w.Clustered)},
 		{Name: "watch.logins", Title: "Check for failed logins", Where: scheduler.EveryNode, Every: time.Minute, Within: time.Minute, Do: asking(w.Logins)},
 		{Name: "watch.tunnels", Title: "Check for tunnels that are down", Where: scheduler.EveryNode, Every: 5 * time.Minute, Within: time.Minute, Later: true, Do: asking(w.Tunnelled)},

@@ -131,10 +131,11 @@ func (r *Room) mountAlerts() {
 }
 
 func (r *Room) alerts(ctx context.Context, query url.Values) Alerts {
-	ctx, cancel := host.Asking(ctx)
-	defer cancel()
-	var said []saidAlert
-	if err := r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlerts, Query: query}, &said); err != nil {
+	said, err := r.asked.alerts.Ask(ctx, query.Encode(), func(ctx context.Context) (said []saidAlert, err error) {
+		err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlerts, Query: query}, &said)
+		return said, err
+	})
+	if err != nil {
 		return Alerts{Alerts: []Alert{}, Error: told(ctx, err)}
 	}
 	list := Alerts{Alerts: make([]Alert, 0, len(said))}
@@ -171,8 +172,10 @@ func (r *Room) alert(ctx context.Context, id int64) (AlertDetails, error) {
 	none := fault.New(fault.NotFound, "This alert does not exist.")
 	ctx, cancel := host.Asking(ctx)
 	defer cancel()
-	var said saidAlert
-	err := r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlert, ID: id}, &said)
+	said, err := r.asked.alert.Ask(ctx, strconv.FormatInt(id, 10), func(ctx context.Context) (said saidAlert, err error) {
+		err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlert, ID: id}, &said)
+		return said, err
+	})
 	if refused, ok := errors.AsType[*host.DetectionRefused](err); ok && refused.Status == http.StatusNotFound {
 		return AlertDetails{}, none
 	}
@@ -188,7 +191,7 @@ func (r *Room) alert(ctx context.Context, id int64) (AlertDetails, error) {
 		}
 		details.EventList = append(details.EventList, event)
 	}
-	decided, err := r.decided(ctx, nil)
+	decided, err := r.inForce(ctx)
 	details.Error = told(ctx, err)
 	for _, d := range decided {
 		for _, own := range said.Decisions {

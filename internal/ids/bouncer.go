@@ -102,15 +102,28 @@ func (r *Room) mountAccounts() {
 		})
 }
 
-// questions are those to CrowdSec's tool, which takes its time, and a process each.
+// questions are those to CrowdSec and to its tool, which takes its time, and a process each.
 type questions struct {
+	decisions   *host.Question[[]Decision]
+	alerts      *host.Question[[]saidAlert]
+	alert       *host.Question[saidAlert]
 	bouncers    *host.Question[[]Bouncer]
 	machines    *host.Question[[]Machine]
 	collections *host.Question[[]Collection]
 }
 
 func newQuestions() questions {
-	return questions{host.NewQuestion[[]Bouncer](), host.NewQuestion[[]Machine](), host.NewQuestion[[]Collection]()}
+	return questions{
+		host.NewQuestion[[]Decision](), host.NewQuestion[[]saidAlert](), host.NewQuestion[saidAlert](),
+		host.NewQuestion[[]Bouncer](), host.NewQuestion[[]Machine](), host.NewQuestion[[]Collection](),
+	}
+}
+
+// decidedAnew forgets what was known before a decision was made or ended.
+func (q *questions) decidedAnew() {
+	q.decisions.Forget()
+	q.alerts.Forget()
+	q.alert.Forget()
 }
 
 // listed is a list that is empty if there is none.

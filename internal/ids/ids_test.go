@@ -375,6 +375,37 @@ func TestAlertWithoutCrowdSec(t *testing.T) {
 	}
 }
 
+// Who looks again and again does not have CrowdSec asked each time, and what an operator changes is seen at once.
+func TestAnswersAreShared(t *testing.T) {
+	b, _, _ := enabled(t)
+	b.Machine.SetDetectionAlerts(alert)
+	for path, verb := range map[string]host.DetectionVerb{
+		"/ids/decisions?search=x": host.DetectionDecisions, "/ids/status": host.DetectionDecisions, "/ids/alerts": host.DetectionAlerts, "/ids/alerts/3": host.DetectionAlert,
+	} {
+		before := b.Machine.DetectionAsked(verb)
+		const many = 20
+		for range many {
+			b.Do(t, "viewer", http.MethodGet, path, nil).Want(t, 200)
+		}
+		if n := b.Machine.DetectionAsked(verb) - before; n > many/2 { // an answer is kept for seconds
+			t.Errorf("%s: asked %d times", path, n)
+		}
+	}
+	count := func(want int) {
+		t.Helper()
+		var list ids.Decisions
+		if b.Get(t, "/ids/decisions").Want(t, 200).Into(t, &list); list.Total != want {
+			t.Errorf("%d instead of %d: %+v", list.Total, want, list)
+		}
+	}
+	count(0)
+	var made ids.Decision
+	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.9"}`).Want(t, 201).Into(t, &made)
+	count(1)
+	b.Do(t, "admin", http.MethodDelete, fmt.Sprintf("/ids/decisions/%d", made.ID), nil).Want(t, 200)
+	count(0)
+}
+
 // CrowdSec's tool takes its time: everyone is answered in time, and however many ask, one of it runs.
 func TestSlowToolIsAskedOnce(t *testing.T) {
 	b, _, _ := enabled(t)

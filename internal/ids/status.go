@@ -51,7 +51,7 @@ func (r *Room) status(ctx context.Context) (Status, error) {
 		s.Error = why(s.Agent)
 		return s, nil
 	}
-	list, err := r.decided(ctx, nil)
+	list, err := r.inForce(ctx)
 	if err != nil {
 		s.Error = told(ctx, err)
 	}

@@ -39,7 +39,7 @@ type Outcome struct {
 	Name   string `json:"name" doc:"Which daemon."`
 	Active string `json:"active" enum:"active,activating,inactive,failed,not_installed" doc:"What it does now."`
 	Error  string `json:"error" doc:"Why it failed; empty on success."`
-	Note   string `json:"note" doc:"What else it takes until the daemon runs; empty if nothing."`
+	Note   string `json:"note" doc:"What else there is to know until the daemon runs; empty if nothing."`
 }
 
 // passing are states that a daemon leaves by itself, and what they come to for those who ask.
@@ -57,8 +57,12 @@ var units = map[string]host.Unit{
 	"ids-firewall-bouncer": host.Bouncer,
 }
 
-// restartWithin bounds a restart.
-const restartWithin = time.Minute
+const (
+	// restartWithin bounds a restart.
+	restartWithin = time.Minute
+	// parting is how long the reverse proxy has to hand an answer on before it is restarted.
+	parting = 500 * time.Millisecond
+)
 
 func (r *Room) mountServices() {
 	httpd.Handle(r.Router, http.MethodGet, "/system/services", httpd.Read.Offline(), doc("system.services", "List the daemons and their states"),
@@ -72,14 +76,15 @@ func (r *Room) mountServices() {
 			list.Services = append(list.Services, r.packetFilter(ctx))
 			return list, nil
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline().Here(), audited("system.service-restart", "Restart a daemon. A restart of the reverse proxy cuts all its connections, including yours; proxy-reload cuts none"),
+	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline().Here(), audited(restarted, "Restart a daemon. A restart of the reverse proxy cuts all its connections, including yours; proxy-reload cuts none"),
 		func(c *httpd.Call, in struct{ Body Restart }) (Outcome, error) {
-			// The caller may have come through the daemon: a connection that ends with it does not end the restart.
-			done := *c
+			u := units[in.Body.Kind]
+			if u == host.HAProxy && r.service(c, u).Active == "active" {
+				return r.restartLater(c, in.Body.Kind)
+			}
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(c), restartWithin)
 			defer cancel()
-			done.Context = ctx
-			return r.restart(&done, in.Body.Kind)
+			return r.restart(ctx, in.Body.Kind)
 		})
 	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Here(), audited("system.service-toggle", "Turn a daemon on or off. It changes the settings that the daemon follows"), r.toggle)
 }
@@ -144,13 +149,31 @@ func (r *Room) service(ctx context.Context, u host.Unit) Service {
 }
 
 // restart restarts a daemon and says how it went; a daemon that is not there is no error of ours.
-func (r *Room) restart(c *httpd.Call, name string) (o Outcome, err error) {
-	err = r.Audit.Do(c, "system.service-restart", name, func() (any, error) {
-		err := r.Engine.Restart(c, units[name])
-		if o = r.outcome(c, name); o.Error == "" && err != nil && !errors.Is(err, host.ErrNotInstalled) {
+func (r *Room) restart(ctx context.Context, name string) (o Outcome, err error) {
+	err = r.Audit.Do(ctx, restarted, name, func() (any, error) {
+		err := r.Engine.Restart(ctx, units[name])
+		if o = r.outcome(ctx, name); o.Error == "" && err != nil && !errors.Is(err, host.ErrNotInstalled) {
 			o.Error = err.Error()
 		}
 		return nil, nil
 	})
 	return o, err
+}
+
+// restarted is the action of a restart.
+const restarted = "system.service-restart"
+
+// restartLater restarts a daemon that carries the answer, when that is on its way.
+func (r *Room) restartLater(c *httpd.Call, name string) (o Outcome, err error) {
+	ctx := context.WithoutCancel(c)
+	c.Afterwards(func() {
+		ctx, cancel := context.WithTimeout(ctx, restartWithin)
+		defer cancel()
+		time.Sleep(parting)
+		if err := r.Engine.Restart(ctx, units[name]); err != nil {
+			r.Log.Error("a service did not restart", "service", name, "err", err)
+		}
+	})
+	return Outcome{Name: name, Active: "activating", Note: "The restart begins now and cuts all connections of the reverse proxy, including yours. The list of services shows when it runs again."},
+		r.Audit.Do(c, restarted, name, func() (any, error) { return nil, nil })
 }

@@ -30,6 +30,7 @@ const (
 // Remote is one off-site target.
 type Remote struct {
 	resource.Meta
+	resource.Secrets
 	Name          value.Line `json:"name" maxLength:"120" doc:"Its name; its address by default."`
 	Kind          string     `json:"kind" required:"true" enum:"s3,sftp" doc:"What it is: a bucket of an object store, or a folder of an SSH server. It cannot be changed."`
 	TargetURL     string     `json:"target_url" readOnly:"true" db:"-" doc:"Where it is."`

@@ -22,13 +22,14 @@ import (
 // Call is one request on its way through a handler. It is the request's context too.
 type Call struct {
 	context.Context
-	Request  *http.Request
-	Actor    actor.Actor
-	response http.ResponseWriter
-	status   int
-	creates  string // see Doc
-	anew     bool
-	reached  time.Time // see Reached
+	Request    *http.Request
+	Actor      actor.Actor
+	response   http.ResponseWriter
+	status     int
+	creates    string // see Doc
+	afterwards func()
+	anew       bool
+	reached    time.Time // see Reached
 }
 
 // NewCall is a call that comes by no route, for tests of those who take one.
@@ -86,6 +87,9 @@ func (c *Call) locate(data []byte) error {
 	c.Made(values)
 	return nil
 }
+
+// Afterwards has something done when the answer is on its way, because it cuts the connection that the answer takes.
+func (c *Call) Afterwards(do func()) { c.afterwards = do }
 
 // SetCookie adds a cookie to the answer.
 func (c *Call) SetCookie(cookie *http.Cookie) { http.SetCookie(c.response, cookie) }

@@ -396,7 +396,14 @@ func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) er
 		}
 		defer release()
 	}
-	return route.handle(c)
+	if err := route.handle(c); err != nil || c.afterwards == nil {
+		return err
+	}
+	if err := http.NewResponseController(w).Flush(); err != nil {
+		r.Log.Warn("an answer may come too late", "err", err)
+	}
+	go c.afterwards()
+	return nil
 }
 
 // SetupTokenHeader carries the setup token of those who need it for a route of the machine's owner.

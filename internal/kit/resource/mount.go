@@ -306,6 +306,7 @@ func (k *Kind[T]) register(r *Registry) {
 		panic("kind " + k.Name + " is registered twice")
 	}
 	k.codec = newCodec(reflect.TypeFor[T](), k.Table, k.key())
+	k.box = r.Secrets
 	k.listing, k.known = new(atomic.Pointer[listing]), new(known[T])
 	if first := reflect.TypeFor[T]().Field(0); first.Type != reflect.TypeFor[Meta]() {
 		panic(fmt.Sprintf("%s does not embed resource.Meta first", reflect.TypeFor[T]()))
@@ -357,9 +358,7 @@ func (k *Kind[T]) shown(ctx context.Context, q db.Querier, where string, args ..
 	rows := make([]*T, len(list))
 	for i := range list {
 		rows[i] = &list[i]
-		if k.View != nil {
-			k.View(rows[i])
-		}
+		k.complete(rows[i])
 	}
 	if err == nil {
 		err = k.join(ctx, q, rows...)

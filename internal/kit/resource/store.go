@@ -21,6 +21,7 @@ type codec struct {
 	fields                 []wire.Field
 	packed                 []bool       // which of fields are isPacked
 	prepared               []wire.Field // those of fields that are Prepared
+	told                   told
 	table, key             string
 	columns                string // of a SELECT, and the table
 	selectAll, insert, del string
@@ -34,7 +35,7 @@ type Prepared interface {
 }
 
 func newCodec(t reflect.Type, table, key string) codec {
-	c := codec{table: table, key: key}
+	c := codec{table: table, key: key, told: newTold(t)}
 	var columns, values []string
 	for _, f := range wire.Fields(t) {
 		if !f.Stored {

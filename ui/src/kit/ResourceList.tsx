@@ -13,6 +13,7 @@ import { type Column, DataTable, virtualFrom } from './DataTable'
 import { useDraftMarks } from './DraftMark'
 import { useDrafted, withNew } from './draft'
 import { Empty } from './Empty'
+import { useSecretMarks } from './EnterAgain'
 import { Loaded } from './Loaded'
 import { type Filter, grouped, type ListSearch, narrowed, nextSort, selectRows } from './list-logic'
 import { Panel } from './Page'
@@ -61,7 +62,7 @@ export function ResourceList<T, R extends { id: string } = T & { id: string }>(p
   const { resource, join, every, ...list } = props
   const query = useQuery({ queryKey: [resource.kind], queryFn: resource.list, refetchInterval: every })
   const drafted = useDrafted()
-  const columns = useDraftMarks(resource.kind, list.columns)
+  const columns = useDraftMarks(resource.kind, useSecretMarks(list.columns))
   const rowsOf = (rows: T[]) => {
     const all = withNew(rows, resource.kind, drafted)
     return join ? join(all) : (all as unknown as R[])
