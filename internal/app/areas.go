@@ -114,7 +114,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Firewall = firewall.New(k, firewall.Deps{
 		Interfaces: h.Network.ZoneInterfaces,
 		ZoneUsers:  h.Network.ZoneUsers,
-		Openings:   []policy.Source{h.NTP.Openings, h.DNS.Openings, h.ForwardProxy.Openings, h.DHCP.Openings, h.RADIUS.Openings, h.Tunnel.Openings},
+		Openings:   []policy.Source{h.NTP.Openings, h.DNS.Openings, h.ForwardProxy.Openings, h.DHCP.Openings, h.RADIUS.Openings, h.Tunnel.Openings, k.Engine.Standing},
 		Tunnels:    h.Tunnel.Tunnels,
 		Defaults:   h.Tunnel.Defaults,
 		Peers:      h.peers,

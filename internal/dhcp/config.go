@@ -19,6 +19,8 @@ type Config struct {
 	Links        []Link                `json:"links"`   // of these
 	Reservations []Reservation         `json:"reservations"`
 	Paths        host.LeaseServerPaths `json:"paths"`
+	// LAN are the interfaces that the server asks the packet filter to open.
+	LAN []value.IfName `json:"lan"`
 	// Left says what cannot be served, and why.
 	Left []string `json:"left"`
 }
@@ -49,6 +51,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	if err != nil {
 		return c, err
 	}
+	c.LAN = inside(interfaces)
 	links, err := r.Host.Links(ctx)
 	if err != nil {
 		return c, err

@@ -49,7 +49,8 @@ func New(k *kit.Kit, d Deps) *Room {
 		ID: apply.DHCP, Unit: unit, Enabled: func(c Config) bool { return c.Settings.Enabled },
 		Load: r.load, Render: Render, Apply: r.reload, Verify: r.verify,
 		// Kea's own check takes longer than the reload, and could refuse nothing that the types and the rows let through.
-		Check: func(context.Context, []host.File) error { return nil },
+		Check:    func(context.Context, []host.File) error { return nil },
+		Openings: func(c Config) []policy.Opening { return c.Settings.openings(c.LAN) },
 	})
 	return r
 }
@@ -79,16 +80,24 @@ func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, er
 		return nil, err
 	}
 	interfaces, err := r.deps.Interfaces(ctx, q)
-	o := policy.Opening{Service: "dhcp", Proto: policy.UDP, Port: port}
-	for _, i := range interfaces {
+	return s.openings(inside(interfaces)), err
+}
+
+// inside are the interfaces of the lan.
+func inside(all []Interface) (names []value.IfName) {
+	for _, i := range all {
 		if i.Active && i.Zone == lan {
-			o.Interfaces = append(o.Interfaces, i.Name)
+			names = append(names, i.Name)
 		}
 	}
-	if err != nil || len(o.Interfaces) == 0 {
-		return nil, err
+	return names
+}
+
+func (s *Settings) openings(interfaces []value.IfName) []policy.Opening {
+	if !s.Enabled || len(interfaces) == 0 {
+		return nil
 	}
-	return []policy.Opening{o}, nil
+	return []policy.Opening{{Service: "dhcp", Proto: policy.UDP, Port: port, Interfaces: interfaces}}
 }
 
 // RenameLinks has subnets be served on other links, as on a machine where they have other names.

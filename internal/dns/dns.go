@@ -33,7 +33,8 @@ func New(k *kit.Kit) *Room {
 	r.zones.Check, r.records.Check = r.checkZone, r.checkRecord
 	apply.Register(k.Engine, apply.Component[*Config]{
 		ID: apply.DNS, Unit: unit, Load: r.load, Render: Render, Check: r.check, Apply: r.reload, Verify: r.verify,
-		Runtime: &apply.Runtime[*Config]{Can: r.can, Do: r.change, Plan: r.plan},
+		Runtime:  &apply.Runtime[*Config]{Can: r.can, Do: r.change, Plan: r.plan},
+		Openings: func(c *Config) []policy.Opening { return c.Settings.openings() },
 	})
 	return r
 }

@@ -44,7 +44,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (c Config, err error) {
 	for _, source := range r.deps.Openings {
 		read(func() error {
 			list, err := source(ctx, q)
-			c.Openings = append(c.Openings, list...)
+			c.Openings = append(c.Openings, policy.Without(list, c.Openings)...)
 			return err
 		})
 	}

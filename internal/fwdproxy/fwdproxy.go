@@ -32,6 +32,7 @@ func New(k *kit.Kit) *Room {
 	apply.Register(k.Engine, apply.Component[Config]{
 		ID: apply.ForwardProxy, Unit: unit, Enabled: func(c Config) bool { return c.Settings.Enabled },
 		Load: r.load, Render: Render, Check: r.check, Apply: r.take, Verify: r.verify,
+		Openings: func(c Config) []policy.Opening { return c.Settings.openings() },
 	})
 	return r
 }

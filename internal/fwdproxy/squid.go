@@ -162,10 +162,13 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 	for _, a := range missing {
 		problems = append(problems, fmt.Sprintf("squid does not listen on %s: %s", a, r.why(ctx, a.Addr())))
 	}
-	if len(problems) > 0 {
-		return &apply.Partial{Problems: problems}
+	switch {
+	case len(problems) == 0:
+		return nil
+	case len(missing) == max(1, len(c.Settings.ListenAddresses)) && slices.ContainsFunc(missing, func(a netip.AddrPort) bool { return r.has(ctx, a.Addr()) }):
+		return errors.New(strings.Join(problems, "; ")) // nobody is served: what ran before is better
 	}
-	return nil
+	return &apply.Partial{Problems: problems}
 }
 
 // httpSocket is a line of squid's report about a port that it listens on.

@@ -26,6 +26,7 @@ func New(k *kit.Kit) *Room {
 	r := &Room{Kit: k, pools: pools, settings: settings}
 	apply.Register(k.Engine, apply.Component[Config]{
 		ID: apply.NTP, Unit: unit, Load: r.load, Render: Render, Check: r.check, Apply: r.restart, Verify: r.verify,
+		Openings: func(c Config) []policy.Opening { return c.Settings.openings() },
 	})
 	return r
 }

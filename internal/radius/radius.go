@@ -28,7 +28,8 @@ func New(k *kit.Kit) *Room {
 	r := &Room{Kit: k, settings: settings, clients: clients, users: users}
 	apply.Register(k.Engine, apply.Component[Config]{
 		ID: apply.RADIUS, Unit: unit, Load: r.load, Render: Render, Check: r.check, Apply: r.restart, Verify: r.verify,
-		Enabled: func(c Config) bool { return c.Settings.Enabled },
+		Enabled:  func(c Config) bool { return c.Settings.Enabled },
+		Openings: func(c Config) []policy.Opening { return c.Settings.openings() },
 	})
 	return r
 }

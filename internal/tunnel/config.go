@@ -28,6 +28,7 @@ type Wanted struct {
 	Addresses  []netip.Prefix `json:"addresses"`
 	PublicKey  Key            `json:"public_key"`
 	PrivateKey Key            `json:"private_key"`
+	Server     bool           `json:"server"`      // others dial it
 	ListenPort int            `json:"listen_port"` // 0: any
 	MTU        int            `json:"mtu"`         // 0: WireGuard's own
 	Peers      []WantedPeer   `json:"peers"`
@@ -75,7 +76,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 
 // wanted is what the kernel must have of an interface, without the peers whose keys cannot be read: problems says which.
 func (r *Room) wanted(i *Interface, peers []*Peer) (w Wanted, problems []string, err error) {
-	w = Wanted{ID: i.ID, Name: i.Name, Addresses: i.AddressCIDR.List(), PublicKey: i.PublicKey, ListenPort: i.ListenPort, Peers: make([]WantedPeer, 0, len(peers))}
+	w = Wanted{ID: i.ID, Name: i.Name, Addresses: i.AddressCIDR.List(), PublicKey: i.PublicKey, Server: i.Mode == server, ListenPort: i.ListenPort, Peers: make([]WantedPeer, 0, len(peers))}
 	if i.MTU != nil {
 		w.MTU = *i.MTU
 	}

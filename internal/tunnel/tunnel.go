@@ -49,7 +49,8 @@ func New(k *kit.Kit, d Deps) *Room {
 		// There is no checker: what could be refused is refused by the types, and at the rows.
 		Check: func(context.Context, []host.File) error { return nil },
 		// The full way touches only what differs, too, but it reads everything.
-		Runtime: &apply.Runtime[Config]{Can: func(Config, Config) bool { return false }, Plan: r.plan},
+		Runtime:  &apply.Runtime[Config]{Can: func(Config, Config) bool { return false }, Plan: r.plan},
+		Openings: Config.openings,
 	})
 	return r
 }
@@ -80,9 +81,22 @@ func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, er
 	servers, err := r.servers(ctx, q)
 	list := []policy.Opening{}
 	for _, i := range servers {
-		list = append(list, policy.Opening{Service: "tunnel", Proto: policy.UDP, Port: i.ListenPort})
+		list = append(list, opening(i.ListenPort))
 	}
 	return list, err
+}
+
+func (c Config) openings() (list []policy.Opening) {
+	for _, t := range c.Tunnels {
+		if t.Server {
+			list = append(list, opening(t.ListenPort))
+		}
+	}
+	return list
+}
+
+func opening(port int) policy.Opening {
+	return policy.Opening{Service: "tunnel", Proto: policy.UDP, Port: port}
 }
 
 // Defaults are the active clients whose upstream has everything of a family.

@@ -43,6 +43,7 @@ var forwardTests = []struct {
 	{"WithoutAList", forwardWithoutList},
 	{"WithoutTheService", forwardWithoutService},
 	{"AddressThatIsNotThere", forwardAddress},
+	{"TakenPort", forwardTaken},
 	{"Off", forwardOff},
 }
 
@@ -671,6 +672,29 @@ func forwardAddress(t *testing.T, f *forwardRig) {
 	poll(t, "the new port is open", 10*time.Second, func() bool { return !f.closed(t, gwLan4+":8080") })
 	f.settings(t, fields{"port": 3128})
 	f.expectStatus(t, map[string]int{"http://www.example.net/": 200})
+}
+
+// A port that another program has leaves the proxy where it was, and open there.
+func forwardTaken(t *testing.T, f *forwardRig) {
+	f.settings(t, fields{"listen_addresses": []string{}})
+	var taken net.Listener
+	err := f.Within(lab.Gateway, func() (err error) {
+		taken, err = net.Listen("tcp", ":3199")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	f.Must(t, http.MethodPut, "/forward-proxy/settings", fields{"port": 3199}, 200, nil)
+	if c := f.WaitState(t, "forward-proxy", "degraded", 30*time.Second); !strings.Contains(c.LastError, "taken by another program") || !strings.Contains(c.LastError, "The last known good configuration runs") {
+		t.Errorf("%+v", c)
+	}
+	f.waitOpen(t)
+	f.expectStatus(t, map[string]int{"http://www.example.net/": 200})
+	taken.Close()
+	f.settings(t, fields{"port": 3128})
+	f.waitOpen(t)
 }
 
 func forwardOff(t *testing.T, f *forwardRig) {

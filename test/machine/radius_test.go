@@ -425,6 +425,22 @@ func radiusListens(t *testing.T, r *radiusRig) {
 		t.Errorf("%+v", c)
 	}
 	r.want(t, r.login(), "Access-Accept")
+	// Who asks there is let in as before, whatever else is stored.
+	r.Must(t, http.MethodPut, "/radius/settings", fields{"listen_addresses": []string{"192.0.2.77"}, "auth_port": 1912}, 200, nil)
+	r.WaitState(t, "radius", "degraded", 20*time.Second)
+	settles(t, "the former address is open", 10*time.Second, func() error {
+		if got := r.ask(t, r.login()); got == nil || got.Code != radius.CodeAccessAccept {
+			return fmt.Errorf("the answer is %v", got)
+		}
+		return nil
+	})
+	table := r.table(t)
+	for _, open := range []string{gwLan4, "192.0.2.77"} {
+		if !strings.Contains(table, open) {
+			t.Errorf("%s is not open:\n%s", open, table)
+		}
+	}
+	r.Must(t, http.MethodPut, "/radius/settings", fields{"auth_port": 1812}, 200, nil)
 	r.Must(t, http.MethodPut, "/radius/settings", fields{"listen_addresses": []string{}}, 200, nil)
 	r.WaitState(t, "radius", "live", 20*time.Second)
 	r.want(t, r.login(), "Access-Accept")

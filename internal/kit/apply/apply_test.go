@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
@@ -62,6 +63,14 @@ func render(lines []string) ([]host.File, error) {
 	return []host.File{{Place: host.ChronyDropIn, Content: []byte(strings.Join(lines, "\n") + "\n")}}, nil
 }
 
+// openings are one for each line.
+func openings(lines []string) (list []policy.Opening) {
+	for _, line := range lines {
+		list = append(list, policy.Opening{Service: line})
+	}
+	return list
+}
+
 func newToy(t *testing.T, change func(*toy)) *toy {
 	t.Helper()
 	x := &toy{Bench: kittest.New(t)}
@@ -70,7 +79,7 @@ func newToy(t *testing.T, change func(*toy)) *toy {
 		change(x)
 	}
 	apply.Register(x.Engine, apply.Component[[]string]{
-		ID: apply.NTP, Unit: host.Chrony, Load: x.load, Runtime: x.runtime, Enabled: x.enabled,
+		ID: apply.NTP, Unit: host.Chrony, Load: x.load, Runtime: x.runtime, Enabled: x.enabled, Openings: openings,
 		Render: func(lines []string) ([]host.File, error) {
 			x.doing("render")
 			return render(lines)

@@ -15,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/policy"
 )
 
 // ID names a component.
@@ -91,6 +92,8 @@ type Component[C any] struct {
 	// Volatile says that the kernel forgets at a reboot what was applied: the configuration is kept, sealed, and applied at the next
 	// start if the database is away then.
 	Volatile bool
+	// Openings, where there are any, are what the daemon asks of the packet filter when it runs with a configuration.
+	Openings func(C) []policy.Opening
 	// Runtime, where the daemon has one, is the way to change it while it runs, whose cost depends on the change and not
 	// on the size of the configuration.
 	Runtime *Runtime[C]
@@ -156,6 +159,8 @@ type erased struct {
 	plan   func(ctx context.Context, tx *db.Tx, rows []Row) (Step, error)
 	// decode reads a configuration that was kept; nil where none is.
 	decode func(b []byte) (any, error)
+	// openings is nil for a component that asks nothing of the packet filter.
+	openings func(c any) []policy.Opening
 }
 
 func erase[C any](m host.Machine, c Component[C]) erased {
@@ -175,6 +180,9 @@ func erase[C any](m host.Machine, c Component[C]) erased {
 			err := json.Unmarshal(b, &v)
 			return v, err
 		}
+	}
+	if c.Openings != nil {
+		e.openings = func(v any) []policy.Opening { return c.Openings(v.(C)) }
 	}
 	if c.Enabled != nil {
 		e.on = func(v any) bool { return c.Enabled(v.(C)) }

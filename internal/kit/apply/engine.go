@@ -63,6 +63,9 @@ func Register[C any](e *Engine, c Component[C]) {
 		panic(fmt.Sprintf("component %s is registered twice", c.ID))
 	}
 	e.lanes[c.ID] = &lane{erased: erase(e.host, c), engine: e, signal: make(chan struct{}, 1), daemon: daemon{wanted: true}, status: Status{Name: c.ID, State: Pending, LastError: "It has not been applied yet."}}
+	if c.Openings != nil {
+		e.lanes[c.ID].standing = e.keptOpenings(c.ID)
+	}
 	e.order = append(e.order, c.ID)
 }
 

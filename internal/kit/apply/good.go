@@ -29,6 +29,8 @@ type goodFile struct {
 const (
 	goodList   = "list.json"
 	goodConfig = "configuration" // sealed; of components that are volatile alone
+	// goodOpenings is what the packet filter has to keep open for it.
+	goodOpenings = "openings.json"
 )
 
 func (e *Engine) goodPath(id ID, name string) string { return filepath.Join(e.dir, string(id), name) }
@@ -71,7 +73,7 @@ func (e *Engine) keepGood(id ID, was, now []host.File) error {
 	for _, f := range was {
 		kept[f.Place] = f.Content
 	}
-	list, used := make([]goodFile, len(now)), map[string]bool{goodList: true, goodConfig: true}
+	list, used := make([]goodFile, len(now)), map[string]bool{goodList: true, goodConfig: true, goodOpenings: true}
 	for i, f := range now {
 		sum := sha256.Sum256(f.Content)
 		list[i] = goodFile{f.Place, hex.EncodeToString(sum[:])}

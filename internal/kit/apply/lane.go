@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/rescue"
 )
 
@@ -79,6 +80,8 @@ type lane struct {
 	// failed is the stored state that the daemon did not take, while the last known good configuration runs in its place.
 	failed *failure
 	retry  time.Duration
+	// standing are openings for what runs, as far as it is not what is stored.
+	standing []policy.Opening
 	daemon
 
 	// good is the configuration that the daemon was last seen to run with, as it is kept on disk. What the files were
@@ -280,6 +283,7 @@ func (l *lane) pass(ctx context.Context) {
 	l.atWork()
 	now, installed, err := l.converge(ctx, force)
 	died := l.look(ctx, now.config)
+	unkept := l.stand(now, err)
 	l.report(start, early, now.revision, installed, err)
 	l.tellPass(start, was, now, installed)
 	if died && err == nil {
@@ -290,7 +294,7 @@ func (l *lane) pass(ctx context.Context) {
 		if installed {
 			err = l.keep(now)
 		}
-		if err = errors.Join(err, l.retain(now.config)); err != nil {
+		if err = errors.Join(err, unkept, l.retain(now.config)); err != nil {
 			l.report(start, 0, now.revision, false, err)
 		}
 	}

@@ -53,6 +53,16 @@ type Opening struct {
 	Interfaces []value.IfName
 }
 
+// Same tells whether two openings ask for the same.
+func (o Opening) Same(p Opening) bool {
+	return o.Service == p.Service && o.Proto == p.Proto && o.Port == p.Port && slices.Equal(o.Addresses, p.Addresses) && slices.Equal(o.Interfaces, p.Interfaces)
+}
+
+// Without are those of the openings that are not among others.
+func Without(list, others []Opening) []Opening {
+	return slices.DeleteFunc(slices.Clone(list), func(o Opening) bool { return slices.ContainsFunc(others, o.Same) })
+}
+
 // Reachable are those of the addresses that others can reach.
 func Reachable(addresses []value.Addr) []value.Addr {
 	return slices.DeleteFunc(slices.Clone(addresses), func(a value.Addr) bool { return a.Netip().IsLoopback() })

@@ -1,0 +1,96 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/go-json-experiment/json"
+
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+// Standing lists what components ask of the packet filter for what they run with, as far as that is not what is stored: while the last known
+// good configuration runs in its place, and until it is known that it does not.
+func (e *Engine) Standing(context.Context, db.Querier) ([]policy.Opening, error) {
+	var all []policy.Opening
+	for _, id := range e.order {
+		l := e.lanes[id]
+		l.mu.Lock()
+		all = append(all, l.standing...)
+		l.mu.Unlock()
+	}
+	return all, nil
+}
+
+// stand notes what a pass that ended with the error leaves running, and tells the packet filter when that makes a difference.
+func (l *lane) stand(now *imagined, err error) error {
+	if l.openings == nil || now.config == nil {
+		return nil
+	}
+	stored := l.openings(now.config)
+	var standing []policy.Opening
+	var unkept error
+	switch {
+	case err == nil:
+		unkept = l.keepOpenings(stored)
+	case !errors.Is(err, host.ErrNotInstalled):
+		standing = policy.Without(l.engine.keptOpenings(l.id), stored)
+	}
+	l.mu.Lock()
+	was := policy.Without(l.standing, stored)
+	l.standing = standing
+	l.mu.Unlock()
+	if len(policy.Without(was, standing))+len(policy.Without(standing, was)) > 0 {
+		l.engine.reopen()
+	}
+	return unkept
+}
+
+// reopen has the packet filter read anew what is asked of it.
+func (e *Engine) reopen() {
+	l := e.lanes[PacketFilter]
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	l.committed = nil
+	l.mu.Unlock()
+	l.kick(0, false)
+}
+
+// keptOpenings are those of the last known good configuration.
+func (e *Engine) keptOpenings(id ID) (list []policy.Opening) {
+	b, err := os.ReadFile(e.goodPath(id, goodOpenings))
+	if err == nil {
+		err = json.Unmarshal(b, &list)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		e.log.Warn("the openings of the last known good configuration are unreadable", "component", id, "err", err)
+	}
+	return list
+}
+
+// keepOpenings keeps those of the configuration that the daemon runs with, unless it waits for its confirmation.
+func (l *lane) keepOpenings(list []policy.Opening) error {
+	b, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
+	path := l.engine.goodPath(l.id, goodOpenings)
+	if was, err := os.ReadFile(path); l.held || err == nil && bytes.Equal(was, b) {
+		return nil
+	}
+	if err := secret.Save(path, b); err != nil {
+		return fmt.Errorf("keeping the openings of the last known good configuration: %w", err)
+	}
+	return nil
+}
