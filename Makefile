@@ -6,8 +6,8 @@ SHELL       := /bin/bash
 
 # Of the programs and of the Debian package.
 VERSION  := 1.0.0
-# The public key that licenses are verified with, as `gateway-license keypair` prints it. That of the development pair is for trials, because everyone
-# has its other half; who releases builds with another one.
+# The public key that licenses are verified with, as `gateway-license keypair` prints it. That of the development pair is for trials: everyone has
+# its other half. Who releases builds with another one.
 LICENSE_PUBLIC_KEY ?= $(shell cat packaging/license/development.pub)
 APP      := edge.internal/gateway/internal/app
 GO_FLAGS := -buildvcs=false -ldflags '-s -w -X $(APP).Version=$(VERSION) -X $(APP).LicensePublicKey=$(LICENSE_PUBLIC_KEY)'

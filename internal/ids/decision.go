@@ -135,6 +135,8 @@ func (r *Room) inForce(ctx context.Context) ([]Decision, error) {
 }
 
 func (r *Room) decisions(ctx context.Context, q decisionQuery) Decisions {
+	ctx, cancel := host.Asking(ctx)
+	defer cancel()
 	list, err := r.inForce(ctx)
 	if err != nil {
 		return Decisions{Decisions: []Decision{}, Error: told(ctx, err)}

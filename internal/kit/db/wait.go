@@ -74,7 +74,8 @@ type bulkKey struct{}
 // and their sum is not. The same goes for what sees one state.
 func Bulk(ctx context.Context) context.Context { return context.WithValue(ctx, bulkKey{}, true) }
 
-// Patience bounds another wait of a request, such as one for its turn, by what is left of its patience. over has to be called when the wait is.
+// Patience bounds another wait of a request, such as one for its turn, by what is left of its patience. When the wait is over, over has to be
+// called.
 func Patience(ctx context.Context) (waiting context.Context, over func()) {
 	request, _ := ctx.Value(impatientKey{}).(*impatient)
 	if request == nil {

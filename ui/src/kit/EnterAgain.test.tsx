@@ -5,7 +5,9 @@ import { addTexts } from '../i18n/i18n'
 import { EnterAgainNotice, lostFields } from './EnterAgain'
 import type { FieldSpec } from './fields'
 
-addTexts('test', { channel: { kind: { label: 'Kind' }, headers: { label: 'Headers' }, password: { label: 'Password' } } })
+addTexts('test', {
+  channel: { kind: { label: 'Kind' }, headers: { label: 'Headers' }, password: { label: 'Password' } },
+})
 afterEach(cleanup)
 
 const fields: FieldSpec[] = [
