@@ -5703,6 +5703,8 @@ export interface components {
             readonly created_at: string;
             /** @description Whether users may log in by single sign-on. */
             enabled: boolean;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
@@ -6000,6 +6002,8 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
@@ -6728,6 +6732,8 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /** @description Whether backups are encrypted. */
@@ -6830,6 +6836,8 @@ export interface components {
             dns_provider_id: string;
             /** @description Domain that it was ordered for; null for the gateway's own and for those ordered for several names. */
             domain_id: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /**
              * @description Why the last order failed. dns: DNS or its provider. connection: the certificate authority cannot reach port 80. caa: a CAA record forbids it. rate_limit: too many orders. account: the ACME account, or reaching the certificate authority. refused: the authority does not issue for the name. not_live: issued, but the proxy does not serve it.
              * @enum {string}
@@ -6962,6 +6970,8 @@ export interface components {
              * @example https://acme.example.net/directory
              */
             endpoint: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
@@ -11841,6 +11851,8 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
@@ -11990,6 +12002,8 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
@@ -12043,6 +12057,8 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
@@ -13075,7 +13091,7 @@ export interface components {
             error: string;
             /** @description Which daemon. */
             name: string;
-            /** @description What else it takes until the daemon runs; empty if nothing. */
+            /** @description What else there is to know until the daemon runs; empty if nothing. */
             note: string;
         };
         SystemPreview: {
@@ -13329,6 +13345,8 @@ export interface components {
              * @example ntp.example.net
              */
             endpoint_host: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
@@ -13552,6 +13570,8 @@ export interface components {
              * @example vpn.example.net:51820
              */
             endpoint: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Whether the gateway knows the private key, so that the configuration can be downloaded. */
             readonly has_private_key: boolean;
             /** @description Id, assigned by the gateway. */
