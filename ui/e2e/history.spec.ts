@@ -191,11 +191,11 @@ test('a row shows its history, and goes back to what it was', async ({ page }) =
 
 test('some kinds go back to a time', async ({ page }) => {
   const { id } = await makeServer('history-4.example.net')
-  const at = new Date()
-  // The field has whole seconds.
-  await page.waitForTimeout(1500)
+  // The field has whole seconds: the next one is between the two changes.
+  const at = new Date(Math.ceil(Date.now() / 1000) * 1000)
+  await expect.poll(() => Date.now()).toBeGreaterThan(at.getTime())
   await put(`/ntp/pools/${id}`, { maxpoll: 11 })
-  const local = new Date(at.getTime() + 1000 - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
+  const local = new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
   await page.goto('/operations/history')
   await page.getByRole('link', { name: 'Go back to a time…' }).click()
   await page.getByLabel('Time', { exact: true }).fill(local)

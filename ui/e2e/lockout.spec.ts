@@ -130,11 +130,13 @@ async function expectBack(where: typeof lan, before: string) {
   await expect.poll(state).toBe(before)
 }
 
-/** Everything is settled, and the operator has a connection. */
+/** Everything is settled, the operator has a connection, and HAProxy has the port of the console for itself. */
 async function calm() {
   await expect.poll(waiting).toEqual([])
   await expect.poll(() => reaches(lan)).toBe(true)
-  return state()
+  let now = ''
+  await expect.poll(() => (now = state())).not.toContain('*:3443')
+  return now
 }
 
 /** The console is there again for the operator, over new connections: those that were cut off take their time. */

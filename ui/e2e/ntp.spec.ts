@@ -6,7 +6,7 @@ const without = () => clear('/ntp/pools', server)
 /** The server of these tests, as a new one. */
 async function haveServer() {
   await without()
-  await make('/ntp/pools', { kind: 'server', address: server })
+  await make('/ntp/pools', { kind: 'server', address: server, iburst: true })
 }
 test.afterAll(without)
 
