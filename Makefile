@@ -6,8 +6,9 @@ SHELL       := /bin/bash
 
 # Of the programs and of the Debian package.
 VERSION  := 1.0.0
-# The public key that licenses are verified with, as `gateway-license keypair` prints it. Without one no license is accepted.
-LICENSE_PUBLIC_KEY ?=
+# The public key that licenses are verified with, as `gateway-license keypair` prints it. That of the development pair is for trials: everyone has
+# its other half. Who releases builds with another one.
+LICENSE_PUBLIC_KEY ?= $(shell cat packaging/license/development.pub)
 APP      := edge.internal/gateway/internal/app
 GO_FLAGS := -buildvcs=false -ldflags '-s -w -X $(APP).Version=$(VERSION) -X $(APP).LicensePublicKey=$(LICENSE_PUBLIC_KEY)'
 LAB_DIR  ?= /var/lib/gateway-lab
@@ -119,7 +120,8 @@ lint: ui/node_modules/.installed ## formatting, vet, linters, generated files up
 bench: test-packages build ## measure, side by side, what the goals name
 	@go run ./test/bench
 
-fuzz: test-packages ## the fuzz oracles for longer (RAPID=number of texts, RULESETS=of rulesets, FUZZTIME=of each decoder)
+fuzz: test-packages ## the fuzz oracles for longer (RAPID=number of texts, RULESETS=of rulesets, MUTATIONS=of files for checkers, FUZZTIME=of each decoder)
+	@GATEWAY_MUTATIONS=$(or $(MUTATIONS),10000) go test -count=1 -timeout 60m -v -run 'GuardAdmits' ./internal/kit/host/machine/command
 	@GATEWAY_FUZZ_RULESETS=$(or $(RULESETS),2000) go test -count=1 -timeout 60m -v -run 'KernelAgrees' ./internal/firewall
 	@GATEWAY_FUZZ_RULESETS=$(or $(RULESETS),2000) go test -count=1 -timeout 60m -run 'Hostile' ./internal/... -rapid.checks=$(or $(RAPID),200000)
 	@go test -run '^$$' -fuzz FuzzFrames -fuzztime $(or $(FUZZTIME),1m) ./internal/waf/spoe

@@ -86,13 +86,9 @@ func (r *Room) mountAPITokens() {
 			return list[0], nil
 		})
 	httpd.Handle(r.Router, http.MethodPost, "/api-tokens", httpd.Own.BySession().OnPrimary(),
-		httpd.Doc{ID: "api-token.create", Tag: "auth", Summary: "Create an API token for yourself", Audit: "api-token.create", Creates: true},
+		httpd.Doc{ID: "api-token.create", Tag: "auth", Summary: "Create an API token for yourself", Audit: "api-token.create", Creates: "/api-tokens/{id}"},
 		func(c *httpd.Call, in struct{ Body APIToken }) (NewAPIToken, error) {
-			t, err := r.createAPIToken(c, in.Body)
-			if err == nil {
-				c.Header().Set("Location", httpd.Prefix+"/api-tokens/"+t.ID.String())
-			}
-			return t, err
+			return r.createAPIToken(c, in.Body)
 		})
 	httpd.Handle(r.Router, http.MethodDelete, "/api-tokens/{id}", httpd.Own.BySession().OnPrimary(),
 		httpd.Doc{ID: "api-token.delete", Tag: "auth", Summary: "Delete your own API token. Administrators can delete any", Audit: "api-token.delete"},

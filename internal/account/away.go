@@ -23,8 +23,8 @@ import (
 const (
 	// startWithin is how long after the start the database is expected to be on its way.
 	startWithin = 15 * time.Second
-	// startWait is how long a login waits for it then.
-	startWait = 5 * time.Second
+	// startWait is how long a login waits for it then. It has to wait for its turn as well.
+	startWait = 3 * time.Second
 )
 
 var errPasskeyAway = fault.New(fault.Unavailable, "The database is unavailable, so passkeys cannot be checked. Wait until it is back, or set a new password with gateway-ctl reset-password, which removes the passkeys.")
@@ -32,6 +32,8 @@ var errPasskeyAway = fault.New(fault.Unavailable, "The database is unavailable, 
 // awaitDatabase lets a login that comes right after the start wait for the database, so that it is not one by the setup
 // store for no reason.
 func (r *Room) awaitDatabase(ctx context.Context) {
+	ctx, over := db.Patience(ctx)
+	defer over()
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	for !r.DB.Attached() && r.Clock.Now().Sub(r.started) < startWithin {

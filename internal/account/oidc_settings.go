@@ -21,6 +21,7 @@ const oidcTable = "account_oidc_settings"
 // OIDCSettings say which identity provider may vouch for users.
 type OIDCSettings struct {
 	resource.Meta
+	resource.Secrets
 	Enabled                bool        `json:"enabled" doc:"Whether users may log in by single sign-on."`
 	Issuer                 Issuer      `json:"issuer" doc:"URL of the identity provider, exactly as it names itself."`
 	ClientID               string      `json:"client_id" maxLength:"255" doc:"The gateway's id at the identity provider."`
@@ -56,7 +57,6 @@ func (r *Room) newOIDCSettings() resource.Singleton[OIDCSettings] {
 	return resource.Singleton[OIDCSettings]{
 		Name: "oidc.settings", Title: "single sign-on settings", Path: "/oidc/settings", Table: oidcTable, AdminOnly: true, Apart: true,
 		Check: checkOIDCSettings,
-		View:  func(s *OIDCSettings) { s.ClientSecretConfigured = s.ClientSecret.Set() },
 	}
 }
 

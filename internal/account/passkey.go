@@ -61,13 +61,9 @@ func (r *Room) mountPasskeys() {
 		httpd.Doc{ID: "auth.passkey.begin", Tag: "auth", Summary: "Start to add a passkey", Audit: "auth.passkey.begin"},
 		func(c *httpd.Call, _ struct{}) (PasskeyOptions, error) { return r.beginPasskey(c) })
 	httpd.Handle(r.Router, http.MethodPost, "/auth/passkeys/register/finish", own.BySession().OnPrimary(),
-		httpd.Doc{ID: "auth.passkey.add", Tag: "auth", Summary: "Add the passkey that the browser created", Audit: "auth.passkey.add", Creates: true},
+		httpd.Doc{ID: "auth.passkey.add", Tag: "auth", Summary: "Add the passkey that the browser created", Audit: "auth.passkey.add", Creates: "/auth/passkeys/{id}"},
 		func(c *httpd.Call, in struct{ Body NewPasskey }) (Passkey, error) {
-			p, err := r.addPasskey(c, in.Body)
-			if err == nil {
-				c.Header().Set("Location", httpd.Prefix+"/auth/passkeys/"+p.ID.String())
-			}
-			return p, err
+			return r.addPasskey(c, in.Body)
 		})
 	httpd.Handle(r.Router, http.MethodDelete, "/auth/passkeys/{id}", own.BySession().OnPrimary(),
 		httpd.Doc{ID: "auth.passkey.delete", Tag: "auth", Summary: "Delete your own passkey", Audit: "auth.passkey.delete"},

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/clock"
@@ -172,10 +174,61 @@ func endElsewhere(tx *db.Tx, user, but uuid.UUID) {
 // Prune deletes sessions, and steps on the way to one, that are over.
 func Prune(ctx context.Context, d *db.DB, c clock.Clock) error {
 	return d.Write(ctx, func(tx *db.Tx) error {
-		tx.Queue("DELETE FROM account_sessions WHERE expires_at <= $1", c.Now())
-		tx.Queue("DELETE FROM account_challenges WHERE expires_at <= $1", c.Now())
-		tx.Queue("DELETE FROM account_passkey_registrations WHERE expires_at <= $1", c.Now())
-		tx.Queue("DELETE FROM account_oidc_states WHERE expires_at <= $1", c.Now())
+		for _, table := range Transient {
+			tx.Queue("DELETE FROM "+table+" WHERE expires_at <= $1", c.Now())
+		}
 		return nil
 	})
+}
+
+// Transient are the tables of what people have begun: sessions, and the steps of logging in. Their rows end by themselves, and are in no backup.
+var Transient = []string{"account_sessions", "account_challenges", "account_passkey_registrations", "account_oidc_states"}
+
+// Forget ends everything that people have begun, because the database is replaced by one of another time.
+func Forget(tx *db.Tx) {
+	for _, table := range Transient {
+		tx.Queue("DELETE FROM " + table)
+	}
+}
+
+// Returned are the users and the API tokens that a database has and another no longer had, by what people call them.
+func Returned(ctx context.Context, now, former db.Querier) (users, tokens []string, err error) {
+	for _, x := range []struct {
+		list *[]string
+		sql  string
+	}{
+		{&users, "SELECT id, email FROM account_users"},
+		{&tokens, "SELECT t.id, t.name || ' of ' || u.email FROM account_api_tokens t JOIN account_users u ON u.id = t.user_id"},
+	} {
+		had, err := named(ctx, former, x.sql)
+		if err != nil {
+			return nil, nil, err
+		}
+		has, err := named(ctx, now, x.sql)
+		if err != nil {
+			return nil, nil, err
+		}
+		for id, name := range has {
+			if _, there := had[id]; !there {
+				*x.list = append(*x.list, name)
+			}
+		}
+		slices.Sort(*x.list)
+	}
+	return users, tokens, nil
+}
+
+func named(ctx context.Context, q db.Querier, sql string) (map[uuid.UUID]string, error) {
+	rows, err := q.Query(ctx, sql)
+	if err != nil {
+		return nil, db.Fault(err)
+	}
+	list := map[uuid.UUID]string{}
+	var id uuid.UUID
+	var name string
+	_, err = pgx.ForEachRow(rows, []any{&id, &name}, func() error {
+		list[id] = name
+		return nil
+	})
+	return list, db.Fault(err)
 }

@@ -164,7 +164,7 @@ func TestAL01TestHitsAllActiveChannelsByHTTPAndByExim(t *testing.T) {
 	if len(out.Results) != 3 {
 		t.Fatalf("%+v", out)
 	}
-	for i, want := range []TestResult{{Channel: "ops", OK: true}, {Channel: strings.TrimPrefix(bad.URL, "http://"), Error: "It answered 500."}, {Channel: "mail", OK: true}} {
+	for i, want := range []TestResult{{Channel: strings.TrimPrefix(bad.URL, "http://"), Error: "It answered 500."}, {Channel: "mail", OK: true}, {Channel: "ops", OK: true}} {
 		got := out.Results[i]
 		if got.Channel != want.Channel || got.OK != want.OK || got.Error != want.Error {
 			t.Errorf("%+v", got)
@@ -244,6 +244,9 @@ func TestMailByExim(t *testing.T) {
 		{"STARTTLS", trusting, secured.plain, login, ""},
 		{"implicit TLS", trusting, secured.implicit, with(map[string]any{"implicit_tls": true}), ""},
 		{"no TLS", trusting, open.plain, nil, ""},
+		{"STARTTLS at an IPv6 address", trusting, secured.plain, with(map[string]any{"smtp_host": "::1"}), ""},
+		{"implicit TLS at an IPv6 address", trusting, secured.implicit, with(map[string]any{"smtp_host": "::1", "implicit_tls": true}), ""},
+		{"no TLS at an IPv6 address", trusting, open.plain, map[string]any{"smtp_host": "::1"}, ""},
 		{"no TLS offered", trusting, open.plain, map[string]any{"use_tls": true}, "The mail server does not offer STARTTLS."},
 		{"the password is not sent in the clear", trusting, secured.plain, with(map[string]any{"use_tls": false}), "The mail server offers no login method, or none that is safe without TLS."},
 		{"wrong password", trusting, secured.plain, with(map[string]any{"password": "wrong"}), "The mail server refused the user and password (535)."},
@@ -308,11 +311,12 @@ func TestAL03HostileReceivers(t *testing.T) {
 	})
 	mail := mailTrap(t, canary, over)
 	endless := mailTrap(t, "", over)
-	for _, url := range []string{hangs.URL, drips.URL, streams.URL, says.URL, toFile.URL, loops.URL} {
-		h.webhook(t, url)
+	// They are tested in the order of their names.
+	for i, url := range []string{hangs.URL, drips.URL, streams.URL, says.URL, toFile.URL, loops.URL} {
+		h.channel(t, map[string]any{"name": fmt.Sprint("a", i), "kind": "webhook", "target": url, "allow_internal": true})
 	}
-	for _, port := range []int{mail, endless} {
-		h.channel(t, map[string]any{"kind": "email", "target": "ann@example.net", "allow_internal": true, "settings": map[string]any{"smtp_host": "localhost", "smtp_port": port, "from": "gateway@example.net"}})
+	for i, port := range []int{mail, endless} {
+		h.channel(t, map[string]any{"name": fmt.Sprint("b", i), "kind": "email", "target": "ann@example.net", "allow_internal": true, "settings": map[string]any{"smtp_host": "localhost", "smtp_port": port, "from": "gateway@example.net"}})
 	}
 	// The cleanup of the receivers waits for their handlers.
 	defer close(over)

@@ -41,13 +41,14 @@ const (
 // Channel is a way to tell people.
 type Channel struct {
 	resource.Meta
+	resource.Secrets
 	Name          value.Line      `json:"name" maxLength:"120" doc:"Name of the channel; its target by default."`
 	Kind          string          `json:"kind" required:"true" enum:"webhook,email" doc:"How messages are sent: by a POST with JSON, or by e-mail."`
 	Target        string          `json:"target" required:"true" maxLength:"2000" doc:"For a webhook: its http or https URL. For e-mail: one or more recipients, separated by commas."`
 	Settings      ChannelSettings `json:"settings" doc:"Further fields of the kind."`
 	MinSeverity   alarm.Severity  `json:"min_severity" enum:"info,warning,error,critical" doc:"Less severe alerts are not sent to it."`
 	AllowInternal bool            `json:"allow_internal" doc:"Allow targets on the gateway itself and at link-local addresses, for example a receiver on this machine. Otherwise they are refused, whatever their name."`
-	Active        bool            `json:"active" doc:"Whether alerts are sent to it."`
+	Active        bool            `json:"active" doc:"Whether alerts are sent to it; true by default."`
 }
 
 // ChannelSettings are those of a channel. Which of them have a meaning depends on its kind.
@@ -177,7 +178,7 @@ func recipients(target string) ([]string, error) {
 
 func (r *Room) channelKind() resource.Kind[Channel] {
 	return resource.Kind[Channel]{
-		Name: "alert.channel", Title: "alert channel", Path: "/alerts", Table: channelTable, Order: "created_at",
+		Name: "alert.channel", Title: "alert channel", Path: "/alerts", Table: channelTable, Order: "coalesce(nullif(name, ''), target)",
 		New:   func() Channel { return Channel{Active: true, MinSeverity: alarm.Info} },
 		Check: r.checkChannel,
 	}

@@ -83,7 +83,7 @@ tls_certificate = %[1]s/cert.pem
 tls_privatekey = %[1]s/key.pem
 tls_on_connect_ports = %[4]d
 daemon_smtp_ports = %[3]d : %[4]d
-local_interfaces = 127.0.0.1
+local_interfaces = <; 127.0.0.1 ; ::1
 acl_smtp_rcpt = check
 host_lookup =
 rfc1413_query_timeout = 0s
@@ -161,7 +161,7 @@ func selfSigned(t *testing.T) (certificate, key string, roots *x509.CertPool) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, signer.Public(), signer)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/textproto"
+	"strconv"
 	"strings"
 	"time"
 
@@ -139,8 +140,9 @@ func (r *Room) mail(ctx context.Context, c *Channel, m *message) error {
 	security := r.Outbound.TLS(s.SMTPHost.String())
 	options := []mail.Option{
 		mail.WithPort(s.SMTPPort), mail.WithTimeout(r.timing.within), mail.WithHELO(host), mail.WithTLSConfig(security),
-		mail.WithDialContextFunc(func(_ context.Context, _, address string) (net.Conn, error) {
-			plain, err := r.Outbound.Dial(ctx, address, outbound.Limits{Internal: c.AllowInternal, Dial: r.timing.within, Stall: r.timing.within, Answer: mailAnswers})
+		// The package's own address has no brackets around one of IPv6.
+		mail.WithDialContextFunc(func(_ context.Context, _, _ string) (net.Conn, error) {
+			plain, err := r.Outbound.Dial(ctx, net.JoinHostPort(s.SMTPHost.String(), strconv.Itoa(s.SMTPPort)), outbound.Limits{Internal: c.AllowInternal, Dial: r.timing.within, Stall: r.timing.within, Answer: mailAnswers})
 			if err != nil || !implicit {
 				return plain, err
 			}

@@ -392,10 +392,10 @@ func (h *House) systemDeps(store *setup.Store) system.Deps {
 		return system.Flags{IPv6: s.IPv6Enabled, Maintenance: s.Maintenance, AutoUpdate: s.AutoUpdate, Retention: system.Retention(s.Retention)}
 	}
 	return system.Deps{
-		Switches: map[string]func(context.Context, bool) error{
-			"waf":                  func(ctx context.Context, on bool) error { return h.WAF.Switch(ctx, on) },
-			"ids-agent":            func(ctx context.Context, on bool) error { return h.IDS.Switch(ctx, on) },
-			"ids-firewall-bouncer": func(ctx context.Context, on bool) error { return h.IDS.SwitchBouncer(ctx, on) },
+		Switches: map[string]func(*httpd.Call, bool) (string, error){
+			"waf":                  func(c *httpd.Call, on bool) (string, error) { return "", h.WAF.Switch(c, on) },
+			"ids-agent":            func(c *httpd.Call, on bool) (string, error) { return "", h.IDS.Switch(c, on) },
+			"ids-firewall-bouncer": func(c *httpd.Call, on bool) (string, error) { return h.IDS.SwitchBouncer(c, on) },
 		},
 		Flags: func() system.Flags { s := store.View(); return flags(&s) },
 		SetFlags: func(change func(*system.Flags)) error {

@@ -7,10 +7,13 @@ import (
 	"net/http"
 	"time"
 
+	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/secret"
@@ -21,7 +24,7 @@ import (
 // backupDeps lends the backups the database, what its rows say of the machine, and a trial of another state.
 func (h *House) backupDeps(store *setup.Store) backup.Deps {
 	return backup.Deps{
-		Server: h.DB.Server(), Migrations: schema.Migrations,
+		Server: h.DB.Server(), Migrations: schema.Migrations, Transient: account.Transient,
 		Keep:  func() int { return store.View().Retention.BackupKeep },
 		Links: h.Network.Links, Uploads: h.Remotes, MayRestore: func(ctx context.Context) error { return h.Cluster.MayRestore(ctx) },
 		Try: func(ctx context.Context, database, state string, box *secret.Box) (map[string]string, error) {
@@ -60,10 +63,22 @@ func aside(ctx context.Context, m host.Machine, log *slog.Logger, d *db.DB, path
 // backupWithin is how long a backup with its uploads and its proof may take.
 const backupWithin = 2 * time.Hour
 
-// scheduledBackup asks gateway-api for the backup of the day. What it says about it is in its description; an error is one of the job.
-func scheduledBackup(ctx context.Context, k *kit.Kit) error {
+// scheduledBackup asks gateway-api for the backup of the day. One that runs and fails is reported there; one that cannot begin is reported here,
+// and is tried again.
+func scheduledBackup(ctx context.Context, k *kit.Kit, store *setup.Store) error {
+	if !store.View().Completed {
+		return fault.New(fault.Unavailable, "The gateway is not set up yet.")
+	}
 	made, err := askAPIWithin[backup.Backup](ctx, k.Paths, backupWithin, http.MethodPost, "/backups/scheduled", nil)
 	switch {
+	case err != nil && ctx.Err() == nil:
+		reason := "The program gateway-api does not answer."
+		if f, known := errors.AsType[*fault.Error](err); known {
+			reason = f.Message
+		}
+		return errors.Join(fault.Wrap(fault.Unavailable, err, "%s", reason), k.Alarms.Raise(ctx, alarm.Alarm{
+			Kind: alarm.BackupFailed, Subject: "The scheduled backup could not start", Message: reason + " The gateway tries again every minute.",
+		}))
 	case err != nil:
 		return err
 	case made.Error != "":

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -188,7 +189,19 @@ func newKit(cfg Config, level slog.Level) (*kit.Kit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kit.New(d, m, clock.Real, log, box, paths, Version), nil
+	k := kit.New(d, m, clock.Real, log, box, paths, Version)
+	if cfg.Listen != "" {
+		_, port, err := net.SplitHostPort(cfg.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("the management port %q: %w", cfg.Listen, err)
+		}
+		number, err := net.LookupPort("tcp", port)
+		if err != nil {
+			return nil, fmt.Errorf("the management port %q: %w", cfg.Listen, err)
+		}
+		k.Outbound = k.Outbound.Listening(uint16(number))
+	}
+	return k, nil
 }
 
 // Main runs a program's body until it ends or the program is told to stop, and exits.

@@ -24,6 +24,7 @@ import (
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -266,7 +267,8 @@ func sendAPI[T any](ctx context.Context, paths kit.Paths, within time.Duration, 
 		for _, field := range slices.Sorted(maps.Keys(refused.Fields)) {
 			message += " " + field + ": " + refused.Fields[field]
 		}
-		return out, errors.New(message)
+		kind, _ := fault.KindOf(refused.Code)
+		return out, fault.New(kind, "%s", message)
 	}
 	return out, nil
 }

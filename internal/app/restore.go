@@ -2,8 +2,12 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"strings"
 	"syscall"
 
+	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
@@ -79,16 +83,19 @@ func RunRestore(ctx context.Context, cfg Config) error {
 			}
 			return box.KeyID(), nil
 		},
-		Adapt: func(ctx context.Context, database, state, keyFile string, links map[string]string) error {
+		Adapt: func(ctx context.Context, database, state, keyFile string, links map[string]string) ([]string, error) {
 			h, d, err := on(ctx, database, state, keyFile)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			defer d.Close()
 			if err := h.Cluster.Restored(ctx, live); err != nil {
-				return err
+				return nil, err
 			}
-			return h.arrive(ctx, links)
+			if err := h.arrive(ctx, links); err != nil {
+				return nil, err
+			}
+			return returned(ctx, log, d, live), nil
 		},
 		Try: func(ctx context.Context, database, state, keyFile string) (map[string]string, error) {
 			h, d, err := on(ctx, database, state, keyFile)
@@ -103,8 +110,30 @@ func RunRestore(ctx context.Context, cfg Config) error {
 	}).Run(ctx)
 }
 
-// arrive makes what comes from a backup fit this machine and this time: the configuration speaks of the links that are here, and alerts that
-// had not been told are not told now.
+// returned warns of users and API tokens that come back with a backup: someone may have had a reason to delete them. What a former database
+// does not tell is not warned of.
+func returned(ctx context.Context, log *slog.Logger, now, live *db.DB) (warnings []string) {
+	var users, tokens []string
+	former, err := live.Server().Connect(ctx)
+	if err == nil {
+		defer former.Close(context.WithoutCancel(ctx))
+		users, tokens, err = account.Returned(ctx, now, former)
+	}
+	if err != nil {
+		log.Warn("the users from before the restore are not known", "err", err)
+		return nil
+	}
+	if len(users) > 0 {
+		warnings = append(warnings, fmt.Sprintf("These users had been deleted, and are back: %s.", strings.Join(users, ", ")))
+	}
+	if len(tokens) > 0 {
+		warnings = append(warnings, fmt.Sprintf("These API tokens had been deleted, and work again: %s.", strings.Join(tokens, ", ")))
+	}
+	return warnings
+}
+
+// arrive makes what comes from a backup fit this machine and this time: the configuration speaks of the links that are here, sessions are over,
+// and alerts that had not been told are not told now.
 func (h *House) arrive(ctx context.Context, links map[string]string) error {
 	return h.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := h.Network.RenameLinks(ctx, tx, links); err != nil {
@@ -116,6 +145,7 @@ func (h *House) arrive(ctx context.Context, links map[string]string) error {
 		if err := h.VRRP.RenameLinks(ctx, tx, links); err != nil {
 			return err
 		}
+		account.Forget(tx)
 		return h.Alert.Forget(ctx, tx)
 	})
 }

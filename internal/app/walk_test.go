@@ -2,7 +2,10 @@ package app_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -212,11 +215,16 @@ func (h house) furnish(t *testing.T, admin string) func(r *httpd.Route) string {
 // read asks for what may not be in the envelope.
 func (h house) read(t *testing.T, token, method, at string) int {
 	t.Helper()
+	return h.answer(t, token, method, at).Code
+}
+
+func (h house) answer(t *testing.T, token, method, at string) *httptest.ResponseRecorder {
+	t.Helper()
 	req := httptest.NewRequest(method, httpd.Prefix+at, nil).WithContext(t.Context())
 	req.Header.Set("Authorization", "Bearer "+token)
 	w := httptest.NewRecorder()
 	h.Handler().ServeHTTP(w, req)
-	return w.Code
+	return w
 }
 
 func TestEveryRouteBeforeSetup(t *testing.T) {
@@ -412,7 +420,7 @@ func TestAU21ReadingChangesNothing(t *testing.T) {
 	h.Engine.ApplyAll(t.Context())
 	var paths []string
 	for _, r := range inUse(refusing(h.routes)) {
-		if r.Method == http.MethodGet && !r.WebSock {
+		if r.Method == http.MethodGet && !r.WebSock && r.Audit == "" {
 			paths = append(paths, at(r))
 		}
 	}
@@ -466,13 +474,62 @@ func TestAU16ViewerReadsEverythingElse(t *testing.T) {
 	}
 }
 
+// What daemons and the kernel say when they fail is for administrators: no answer to a viewer has it. Every read is answered all the same.
+func TestDaemonsWordsAreForAdministrators(t *testing.T) {
+	h := build(t, kittest.New(t))
+	admin := h.setUp(t)
+	at := h.furnish(t, admin)
+	_, viewer := h.user(t, admin, "viewer@example.net", "viewer")
+	h.call(t, admin, http.MethodPut, "/dhcp/settings", `{"enabled":true}`).Want(t, 200)
+	h.call(t, admin, http.MethodPut, "/radius/settings", `{"enabled":true}`).Want(t, 200)
+	h.Engine.ApplyAll(t.Context())
+	paths := map[string]bool{}
+	for _, r := range inUse(refusing(h.routes)) {
+		if r.Method == http.MethodGet && !r.WebSock && !r.Policy.IsAdmin() {
+			paths[at(r)] = true
+		}
+	}
+	const marker = "/etc/gateway/marker"
+	h.Machine.Break(errors.New("open " + marker + ": no such file"))
+	told := 0
+	for p := range paths {
+		if w := h.answer(t, viewer, http.MethodGet, p); strings.Contains(w.Body.String(), marker) {
+			t.Errorf("GET %s tells a viewer %s", p, w.Body)
+		}
+		if strings.Contains(h.answer(t, admin, http.MethodGet, p).Body.String(), marker) {
+			told++
+		}
+	}
+	if told < 10 {
+		t.Errorf("an administrator is told by %d answers", told)
+	}
+	// What is reported goes to viewers and to webhooks.
+	h.Machine.LendPostgreSQL(failing{marker})
+	h.call(t, admin, http.MethodPost, "/backups/scheduled", nil).Want(t, 200)
+	for _, p := range []string{"/alerts/events", "/alerts/open", "/backups"} {
+		if w := h.answer(t, viewer, http.MethodGet, p); strings.Contains(w.Body.String(), marker) {
+			t.Errorf("GET %s tells a viewer %s", p, w.Body)
+		}
+	}
+}
+
+// failing is a PostgreSQL whose programs fail.
+type failing struct{ with string }
+
+func (f failing) DumpDatabase(context.Context, string, []string, *os.File) error {
+	return errors.New("pg_dump: " + f.with)
+}
+func (f failing) ReadDump(context.Context, *os.File, *os.File) error   { return errors.New(f.with) }
+func (f failing) BeginRestore(context.Context, host.RestoreWish) error { return errors.New(f.with) }
+func (f failing) LastRestore() (host.Restore, error)                   { return host.Restore{}, fs.ErrNotExist }
+
 func TestEveryMutationIsAudited(t *testing.T) {
 	for _, r := range build(t, kittest.New(t)).routes {
 		if r.Policy.String() == "write" && r.Audit == "" {
 			t.Errorf("%s %s does not say under which name it is audited", r.Method, r.Path)
 		}
-		// The browser comes back from the identity provider by a GET, which begins a session.
-		if r.Method == http.MethodGet && r.Audit != "" && r.Path != "/auth/oidc/callback" {
+		// The browser comes back from the identity provider by a GET, which begins a session, and an archive takes every secret out.
+		if r.Method == http.MethodGet && r.Audit != "" && r.Path != "/auth/oidc/callback" && r.Path != "/backups/{id}/download" {
 			t.Errorf("%s %s reads and is audited", r.Method, r.Path)
 		}
 	}
@@ -579,6 +636,9 @@ func TestSY04DatabaseAwayAtStart(t *testing.T) {
 	// What was done meanwhile is in the log now, as of when it was done.
 	if _, err := h.Audit.Deliver(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if n := h.Audited(t, "setup.complete"); n != 1 {
+		t.Errorf("the setup has %d entries", n)
 	}
 	for _, r := range h.routes {
 		if r.Policy.IsOffline() && r.Audit != "" && r.Path != "/auth/logout" && !ofBackup(r) && h.Audited(t, r.Audit) != 1 {

@@ -32,6 +32,8 @@ type Deps struct {
 	// Server has the database and those beside it, and Migrations make its schema.
 	Server     *db.Server
 	Migrations fs.FS
+	// Transient are the tables whose rows are in no backup: an archive must not be a way into someone's session.
+	Transient []string
 	// Keep is how many successful backups are kept.
 	Keep func() int
 	// Links are the links of the machine that the configuration speaks of.
@@ -75,6 +77,9 @@ type byID struct {
 	ID uuid.UUID `path:"id"`
 }
 
+// backupPath is where a backup is in the API.
+const backupPath = "/backups/{id}"
+
 // Mount adds the room's routes. Those that need no database answer without it, too: that is when a restore is needed.
 func (r *Room) Mount() {
 	r.settings.Mount(r.Resources)
@@ -93,13 +98,13 @@ func (r *Room) Mount() {
 		})
 	httpd.Stream(r.Router, "/backups/live", httpd.Read.Offline(), doc("backup.live", "Changes of backups, live"), r.follow)
 	made := audited("backup.create", "Back up the gateway. The answer comes when the backup is done or has failed")
-	made.Creates = true
+	made.Creates = backupPath
 	httpd.Handle(r.Router, http.MethodPost, "/backups", httpd.Write.Here(), made, r.create)
 	httpd.Handle(r.Router, http.MethodPost, "/backups/scheduled", httpd.Write.Here(), audited("backup.create-scheduled", "Run the daily backup: back up the gateway, upload the archive to the off-site targets, and test that it can be restored"), r.scheduled)
 	httpd.Handle(r.Router, http.MethodDelete, "/backups/{id}", httpd.Write.Offline().Here(), audited("backup.delete", "Delete a backup with its archive"), r.delete)
 	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/verify", httpd.Write.Here(), audited("backup.verify", "Test that a backup can be restored: load it into a temporary database, migrate that, and check its configuration with every daemon"), r.verify)
 	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/restore-plan", httpd.AdminRead.Offline().Here(), doc("backup.restore-plan", "What a restore of a backup would do, and what prevents it. Nothing is changed"), r.plan)
-	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/restore", httpd.Write.Offline().Here(), audited("backup.restore", "Replace the gateway's data with a backup. The answer comes when the restore has started. If it fails, the previous data is restored"), r.restore)
+	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/restore", httpd.Write.Offline().Here().BySession(), audited("backup.restore", "Replace the gateway's data with a backup. The answer comes when the restore has started. If it fails, the previous data is restored"), r.restore)
 	httpd.Handle(r.Router, http.MethodGet, "/backups/restore", httpd.Read.Offline(), doc("backup.restore.get", "The running or last restore of the gateway"),
 		func(c *httpd.Call, _ struct{}) (Restore, error) { return r.last(c.Actor) })
 	r.mountTransfer()
@@ -112,8 +117,12 @@ func (r *Room) Run(ctx context.Context) {
 	defer r.end()
 	every := time.NewTicker(noteEvery)
 	defer every.Stop()
-	for {
+	for forgotten := false; ; {
 		r.note(ctx)
+		if !forgotten && r.DB.Attached() {
+			r.forget(ctx)
+			forgotten = true
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -163,7 +172,7 @@ func (r *Room) sweep() {
 			b.Proof.Status, b.Proof.Error, b.Proof.FinishedAt, changed = failed, "It was interrupted.", r.now(), true
 		}
 		if changed {
-			if err := r.save(b); err != nil {
+			if err := r.save(&b); err != nil {
 				r.Log.Warn("an interrupted backup cannot be marked as such", "err", err)
 			}
 		}

@@ -287,10 +287,10 @@ type slow struct {
 	entered, leave chan struct{}
 }
 
-func (s slow) DumpDatabase(ctx context.Context, snapshot string, into *os.File) error {
+func (s slow) DumpDatabase(ctx context.Context, snapshot string, without []string, into *os.File) error {
 	close(s.entered)
 	<-s.leave
-	return s.Backups.DumpDatabase(ctx, snapshot, into)
+	return s.Backups.DumpDatabase(ctx, snapshot, without, into)
 }
 
 // What a former process has begun and not ended is interrupted, and its files go.
@@ -346,11 +346,15 @@ func TestPrune(t *testing.T) {
 	if w := b.upload(t, "admin", content); w.Code != 201 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
+	b.problems = map[string]string{"dns": "no"}
+	b.Do(t, "admin", http.MethodPost, "/backups/"+first.ID.String()+"/verify", nil).Want(t, 200)
+	b.wantOpen(t, 1)
 	for range 15 {
 		if got := b.make(t, nil); got.Status != "success" {
 			t.Fatalf("%+v", got)
 		}
 	}
+	b.wantOpen(t, 0)
 	var list []backup.Backup
 	b.Get(t, "/backups").Want(t, 200).Into(t, &list)
 	uploaded := 0
@@ -445,6 +449,18 @@ func TestProof(t *testing.T) {
 	}
 	if b.Machine.RestoreWish().Backup != "" {
 		t.Error("a restore has begun")
+	}
+	// What is gone is not reported any more.
+	b.wantOpen(t, 1)
+	b.Do(t, "admin", http.MethodDelete, "/backups/"+made.ID.String(), nil).Want(t, 200)
+	b.wantOpen(t, 0)
+}
+
+// wantOpen complains unless so many alarms are open.
+func (b *bench) wantOpen(t *testing.T, n int) {
+	t.Helper()
+	if open, err := b.Alarms.Open(t.Context()); err != nil || len(open) != n {
+		t.Fatalf("%+v %v", open, err)
 	}
 }
 
@@ -699,6 +715,13 @@ func TestHostileDumps(t *testing.T) {
 			return bytes.Replace(d, was, []byte(sql+strings.Repeat(" ", len(was)-len(sql)-1)+"\n"), 1)
 		}
 	}
+	// named replaces the table's name where the dump lists what it has; rows are loaded by other words.
+	named := func(name string) func([]byte) []byte {
+		entry := func(name string) []byte {
+			return append([]byte{0, byte(len(name)), 0, 0, 0}, name...)
+		}
+		return func(d []byte) []byte { return bytes.ReplaceAll(d, entry("ntp_pools"), entry(name)) }
+	}
 	tables := b.Rows(t, "ntp_pools")
 	for name, dump := range map[string]func([]byte) []byte{
 		"a program that gets rows": statement("COPY ntp_pools TO PROGRAM 'touch " + mark + "';"),
@@ -713,7 +736,10 @@ func TestHostileDumps(t *testing.T) {
 		"another schema": func(d []byte) []byte {
 			return bytes.Replace(d, []byte("COPY public.ntp_pools ("), []byte("COPY pg_cat.ntp_pools ("), 1)
 		},
-		"no dump at all": func([]byte) []byte { return []byte("SELECT 1;\n") },
+		"a name that is a statement":  named("DROP x;--"),
+		"a name that runs a program":  named("TO 'touch"),
+		"a name that psql would obey": named("\\! touch "),
+		"no dump at all":              func([]byte) []byte { return []byte("SELECT 1;\n") },
 		"a script": func([]byte) []byte {
 			return []byte("\\! touch " + mark + "\nCOPY x TO PROGRAM 'touch " + mark + "';\n")
 		},

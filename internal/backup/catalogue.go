@@ -2,6 +2,7 @@ package backup
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -94,7 +96,7 @@ func (r *Room) now() *time.Time {
 }
 
 // save writes a description down, and tells those who follow.
-func (r *Room) save(b Backup) error {
+func (r *Room) save(b *Backup) error {
 	b.UpdatedAt = *r.now()
 	content, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
@@ -106,7 +108,7 @@ func (r *Room) save(b Backup) error {
 	if err := renameio.WriteFile(r.describedAt(b.ID), append(content, '\n'), 0o600, renameio.WithTempDir(r.Paths.Backups(""))); err != nil {
 		return fmt.Errorf("writing the description of a backup: %w", err)
 	}
-	r.changes.Publish(b)
+	r.changes.Publish(*b)
 	return nil
 }
 
@@ -248,7 +250,28 @@ func (r *Room) delete(c *httpd.Call, in byID) (Deleted, error) {
 	}
 	defer end()
 	err = r.Audit.Do(c, "backup.delete", b.File, func() (any, error) { return nil, r.remove(b.ID) })
+	r.forget(c)
 	return Deleted(in), err
+}
+
+// forget ends what is reported about backups that are gone.
+func (r *Room) forget(ctx context.Context) {
+	if !r.DB.Attached() {
+		return // the next start does it
+	}
+	open, err := r.Alarms.Open(ctx)
+	for _, c := range open {
+		if c.Kind != alarm.BackupVerifyFailed {
+			continue
+		}
+		id, bad := uuid.Parse(c.Key)
+		if _, gone := os.Stat(r.describedAt(id)); bad != nil || errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, r.Alarms.Clear(ctx, c.Kind, c.Key))
+		}
+	}
+	if err != nil {
+		r.Log.Warn("reporting that a backup is gone", "err", err)
+	}
 }
 
 // remove removes the description first: an archive without one is removed at the next start, and a description without its archive would

@@ -69,9 +69,6 @@ func (r *Room) create(c *httpd.Call, in struct{ Body *Wish }) (Backup, error) {
 		given, _ = in.Body.Passphrase.Fresh()
 	}
 	b, err := r.audited(c, "backup.create", manual, given, false)
-	if err == nil {
-		c.Header().Set("Location", httpd.Prefix+"/backups/"+b.ID.String())
-	}
 	return shown(b, c.Actor), err
 }
 
@@ -114,6 +111,7 @@ func (r *Room) audited(c *httpd.Call, action, kind, passphrase string, prove boo
 		if err := r.prune(); err != nil {
 			r.Log.Warn("removing old backups", "err", err)
 		}
+		r.forget(ctx)
 		if prove {
 			b = r.prove(ctx, b, passphrase)
 		}
@@ -128,7 +126,7 @@ func (r *Room) report(ctx context.Context, b Backup) {
 	case b.Status == success:
 		err = r.Alarms.Clear(ctx, alarm.BackupFailed, "")
 	case b.Kind == scheduled:
-		err = r.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.BackupFailed, Subject: "The scheduled backup failed", Message: b.Error})
+		err = r.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.BackupFailed, Subject: "The scheduled backup failed", Message: "No backup was made. Administrators see the reason in the list of backups."})
 	}
 	if err != nil {
 		r.Log.Warn("reporting how a backup went", "err", err)
@@ -159,7 +157,7 @@ func (r *Room) make(ctx context.Context, file, kind, passphrase string) Backup {
 		KeyID: r.Secrets.KeyID(), Encrypted: passphrase != "", RemoteUploads: []UploadResult{},
 	}
 	if err == nil {
-		err = r.save(b)
+		err = r.save(&b)
 	}
 	if err == nil {
 		r.progress(b)
@@ -173,7 +171,7 @@ func (r *Room) make(ctx context.Context, file, kind, passphrase string) Backup {
 	} else {
 		b.Status = success
 	}
-	if saved := r.save(b); saved != nil {
+	if saved := r.save(&b); saved != nil {
 		r.Log.Error("a backup cannot be described", "err", saved)
 		if b.Status == success { // what is not described is not kept
 			b.Status, b.Error = failed, sentence(saved)
@@ -191,7 +189,7 @@ func (r *Room) make(ctx context.Context, file, kind, passphrase string) Backup {
 		})
 		b.Phase = ""
 		r.finished(id)
-		if err := r.save(b); err != nil {
+		if err := r.save(&b); err != nil {
 			r.Log.Error("the uploads of a backup cannot be described", "err", err)
 		}
 	}
@@ -259,7 +257,9 @@ func (r *Room) dump(ctx context.Context, into *os.File) (m archive.Manifest, err
 	if r.deps.Server == nil {
 		return m, errors.New("this program does not know the database")
 	}
-	tables, version, err := r.deps.Server.Dump(ctx, func(ctx context.Context, snapshot string) error { return r.Host.DumpDatabase(ctx, snapshot, into) })
+	tables, version, err := r.deps.Server.Dump(ctx, r.deps.Transient, func(ctx context.Context, snapshot string) error {
+		return r.Host.DumpDatabase(ctx, snapshot, r.deps.Transient, into)
+	})
 	if err != nil {
 		return m, fmt.Errorf("the database cannot be backed up: %w", err)
 	}

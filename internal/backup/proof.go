@@ -107,7 +107,7 @@ func (r *Room) prove(ctx context.Context, b Backup, passphrase string) Backup {
 	b.Proof = p
 	r.progress(b)
 	defer r.finished(b.ID)
-	if err := r.save(b); err != nil {
+	if err := r.save(&b); err != nil {
 		r.Log.Warn("the proof of a backup cannot be described", "err", err)
 	}
 	tried := *p
@@ -118,7 +118,7 @@ func (r *Room) prove(ctx context.Context, b Backup, passphrase string) Backup {
 	if err != nil {
 		tried.Status, tried.Error = failed, sentence(err)
 		r.Log.Error("a backup cannot be restored", "backup", b.File, "err", err)
-		err = r.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.BackupVerifyFailed, Key: b.ID.String(), Subject: "The backup " + b.File + " cannot be restored", Message: tried.Error})
+		err = r.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.BackupVerifyFailed, Key: b.ID.String(), Subject: "The backup " + b.File + " cannot be restored", Message: "The trial restore failed. Administrators see the reason in the list of backups."})
 	} else {
 		err = r.Alarms.Clear(ctx, alarm.BackupVerifyFailed, b.ID.String())
 	}
@@ -127,7 +127,7 @@ func (r *Room) prove(ctx context.Context, b Backup, passphrase string) Backup {
 	}
 	b.Proof = &tried
 	r.finished(b.ID)
-	if err := r.save(b); err != nil {
+	if err := r.save(&b); err != nil {
 		r.Log.Warn("the proof of a backup cannot be described", "err", err)
 	}
 	return b
@@ -170,7 +170,7 @@ func (r *Room) try(ctx context.Context, b Backup, passphrase string, p *Proof) (
 		p.Rows += t.Rows
 	}
 	p.Tables = len(m.Tables)
-	p.Changed = append(p.Changed, recovery.Differ(m.Tables, live)...)
+	p.Changed = slices.DeleteFunc(recovery.Differ(m.Tables, live), func(table string) bool { return slices.Contains(r.deps.Transient, table) })
 	newest, _, err := db.Newest(r.deps.Migrations)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 // Settings say how backups are made.
 type Settings struct {
 	resource.Meta
+	resource.Secrets
 	Passphrase           secret.Text `json:"passphrase,omitzero" doc:"Encrypts every backup from now on: at least 12 characters. An encrypted backup contains the master key, so it can be restored on another machine with all secrets. Send an empty text to remove it."`
 	PassphraseConfigured bool        `json:"passphrase_configured" readOnly:"true" db:"-" doc:"Whether backups are encrypted."`
 	Prove                bool        `json:"prove" doc:"Prove after every scheduled backup that it can be restored."`
@@ -40,7 +41,6 @@ const settingsTable = "backup_settings"
 func (r *Room) newSettings() resource.Singleton[Settings] {
 	return resource.Singleton[Settings]{
 		Name: "backup.settings", Title: "backup settings", Path: "/backup-settings", Table: settingsTable, Local: true,
-		View: func(s *Settings) { s.PassphraseConfigured = s.Passphrase.Set() },
 	}
 }
 

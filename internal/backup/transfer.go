@@ -21,8 +21,8 @@ const mimeType = "application/octet-stream"
 
 func (r *Room) mountTransfer() {
 	r.Router.Add(httpd.Route{
-		Doc:    httpd.Doc{ID: "backup.download", Tag: "backup", Summary: "Download the archive of a backup. It contains secrets. An interrupted download can be resumed"},
-		Method: http.MethodGet, Path: "/backups/{id}/download", Policy: httpd.AdminRead.Offline(), In: reflect.TypeFor[byID](), MIME: mimeType,
+		Doc:    httpd.Doc{ID: "backup.download", Tag: "backup", Summary: "Download the archive of a backup. It contains secrets. An interrupted download can be resumed", Audit: "backup.download"},
+		Method: http.MethodGet, Path: "/backups/{id}/download", Policy: httpd.AdminRead.Offline().BySession(), In: reflect.TypeFor[byID](), MIME: mimeType,
 	}, func(c *httpd.Call) error {
 		id, err := httpd.PathID(c.Request, "id")
 		if err != nil {
@@ -31,14 +31,13 @@ func (r *Room) mountTransfer() {
 		return r.download(c, id)
 	})
 	r.Router.Add(httpd.Route{
-		Doc:    httpd.Doc{ID: "backup.upload", Tag: "backup", Summary: "Upload an archive of this or another gateway, to restore it. A damaged archive is refused", Audit: "backup.upload", Creates: true},
-		Method: http.MethodPost, Path: "/backups/upload", Policy: httpd.Write.Offline().Here(), In: reflect.TypeFor[struct{}](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[Backup]()}, Status: http.StatusCreated, Takes: mimeType,
+		Doc:    httpd.Doc{ID: "backup.upload", Tag: "backup", Summary: "Upload an archive of this or another gateway, to restore it. A damaged archive is refused", Audit: "backup.upload", Creates: backupPath},
+		Method: http.MethodPost, Path: "/backups/upload", Policy: httpd.Write.Offline().Here().BySession(), In: reflect.TypeFor[struct{}](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[Backup]()}, Takes: mimeType,
 	}, func(c *httpd.Call) error {
 		b, err := r.upload(c)
 		if err != nil {
 			return err
 		}
-		c.Header().Set("Location", httpd.Prefix+"/backups/"+b.ID.String())
 		return c.Reply(b)
 	})
 }
@@ -53,6 +52,13 @@ func (r *Room) download(c *httpd.Call, id uuid.UUID) error {
 		return err
 	}
 	defer f.Close()
+	// A part that goes on is one, too: nothing leaves without an entry.
+	if c.Request.Method != http.MethodHead {
+		err := r.Audit.Do(c, "backup.download", b.File, func() (any, error) { return map[string]any{"host": b.Host, "sha256": b.SHA256}, nil })
+		if err != nil {
+			return err
+		}
+	}
 	c.ReplyFile(mimeType, b.File, b.SHA256, *b.FinishedAt, f)
 	return nil
 }
@@ -129,7 +135,7 @@ func (r *Room) Bring(in io.Reader, passphrase string) (b Backup, err error) {
 	if err := os.Rename(out.Name(), r.archiveAt(id)); err != nil {
 		return b, err
 	}
-	if err := errors.Join(syncFolder(r.Paths.Backups("")), r.save(b)); err != nil {
+	if err := errors.Join(syncFolder(r.Paths.Backups("")), r.save(&b)); err != nil {
 		return b, errors.Join(err, os.Remove(r.archiveAt(id)))
 	}
 	return b, nil

@@ -63,6 +63,7 @@ func texts(names []value.SiteName) []string {
 // order carries a certificate that the gateway signed itself.
 type Certificate struct {
 	resource.Meta
+	resource.Secrets
 	DomainID          *uuid.UUID       `json:"domain_id" doc:"Domain that it was ordered for; null for the gateway's own and for those ordered for several names."`
 	Names             []value.SiteName `json:"names" doc:"Names in the certificate, at most 100. For an uploaded certificate they are read from it."`
 	Source            string           `json:"source" enum:"acme,uploaded,self-signed" doc:"Whether it is issued by ACME, was uploaded, or is self-signed. It cannot be changed."`

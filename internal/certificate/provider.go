@@ -29,6 +29,7 @@ const (
 // DNSProvider is a DNS service at which the gateway may set records, to show that names are ours.
 type DNSProvider struct {
 	resource.Meta
+	resource.Secrets
 	Name             value.Line         `json:"name" required:"true" maxLength:"120" doc:"Name of the provider."`
 	Kind             string             `json:"kind" required:"true" enum:"rfc2136,cloudflare,desec,digitalocean,hetzner,httpreq" doc:"Provider or protocol. rfc2136: dynamic update with TSIG, which most name servers support. httpreq: your own web service, which gets POST /present and POST /cleanup with fqdn and value."`
 	Zones            []value.DomainName `json:"zones" doc:"Zones that it serves; if empty, all."`
@@ -92,7 +93,6 @@ func (r *Room) providerKind() resource.Kind[DNSProvider] {
 		Name: "certificate.dns-provider", Title: "DNS provider", Path: "/dns-providers", Table: providerTable, Order: "name",
 		New:   func() DNSProvider { return DNSProvider{Algorithm: "hmac-sha256"} },
 		Check: r.checkProvider,
-		View:  func(p *DNSProvider) { p.SecretConfigured = p.Secret.Set() },
 	}
 }
 

@@ -39,6 +39,7 @@ type record struct {
 
 type client struct {
 	resource.Meta
+	resource.Secrets
 	Name    string      `json:"name" required:"true"`
 	Address string      `json:"address" required:"true"`
 	Secret  secret.Text `json:"secret,omitzero" required:"true"`

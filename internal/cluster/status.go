@@ -319,11 +319,9 @@ func (r *Room) mountPublic() {
 		func(c *httpd.Call, _ struct{}) (ClusterStatus, error) { return r.Status(c) })
 	httpd.Handle(r.Router, http.MethodGet, "/cluster/nodes", httpd.Read, doc("cluster.nodes", "The nodes, as they were last seen", ""), r.nodes)
 	token := doc("cluster.join-token.create", "Expect another node, and make its join token. The first one makes this gateway the primary of a cluster", "cluster.join-token.create")
-	token.Creates = true
+	token.Creates = "/cluster/nodes"
 	httpd.Handle(r.Router, http.MethodPost, "/cluster/join-tokens", httpd.Write.OnPrimary(), token, func(c *httpd.Call, in struct{ Body Expect }) (Token, error) {
-		t, err := r.makeToken(c, in.Body.NodeFQDN)
-		c.Header().Set("Location", httpd.Prefix+"/cluster/nodes")
-		return t, err
+		return r.makeToken(c, in.Body.NodeFQDN)
 	})
 	httpd.Handle(r.Router, http.MethodPost, "/cluster/certificates", httpd.Public.Here(), doc("cluster.certificate.issue", "Certificate for a node that joins, for its token", "cluster.certificate.issue"), r.certify)
 	httpd.Handle(r.Router, http.MethodPost, "/cluster/initialise", httpd.Write.Here(), doc("cluster.initialise", "Make this gateway the primary of a cluster, or what is missing for that", "cluster.found"),

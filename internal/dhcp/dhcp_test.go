@@ -529,14 +529,14 @@ func TestLeases(t *testing.T) {
 	r := bench(t)
 	var list dhcp.Leases
 	r.Get(t, "/dhcp/leases").Want(t, 200).Into(t, &list)
-	if list.Error != "the DHCP server is off" || list.Leases == nil {
+	if list.Error != "The DHCP server is off." || list.Leases == nil {
 		t.Fatalf("%+v", list)
 	}
 	r.enable(t)
 	r.Machine.Hang(true)
 	r.Get(t, "/dhcp/leases").Want(t, 200).Into(t, &list)
 	r.Machine.Hang(false)
-	if list.Error != "there was no answer in time" {
+	if list.Error != "The DHCP server did not answer in time." {
 		t.Fatalf("of a Kea that hangs: %+v", list)
 	}
 	id := r.post(t, "/dhcp/subnets", fields{"interface": "lan0", "cidr": "10.10.0.0/16", "range_start": "10.10.1.0", "range_end": "10.10.255.254"})
@@ -598,8 +598,11 @@ func TestLeases(t *testing.T) {
 	}
 	r.Machine.AnswerLeaseServer(func(host.LeaseCommand, json.RawMessage) (any, error) { return nil, errors.New("kea is tired") })
 	r.Get(t, "/dhcp/leases").Want(t, 200).Into(t, &list)
-	if list.Error != "kea is tired" {
+	if list.Error != "The DHCP server could not be asked. It said: kea is tired" {
 		t.Errorf("%+v", list)
 	}
-	r.Do(t, "viewer", http.MethodGet, "/dhcp/leases", nil).Want(t, 200)
+	r.Do(t, "viewer", http.MethodGet, "/dhcp/leases", nil).Want(t, 200).Into(t, &list)
+	if list.Error != "The DHCP server could not be asked." {
+		t.Errorf("%+v", list)
+	}
 }

@@ -141,9 +141,9 @@ func (r *Room) leases(ctx context.Context, search string) (Leases, error) {
 	})
 	switch {
 	case err != nil && !settings.Enabled:
-		list.Error = "the DHCP server is off"
+		list.Error = "The DHCP server is off."
 	case err != nil:
-		list.Error = err.Error()
+		list.Error = httpd.Problem(ctx, "The DHCP server", err)
 	}
 	for i, s := range subnets {
 		if s.Active {

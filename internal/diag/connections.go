@@ -1,6 +1,7 @@
 package diag
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -144,7 +145,7 @@ func (r *Room) mountConnections() {
 			if err != nil {
 				return Connections{}, err
 			}
-			return r.connections(c, q), nil
+			return r.connections(c, c.Request.URL.RawQuery, q), nil
 		})
 	httpd.Handle(r.Router, http.MethodDelete, "/diagnostics/connections/{id}", httpd.Write.Here(), audited("diagnostics.connection.delete", "Remove a connection from the table. Its next packets are checked against the current rules"),
 		func(c *httpd.Call, in struct {
@@ -154,8 +155,9 @@ func (r *Room) mountConnections() {
 		})
 }
 
-func (r *Room) connections(c *httpd.Call, q host.ConnectionQuery) Connections {
-	page, err := r.Host.Connections(c, q)
+// connections asks for the table; same tells who asks the same.
+func (r *Room) connections(c *httpd.Call, same string, q host.ConnectionQuery) Connections {
+	page, err := r.table.Ask(c, same, func(ctx context.Context) (host.ConnectionPage, error) { return r.Host.Connections(ctx, q) })
 	if err != nil {
 		r.Log.Warn("the table of connections was not read", "err", err)
 		return Connections{Connections: []Connection{}, Error: "The kernel's connection table cannot be read."}
@@ -213,6 +215,7 @@ func (r *Room) endConnection(c *httpd.Call, id string) error {
 	}
 	subject := fmt.Sprintf("%s %s to %s", protocolName(key.Protocol), side(key.Source, key.SourcePort), side(key.Destination, key.DestinationPort))
 	err = r.Audit.Do(c, "diagnostics.connection.delete", subject, func() (any, error) { return nil, r.Host.EndConnection(c, key) })
+	r.table.Forget()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return gone

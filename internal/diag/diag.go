@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -63,11 +64,12 @@ type Room struct {
 	deps     Deps
 	runs     runs
 	captures turn
+	table    *host.Question[host.ConnectionPage]
 }
 
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
-	return &Room{Kit: k, deps: d, runs: runs{meetings: map[uuid.UUID]*meeting{}}}
+	return &Room{Kit: k, deps: d, runs: runs{meetings: map[uuid.UUID]*meeting{}}, table: host.NewQuestion[host.ConnectionPage]()}
 }
 
 // doc documents a route.

@@ -50,9 +50,7 @@ func (r *Room) mountStatus() {
 	httpd.Handle(r.Router, http.MethodGet, "/dns/stats", httpd.Read, httpd.Doc{ID: "dns.stats", Tag: "dns", Summary: "Statistics of the resolver"},
 		func(c *httpd.Call, _ struct{}) (Stats, error) {
 			s, err := r.stats(c)
-			if err != nil {
-				s.Error = err.Error()
-			}
+			s.Error = httpd.Problem(c, "The resolver", err)
 			return s, nil
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/dns/stats/history", httpd.Read, httpd.Doc{ID: "dns.stats.history", Tag: "dns", Summary: "Queries in the last hour"},

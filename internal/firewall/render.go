@@ -29,16 +29,6 @@ func table(rs Ruleset) nft.Table {
 	return t
 }
 
-// lockout are the services that stay open whatever the rules say, so that nobody locks himself out: SSH, the web
-// interface by the gateway's name and on the management port.
-var lockout = Services{Ports: []nft.Ports{{Proto: nft.TCP, First: 22, Last: 22}, {Proto: nft.TCP, First: 443, Last: 443}, {Proto: nft.TCP, First: 3443, Last: 3443}, {Proto: nft.UDP, First: 443, Last: 443}}}
-
-// management is the service that no NAT rule takes: the management port.
-var management = Services{Ports: []nft.Ports{{Proto: nft.TCP, First: 3443, Last: 3443}}}
-
-// peering are the services between the nodes of a cluster: agent, cache, database.
-var peering = Services{Ports: []nft.Ports{{Proto: nft.TCP, First: 5432, Last: 5432}, {Proto: nft.TCP, First: 6379, Last: 6379}, {Proto: nft.TCP, First: 8443, Last: 8443}}}
-
 var peerNames = [...]nft.Name{nft.V4: nft.Named("cluster_peers_4"), nft.V6: nft.Named("cluster_peers_6")}
 
 // peerSets are there without a peer, too, so that one can be let in without another table.

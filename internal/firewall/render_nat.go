@@ -35,6 +35,22 @@ func openingService(o policy.Opening) Services {
 	return Services{Ports: []nft.Ports{{Proto: openingProtos[o.Proto], First: uint16(o.Port), Last: uint16(o.Port)}}}
 }
 
+// lockout are the services that stay open whatever the rules say, management is the one that no NAT rule takes, and peering are those between
+// the nodes of a cluster.
+var (
+	lockout    = ownService(policy.AntiLockout...)
+	management = ownService(policy.Port{Proto: policy.TCP, Number: policy.ManagementPort})
+	peering    = ownService(policy.Peering...)
+)
+
+// ownService is the service of some of the gateway's own ports.
+func ownService(ports ...policy.Port) (s Services) {
+	for _, p := range ports {
+		s.Ports = append(s.Ports, nft.Ports{Proto: openingProtos[p.Proto], First: p.Number, Last: p.Number})
+	}
+	return s
+}
+
 func openingAddresses(o policy.Opening) Addresses {
 	if len(o.Addresses) == 0 {
 		return Addresses{Any: true}

@@ -321,7 +321,7 @@ func TestStats(t *testing.T) {
 	b.Machine.Hang(true)
 	defer b.Machine.Hang(false)
 	b.Get(t, "/forward-proxy/stats").Want(t, 200).Into(t, &s)
-	if s.Error != "there was no answer in time" {
+	if s.Error != "The forward proxy did not answer in time." {
 		t.Errorf("of a squid that hangs: %+v", s)
 	}
 }

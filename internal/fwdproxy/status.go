@@ -130,7 +130,7 @@ func (r *Room) mountStatus() {
 		func(c *httpd.Call, _ struct{}) (Stats, error) {
 			s, err := r.stats(c)
 			if err != nil {
-				return Stats{Error: err.Error()}, nil
+				return Stats{Error: httpd.Problem(c, "The forward proxy", err)}, nil
 			}
 			return s, nil
 		})

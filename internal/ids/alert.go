@@ -43,6 +43,7 @@ type AlertDetails struct {
 	Alert
 	EventList []AlertEvent `json:"events" doc:"The log lines that caused it, as far as CrowdSec keeps them."`
 	Decided   []Decision   `json:"decisions" doc:"What followed and is in force."`
+	Error     string       `json:"error" doc:"Why CrowdSec could not be asked; empty when it could."`
 }
 
 // AlertEvent is a line of a log that led to an alert.
@@ -130,11 +131,12 @@ func (r *Room) mountAlerts() {
 }
 
 func (r *Room) alerts(ctx context.Context, query url.Values) Alerts {
-	ctx, cancel := host.Asking(ctx)
-	defer cancel()
-	var said []saidAlert
-	if err := r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlerts, Query: query}, &said); err != nil {
-		return Alerts{Alerts: []Alert{}, Error: told(err)}
+	said, err := r.asked.alerts.Ask(ctx, query.Encode(), func(ctx context.Context) (said []saidAlert, err error) {
+		err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlerts, Query: query}, &said)
+		return said, err
+	})
+	if err != nil {
+		return Alerts{Alerts: []Alert{}, Error: told(ctx, err)}
 	}
 	list := Alerts{Alerts: make([]Alert, 0, len(said))}
 	for _, s := range said {
@@ -170,15 +172,18 @@ func (r *Room) alert(ctx context.Context, id int64) (AlertDetails, error) {
 	none := fault.New(fault.NotFound, "This alert does not exist.")
 	ctx, cancel := host.Asking(ctx)
 	defer cancel()
-	var said saidAlert
-	err := r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlert, ID: id}, &said)
+	said, err := r.asked.alert.Ask(ctx, strconv.FormatInt(id, 10), func(ctx context.Context) (said saidAlert, err error) {
+		err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlert, ID: id}, &said)
+		return said, err
+	})
 	if refused, ok := errors.AsType[*host.DetectionRefused](err); ok && refused.Status == http.StatusNotFound {
 		return AlertDetails{}, none
 	}
+	details := AlertDetails{Alert: said.alert(), EventList: []AlertEvent{}, Decided: []Decision{}, Error: told(ctx, err)}
 	if err != nil {
-		return AlertDetails{}, away(err)
+		details.ID = id
+		return details, nil
 	}
-	details := AlertDetails{Alert: said.alert(), EventList: []AlertEvent{}, Decided: []Decision{}}
 	for _, e := range said.Events {
 		event := AlertEvent{At: moment(e.Timestamp), Meta: map[string]string{}}
 		for _, m := range e.Meta {
@@ -186,10 +191,8 @@ func (r *Room) alert(ctx context.Context, id int64) (AlertDetails, error) {
 		}
 		details.EventList = append(details.EventList, event)
 	}
-	decided, err := r.decided(ctx, nil)
-	if err != nil {
-		return details, away(err)
-	}
+	decided, err := r.inForce(ctx)
+	details.Error = told(ctx, err)
 	for _, d := range decided {
 		for _, own := range said.Decisions {
 			if own.ID == d.ID {

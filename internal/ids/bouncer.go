@@ -75,11 +75,11 @@ type Collections struct {
 func (r *Room) mountAccounts() {
 	httpd.Handle(r.Router, http.MethodGet, "/ids/bouncers", httpd.Read, doc("ids.bouncer.list", "List the bouncers"),
 		func(c *httpd.Call, _ struct{}) (Bouncers, error) {
-			list, err := r.bouncers(c)
-			return Bouncers{Bouncers: list, Error: problem(err)}, nil
+			list, err := r.asked.bouncers.Ask(c, "", r.bouncers)
+			return Bouncers{Bouncers: listed(list), Error: told(c, err)}, nil
 		})
 	create := audited("ids.bouncer.create", "Add a bouncer. Its key is shown once")
-	create.Creates = true
+	create.Creates = "/ids/bouncers/{name}"
 	httpd.Handle(r.Router, http.MethodPost, "/ids/bouncers", httpd.Write.Here(), create,
 		func(c *httpd.Call, in struct{ Body NewBouncer }) (MadeBouncer, error) {
 			return r.addBouncer(c, in.Body.Name)
@@ -92,22 +92,46 @@ func (r *Room) mountAccounts() {
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/ids/machines", httpd.Read, doc("ids.machine.list", "List the machines that report to CrowdSec"),
 		func(c *httpd.Call, _ struct{}) (Machines, error) {
-			list, err := r.machines(c)
-			return Machines{Machines: list, Error: problem(err)}, nil
+			list, err := r.asked.machines.Ask(c, "", r.machines)
+			return Machines{Machines: listed(list), Error: told(c, err)}, nil
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/ids/collections", httpd.Read, doc("ids.collection.list", "List the installed CrowdSec collections"),
 		func(c *httpd.Call, _ struct{}) (Collections, error) {
-			list, err := r.collections(c)
-			return Collections{Collections: list, Error: problem(err)}, nil
+			list, err := r.asked.collections.Ask(c, "", r.collections)
+			return Collections{Collections: listed(list), Error: told(c, err)}, nil
 		})
 }
 
-// problem is an error in a sentence, or nothing.
-func problem(err error) string {
-	if err == nil {
-		return ""
+// questions are those to CrowdSec and to its tool, which takes its time, and a process each.
+type questions struct {
+	decisions   *host.Question[[]Decision]
+	alerts      *host.Question[[]saidAlert]
+	alert       *host.Question[saidAlert]
+	bouncers    *host.Question[[]Bouncer]
+	machines    *host.Question[[]Machine]
+	collections *host.Question[[]Collection]
+}
+
+func newQuestions() questions {
+	return questions{
+		host.NewQuestion[[]Decision](), host.NewQuestion[[]saidAlert](), host.NewQuestion[saidAlert](),
+		host.NewQuestion[[]Bouncer](), host.NewQuestion[[]Machine](), host.NewQuestion[[]Collection](),
 	}
-	return told(err)
+}
+
+// decidedAnew forgets what was known before a decision was made or ended.
+func (q *questions) decidedAnew() {
+	q.decisions.Forget()
+	q.alerts.Forget()
+	q.alert.Forget()
+}
+
+// listed is a list that is empty if there is none.
+func listed[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }
 
 // tool asks CrowdSec's own tool, which reads its database: CrowdSec need not run.
@@ -209,6 +233,7 @@ func (r *Room) addBouncer(c *httpd.Call, name host.DetectionName) (MadeBouncer, 
 	made := MadeBouncer{Name: name.String()}
 	return made, r.Audit.Do(c, "ids.bouncer.create", made.Name, func() (any, error) {
 		key, err := r.makeBouncer(c, made.Name)
+		r.asked.bouncers.Forget()
 		made.Key = key.String()
 		return nil, away(err)
 	})
@@ -230,6 +255,7 @@ func (r *Room) removeBouncer(c *httpd.Call, name string) error {
 	}
 	return r.Audit.Do(c, "ids.bouncer.delete", name, func() (any, error) {
 		_, err := r.Host.Run(c, host.DetectionBouncerRemove, host.Input{Args: []string{name}})
+		r.asked.bouncers.Forget()
 		return nil, away(toolError(err))
 	})
 }

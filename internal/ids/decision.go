@@ -89,7 +89,7 @@ func (r *Room) mountDecisions() {
 	httpd.Handle(r.Router, http.MethodGet, "/ids/decisions", httpd.Read, doc("ids.decision.list", "List the decisions in force"),
 		func(c *httpd.Call, in decisionQuery) (Decisions, error) { return r.decisions(c, in), nil })
 	create := audited("ids.decision.create", "Ban an address")
-	create.Creates = true
+	create.Creates = "/ids/decisions/{id}"
 	httpd.Handle(r.Router, http.MethodPost, "/ids/decisions", httpd.Write.Here(), create,
 		func(c *httpd.Call, in struct{ Body Ban }) (Decision, error) { return r.ban(c, in.Body) })
 	httpd.Handle(r.Router, http.MethodDelete, "/ids/decisions/{id}", httpd.Write.Here(), audited("ids.decision.delete", "End a decision"),
@@ -129,16 +129,21 @@ func (r *Room) decided(ctx context.Context, query url.Values) ([]Decision, error
 	return list, nil
 }
 
+// inForce are all decisions, for who looks at them. The list is shared: whoever gets it changes none of it.
+func (r *Room) inForce(ctx context.Context) ([]Decision, error) {
+	return r.asked.decisions.Ask(ctx, "", func(ctx context.Context) ([]Decision, error) { return r.decided(ctx, nil) })
+}
+
 func (r *Room) decisions(ctx context.Context, q decisionQuery) Decisions {
 	ctx, cancel := host.Asking(ctx)
 	defer cancel()
-	list, err := r.decided(ctx, nil)
+	list, err := r.inForce(ctx)
 	if err != nil {
-		return Decisions{Decisions: []Decision{}, Error: told(err)}
+		return Decisions{Decisions: []Decision{}, Error: told(ctx, err)}
 	}
 	address, _ := netip.ParseAddr(q.Search)
 	search := strings.ToLower(q.Search)
-	list = slices.DeleteFunc(list, func(d Decision) bool {
+	list = slices.DeleteFunc(slices.Clone(list), func(d Decision) bool {
 		if q.Origin != "" && d.Origin != q.Origin {
 			return true
 		}
@@ -282,7 +287,9 @@ func (r *Room) decide(ctx context.Context, address value.Addr, length Duration, 
 	if err != nil {
 		return Decision{}, err
 	}
-	if err := r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlertAdd, Body: body}, nil); err != nil {
+	err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlertAdd, Body: body}, nil)
+	r.asked.decidedAnew()
+	if err != nil {
 		return Decision{}, away(err)
 	}
 	list, err := r.decided(ctx, url.Values{"ip": {address.String()}})
@@ -324,6 +331,7 @@ func (r *Room) unban(c *httpd.Call, id int64) error {
 // end ends a decision.
 func (r *Room) end(ctx context.Context, d Decision) error {
 	err := r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionDecisionRemove, ID: d.ID}, nil)
+	r.asked.decidedAnew()
 	if err != nil {
 		return fmt.Errorf("ending the decision about %s: %w", d.Value, away(err))
 	}

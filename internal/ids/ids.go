@@ -35,6 +35,7 @@ type Room struct {
 	settings resource.Singleton[Settings]
 	accounts accounts
 	drops    dropLog
+	asked    questions
 
 	mu        sync.Mutex
 	token     string       // under mu: of the gateway's machine account, once it has logged in
@@ -55,7 +56,7 @@ var feeds = []apply.ID{apply.Detection, apply.Bouncer}
 
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
-	r := &Room{Kit: k, deps: d, settings: settings, accounts: accounts{path: k.Paths.State("ids-accounts.json")}, drops: dropLog{path: k.Paths.Log("drops.json")}}
+	r := &Room{Kit: k, deps: d, settings: settings, asked: newQuestions(), accounts: accounts{path: k.Paths.State("ids-accounts.json")}, drops: dropLog{path: k.Paths.Log("drops.json")}}
 	// Both start slowly and check what they read while they do. The types let nothing through that they would refuse.
 	unchecked := func(context.Context, []host.File) error { return nil }
 	apply.Register(k.Engine, apply.Component[Config]{

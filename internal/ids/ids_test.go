@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/hosttest"
+	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
 )
@@ -379,6 +382,79 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// While CrowdSec does not run, an alert is answered all the same, with the reason.
+func TestAlertWithoutCrowdSec(t *testing.T) {
+	b, room, _ := enabled(t)
+	b.Machine.SetDetectionAlerts(alert)
+	if err := room.Switch(call(t), false); err != nil {
+		t.Fatal(err)
+	}
+	var one ids.AlertDetails
+	b.Do(t, "viewer", http.MethodGet, "/ids/alerts/3", nil).Want(t, 200).Into(t, &one)
+	if one.ID != 3 || one.Error != "CrowdSec is not running." || one.EventList == nil || one.Decided == nil {
+		t.Errorf("%+v", one)
+	}
+}
+
+// Who looks again and again does not have CrowdSec asked each time, and what an operator changes is seen at once.
+func TestAnswersAreShared(t *testing.T) {
+	b, _, _ := enabled(t)
+	b.Machine.SetDetectionAlerts(alert)
+	for path, verb := range map[string]host.DetectionVerb{
+		"/ids/decisions?search=x": host.DetectionDecisions, "/ids/status": host.DetectionDecisions, "/ids/alerts": host.DetectionAlerts, "/ids/alerts/3": host.DetectionAlert,
+	} {
+		before := b.Machine.DetectionAsked(verb)
+		const many = 20
+		for range many {
+			b.Do(t, "viewer", http.MethodGet, path, nil).Want(t, 200)
+		}
+		if n := b.Machine.DetectionAsked(verb) - before; n > many/2 { // an answer is kept for seconds
+			t.Errorf("%s: asked %d times", path, n)
+		}
+	}
+	count := func(want int) {
+		t.Helper()
+		var list ids.Decisions
+		if b.Get(t, "/ids/decisions").Want(t, 200).Into(t, &list); list.Total != want {
+			t.Errorf("%d instead of %d: %+v", list.Total, want, list)
+		}
+	}
+	count(0)
+	var made ids.Decision
+	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.9"}`).Want(t, 201).Into(t, &made)
+	count(1)
+	b.Do(t, "admin", http.MethodDelete, fmt.Sprintf("/ids/decisions/%d", made.ID), nil).Want(t, 200)
+	count(0)
+}
+
+// CrowdSec's tool takes its time: everyone is answered in time, and however many ask, one of it runs.
+func TestSlowToolIsAskedOnce(t *testing.T) {
+	b, _, _ := enabled(t)
+	for path, command := range map[string]host.Command{"/ids/bouncers": host.DetectionBouncers, "/ids/machines": host.DetectionMachines, "/ids/collections": host.DetectionCollections} {
+		var running, most atomic.Int32
+		let := make(chan struct{})
+		b.Machine.Script(command, func(context.Context, host.Input) (host.Output, error) {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			<-let
+			return host.Output{Stdout: "null"}, nil
+		})
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if a := b.Do(t, "viewer", http.MethodGet, path, nil).Want(t, 200); !strings.Contains(string(a.Data), "did not answer in time") {
+					t.Errorf("%s: %s", path, a.Data)
+				}
+			})
+		}
+		all.Wait()
+		close(let)
+		if most.Load() != 1 {
+			t.Errorf("%s: %d at once", path, most.Load())
+		}
+	}
+}
+
 func TestBouncers(t *testing.T) {
 	b, _, _ := enabled(t)
 	a := b.Do(t, "admin", http.MethodPost, "/ids/bouncers", `{"name":"edge-proxy"}`).Want(t, 201)
@@ -434,8 +510,12 @@ func TestMachinesAndCollections(t *testing.T) {
 	if c := collections.Collections; len(c) != 1 || c[0] != (ids.Collection{Name: "crowdsecurity/sshd", Version: "0.2", Description: "sshd support", Status: "enabled"}) {
 		t.Errorf("%+v", collections)
 	}
+	b, _, _ = bench(t) // an answer is kept for a while
 	b.Machine.Reject(host.DetectionCollections, `{"level":"fatal","msg":"the hub is broken","time":"x"}`)
-	if a := b.Get(t, "/ids/collections").Want(t, 200); !strings.Contains(string(a.Data), `"error":"cscli: the hub is broken"`) {
+	if a := b.Get(t, "/ids/collections").Want(t, 200); !strings.Contains(string(a.Data), "CrowdSec could not be asked. It said: cscli: the hub is broken") {
+		t.Errorf("%s", a.Data)
+	}
+	if a := b.Do(t, "viewer", http.MethodGet, "/ids/collections", nil).Want(t, 200); !strings.Contains(string(a.Data), `"error":"CrowdSec could not be asked."`) {
 		t.Errorf("%s", a.Data)
 	}
 }
@@ -510,15 +590,19 @@ func TestDropsAreLogged(t *testing.T) {
 }
 
 // The switches of the system are the settings.
+func call(t *testing.T) *httpd.Call {
+	return httpd.NewCall(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil).WithContext(t.Context()))
+}
+
 func TestSwitches(t *testing.T) {
 	b, room, _ := enabled(t)
-	if err := room.SwitchBouncer(t.Context(), false); err != nil {
-		t.Fatal(err)
+	if note, err := room.SwitchBouncer(call(t), false); err != nil || note != "" {
+		t.Fatal(note, err)
 	}
 	if active(b, host.Bouncer) || !active(b, host.CrowdSec) {
 		t.Fatal("not the bouncer alone")
 	}
-	if err := room.Switch(t.Context(), false); err != nil {
+	if err := room.Switch(call(t), false); err != nil {
 		t.Fatal(err)
 	}
 	var s ids.Settings
@@ -530,5 +614,8 @@ func TestSwitches(t *testing.T) {
 		if status.State != apply.Live || status.Daemon != apply.Off {
 			t.Errorf("%+v", status)
 		}
+	}
+	if note, err := room.SwitchBouncer(call(t), true); err != nil || !strings.Contains(note, "when CrowdSec is turned on") || active(b, host.Bouncer) {
+		t.Errorf("the bouncer waits for CrowdSec: %q %v", note, err)
 	}
 }

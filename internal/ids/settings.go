@@ -1,7 +1,6 @@
 package ids
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -10,9 +9,9 @@ import (
 	"unicode/utf8"
 
 	"edge.internal/gateway/internal/kit/check"
+	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
-	"edge.internal/gateway/internal/kit/wire"
 )
 
 // Settings say whether attacks are looked for, in which logs, and what follows.
@@ -109,17 +108,19 @@ var settings = resource.Singleton[Settings]{
 }
 
 // Switch switches CrowdSec on or off, as the settings do.
-func (r *Room) Switch(ctx context.Context, on bool) error { return r.set(ctx, "enabled", on) }
+func (r *Room) Switch(c *httpd.Call, on bool) error {
+	return r.Resources.Switch(c, settings.Name, "enabled", on)
+}
 
 // SwitchBouncer switches the firewall bouncer on or off, as the settings do.
-func (r *Room) SwitchBouncer(ctx context.Context, on bool) error { return r.set(ctx, "blocking", on) }
-
-// set changes a switch of the settings.
-func (r *Room) set(ctx context.Context, field string, on bool) error {
-	body, err := wire.Encode(map[string]bool{field: on})
-	if err != nil {
-		return err
+// It needs CrowdSec, and tells when it has to wait for that.
+func (r *Room) SwitchBouncer(c *httpd.Call, on bool) (note string, err error) {
+	if err := r.Resources.Switch(c, settings.Name, "blocking", on); err != nil {
+		return "", err
 	}
-	_, _, err = r.Resources.Commit(ctx, resource.Set{Operations: []resource.Operation{{Kind: settings.Name, Verb: "update", Body: body}}})
-	return err
+	s, err := r.settings.Load(c, r.DB)
+	if err == nil && on && !s.Enabled {
+		note = "The firewall bouncer starts when CrowdSec is turned on."
+	}
+	return note, err
 }

@@ -2,7 +2,6 @@ package ids
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 type Daemon struct {
 	State  string     `json:"state" enum:"running,starting,stopped,failed,not_installed" doc:"What it does."`
 	Since  *time.Time `json:"since" doc:"Since when."`
-	Detail string     `json:"detail" doc:"Why it failed, when it did."`
+	Detail string     `json:"detail" doc:"Why it failed, when it did. The daemon's own words are for administrators."`
 }
 
 // Status is what intrusion detection does.
@@ -52,9 +51,9 @@ func (r *Room) status(ctx context.Context) (Status, error) {
 		s.Error = why(s.Agent)
 		return s, nil
 	}
-	list, err := r.decided(ctx, nil)
+	list, err := r.inForce(ctx)
 	if err != nil {
-		s.Error = told(err)
+		s.Error = told(ctx, err)
 	}
 	s.Decisions = len(list)
 	for _, d := range list {
@@ -72,11 +71,11 @@ func (r *Room) daemon(ctx context.Context, u host.Unit) Daemon {
 	state, err := r.Host.State(ctx, u)
 	switch {
 	case err != nil:
-		return Daemon{State: "failed", Detail: err.Error()}
+		return Daemon{State: "failed", Detail: httpd.Problem(ctx, "The service manager", err)}
 	case !state.Installed:
 		return Daemon{State: "not_installed"}
 	}
-	d := Daemon{State: states[state.Active], Detail: state.Detail}
+	d := Daemon{State: states[state.Active], Detail: httpd.Words(ctx, state.Detail)}
 	if !state.Since.IsZero() {
 		since := state.Since.UTC()
 		d.Since = &since
@@ -92,13 +91,5 @@ func why(d Daemon) string {
 	return "CrowdSec is not running."
 }
 
-// told is an error about asking CrowdSec, in a sentence.
-func told(err error) string {
-	switch {
-	case errors.Is(err, host.ErrNotInstalled):
-		return "CrowdSec is not installed."
-	case errors.Is(err, host.ErrNotRunning):
-		return "CrowdSec is not running."
-	}
-	return err.Error()
-}
+// told is an error about asking CrowdSec, in a sentence; empty if there is none.
+func told(ctx context.Context, err error) string { return httpd.Problem(ctx, "CrowdSec", err) }

@@ -283,7 +283,7 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 	w.did(t, 1, "x", "y")
 	w.Machine.FailJournal(errors.New("the disk is gone"))
 	p := w.page(t, "")
-	if diff := cmp.Diff([]Failure{{"journal", "the disk is gone"}}, p.Errors); diff != "" || len(p.Entries) != 1 {
+	if diff := cmp.Diff([]Failure{{"journal", "This source could not be asked. It said: the disk is gone"}}, p.Errors); diff != "" || len(p.Entries) != 1 {
 		t.Errorf("%s, %d entries", diff, len(p.Entries))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/httpd"
 )
 
 const (
@@ -116,7 +117,7 @@ func (f filter) merge(ctx context.Context, tracks []*track) (Page, error) {
 			at[t.name], more = t.place, true
 		}
 		if t.ended && t.err != nil {
-			page.Errors = append(page.Errors, Failure{Source: t.name, Error: t.err.Error()})
+			page.Errors = append(page.Errors, Failure{Source: t.name, Error: httpd.Problem(ctx, "This source", t.err)})
 		}
 	}
 	if !more {

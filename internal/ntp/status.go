@@ -57,16 +57,14 @@ func (r *Room) mountStatus() {
 	httpd.Handle(r.Router, http.MethodGet, "/ntp/status", httpd.Read, httpd.Doc{ID: "ntp.status", Tag: "ntp", Summary: "State of the clock"},
 		func(c *httpd.Call, _ struct{}) (Status, error) {
 			s, err := r.status(c)
-			if err != nil {
-				s.Error = err.Error()
-			}
+			s.Error = httpd.Problem(c, "The time daemon", err)
 			return s, nil
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/ntp/sources", httpd.Read, httpd.Doc{ID: "ntp.sources", Tag: "ntp", Summary: "The time sources as the daemon sees them"},
 		func(c *httpd.Call, _ struct{}) (Sources, error) {
 			list, err := r.sources(c)
 			if err != nil {
-				return Sources{Error: err.Error()}, nil
+				return Sources{Error: httpd.Problem(c, "The time daemon", err)}, nil
 			}
 			return Sources{Sources: list}, nil
 		})

@@ -88,9 +88,7 @@ func (r *Room) mountStats() {
 	httpd.Handle(r.Router, http.MethodGet, "/proxy/stats", httpd.Read.Offline(), httpd.Doc{ID: "proxy.stats", Tag: "proxy", Summary: "Statistics of the proxy"},
 		func(c *httpd.Call, _ struct{}) (Stats, error) {
 			s, err := r.stats(c)
-			if err != nil {
-				s.Error = err.Error()
-			}
+			s.Error = httpd.Problem(c, "HAProxy", err)
 			return s, nil
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/proxy/stats/history", httpd.Read.Offline(), httpd.Doc{ID: "proxy.stats.history", Tag: "proxy", Summary: "Traffic in the last hour"},
@@ -108,12 +106,12 @@ func (r *Room) status(ctx context.Context) Status {
 	s := Status{Version: f.Version, HTTP3: f.QUIC, Management: r.deps.Management(), Reloads: r.reloads.Load(), RuntimeChanges: r.changes.Load()}
 	switch {
 	case f.Version == "":
-		s.HTTP3Why, s.Error = "HAProxy is not installed", "HAProxy is not installed"
+		s.HTTP3Why, s.Error = "HAProxy is not installed", "HAProxy is not installed."
 	case !f.QUIC:
 		s.HTTP3Why = "HAProxy " + f.Version + " was built without QUIC"
 	}
 	if process, err := r.Host.ProxyProcess(ctx); err != nil {
-		s.Error = err.Error()
+		s.Error = httpd.Problem(ctx, "HAProxy", err)
 	} else {
 		s.OldWorkers = process.OldWorkers
 	}

@@ -12,6 +12,7 @@ import (
 // Client is equipment that asks: a switch, an access point, a VPN concentrator, or a network of them.
 type Client struct {
 	resource.Meta
+	resource.Secrets
 	Name             Name         `json:"name" required:"true" doc:"Name of the client."`
 	Address          value.Prefix `json:"address" required:"true" doc:"Its address or network. If several networks match, the smallest is used."`
 	Secret           secret.Text  `json:"secret,omitzero" required:"true" doc:"Shared secret: 1 to 128 bytes without control characters and backslashes."`
@@ -37,8 +38,7 @@ func (c *Client) Validate() error {
 
 var clients = resource.Kind[Client]{
 	Name: "radius.client", Title: "RADIUS client", Path: "/radius/clients", Table: "radius_clients", Order: "name", Feeds: feeds[:1],
-	New:  func() Client { return Client{RequireMessageAuthenticator: true} },
-	View: func(c *Client) { c.SecretConfigured = c.Secret.Set() },
+	New: func() Client { return Client{RequireMessageAuthenticator: true} },
 }
 
 // longest is how many bytes a secret or a password may have: no more fit into a request.

@@ -57,10 +57,10 @@ type Tested struct {
 
 func (r *Room) mountStatus() {
 	httpd.Handle(r.Router, http.MethodGet, "/radius/authentications", httpd.Read, httpd.Doc{ID: "radius.authentications", Tag: "radius", Summary: "The last attempts to log in"},
-		func(*httpd.Call, struct{}) (Authentications, error) {
+		func(c *httpd.Call, _ struct{}) (Authentications, error) {
 			list, err := r.authentications()
 			if err != nil {
-				return Authentications{Error: err.Error()}, nil
+				return Authentications{Error: httpd.Problem(c, "The log of the RADIUS server", err)}, nil
 			}
 			return Authentications{Authentications: list}, nil
 		})

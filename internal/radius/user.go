@@ -16,6 +16,7 @@ import (
 // User is somebody or something that logs in.
 type User struct {
 	resource.Meta
+	resource.Secrets
 	Name               Name             `json:"name" required:"true" doc:"Name to log in with; upper and lower case differ."`
 	Password           secret.Text      `json:"password,omitzero" required:"true" doc:"Password to log in with: 1 to 128 bytes without control characters."`
 	PasswordConfigured bool             `json:"password_configured" readOnly:"true" db:"-" doc:"Whether there is a password."`
@@ -100,8 +101,7 @@ func (a *ReplyAttributes) complete() *ReplyAttributes {
 
 var users = resource.Kind[User]{
 	Name: "radius.user", Title: "RADIUS user", Path: "/radius/users", Table: "radius_users", Order: "name", Feeds: feeds[:1],
-	New:  func() User { return User{Active: true} },
-	View: func(u *User) { u.PasswordConfigured = u.Password.Set() },
+	New: func() User { return User{Active: true} },
 	Check: func(_ context.Context, _ *db.Tx, _, now *User) error {
 		if now != nil {
 			now.ReplyAttributes = now.ReplyAttributes.complete()

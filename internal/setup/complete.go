@@ -1,15 +1,13 @@
 package setup
 
 import (
-	"context"
 	"net/http"
 	"reflect"
 	"regexp"
 	"strings"
-	"time"
 
+	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/check"
-	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
@@ -125,7 +123,7 @@ func (r *Room) complete(c *httpd.Call, in *Gateway) error {
 	if err != nil {
 		return err
 	}
-	return r.settle(c, in.AdminEmail.String(), func(s *State) error {
+	return r.settle(c, in.AdminEmail.String(), in.FQDN.String(), func(s *State) error {
 		if s.IsClusterNode {
 			return errJoined
 		}
@@ -156,7 +154,7 @@ var (
 
 // completeNode completes the setup of a machine that has joined a cluster.
 func (r *Room) completeNode(c *httpd.Call, in *Node) error {
-	return r.settle(c, "setup", func(s *State) error {
+	return r.settle(c, "setup", in.FQDN.String(), func(s *State) error {
 		if !s.IsClusterNode {
 			return errNotJoined
 		}
@@ -191,20 +189,27 @@ func (r *Room) joinCluster(c *httpd.Call, in *Join) error {
 }
 
 // settle completes the setup. Of several at once, one does.
-func (r *Room) settle(c *httpd.Call, who string, decide func(*State) error) error {
+func (r *Room) settle(c *httpd.Call, who, fqdn string, decide func(*State) error) error {
 	if !r.joining.TryRLock() {
 		return errBusy
 	}
 	defer r.joining.RUnlock()
-	err := r.deps.Store.Update(func(s *State) error {
-		if s.Completed {
-			return errCompleted
-		}
-		if err := decide(s); err != nil {
-			return err
-		}
-		s.Completed = true
-		return nil
+	// While the database is away, the entry waits for it.
+	err := r.Audit.Do(actor.With(c, actor.Actor{Name: who}), "setup.complete", fqdn, func() (details any, err error) {
+		err = r.deps.Store.Update(func(s *State) error {
+			if s.Completed {
+				return errCompleted
+			}
+			if err := decide(s); err != nil {
+				return err
+			}
+			s.Completed = true
+			details = map[string]any{
+				"is_cluster_node": s.IsClusterNode, "acme_enabled": s.ACMEEnabled, "ipv6_enabled": s.IPv6Enabled, "remote_ip": c.Client(),
+			}
+			return nil
+		})
+		return details, err
 	})
 	if err != nil {
 		return err
@@ -214,22 +219,6 @@ func (r *Room) settle(c *httpd.Call, who string, decide func(*State) error) erro
 		r.Log.Warn("setup token stays", "err", err)
 	}
 	r.Log.Info("the setup is complete")
-	r.record(c, who)
 	r.Engine.Converge() // what depends on the gateway's name and flags
 	return nil
-}
-
-// record writes the audit entry, if the database is there.
-func (r *Room) record(c *httpd.Call, who string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c), 3*time.Second)
-	defer cancel()
-	s := r.deps.Store.View()
-	err := r.DB.Write(ctx, func(tx *db.Tx) error {
-		return r.Audit.WriteAs(ctx, tx, who, "setup.complete", s.FQDN.String(), map[string]any{
-			"is_cluster_node": s.IsClusterNode, "acme_enabled": s.ACMEEnabled, "ipv6_enabled": s.IPv6Enabled, "remote_ip": c.Client(),
-		})
-	})
-	if err != nil {
-		r.Log.Warn("setup is not in the audit log", "err", err)
-	}
 }

@@ -15,7 +15,7 @@ type Service struct {
 	Name   string     `json:"name" doc:"Name of the daemon."`
 	Active string     `json:"active" enum:"active,activating,inactive,failed,not_installed,kernel-loaded,no-table" doc:"State. The firewall is not a daemon: its table is either in the kernel or not."`
 	Since  *time.Time `json:"since" doc:"Since when."`
-	Detail string     `json:"detail" doc:"Why it failed, when it did."`
+	Detail string     `json:"detail" doc:"Why it failed, when it did. The daemon's own words are for administrators."`
 }
 
 // Services are the daemons.
@@ -39,12 +39,13 @@ type Outcome struct {
 	Name   string `json:"name" doc:"Which daemon."`
 	Active string `json:"active" enum:"active,activating,inactive,failed,not_installed" doc:"What it does now."`
 	Error  string `json:"error" doc:"Why it failed; empty on success."`
+	Note   string `json:"note" doc:"What else there is to know until the daemon runs; empty if nothing."`
 }
 
 // passing are states that a daemon leaves by itself, and what they come to for those who ask.
 var passing = map[string]string{"reloading": "active", "deactivating": "inactive"}
 
-// units are the daemons behind the names of the API. A name without one is a daemon that this gateway does not have.
+// units are the daemons behind the names of the API.
 var units = map[string]host.Unit{
 	"reverse-proxy":        host.HAProxy,
 	"forward-proxy":        host.Squid,
@@ -56,8 +57,12 @@ var units = map[string]host.Unit{
 	"ids-firewall-bouncer": host.Bouncer,
 }
 
-// restartWithin bounds a restart.
-const restartWithin = time.Minute
+const (
+	// restartWithin bounds a restart.
+	restartWithin = time.Minute
+	// parting is how long the reverse proxy has to hand an answer on before it is restarted.
+	parting = 500 * time.Millisecond
+)
 
 func (r *Room) mountServices() {
 	httpd.Handle(r.Router, http.MethodGet, "/system/services", httpd.Read.Offline(), doc("system.services", "List the daemons and their states"),
@@ -71,30 +76,41 @@ func (r *Room) mountServices() {
 			list.Services = append(list.Services, r.packetFilter(ctx))
 			return list, nil
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline().Here(), audited("system.service-restart", "Restart a daemon. A restart of the reverse proxy cuts all its connections, including yours; proxy-reload cuts none"),
+	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline().Here(), audited(restarted, "Restart a daemon. A restart of the reverse proxy cuts all its connections, including yours; proxy-reload cuts none"),
 		func(c *httpd.Call, in struct{ Body Restart }) (Outcome, error) {
-			// The caller may have come through the daemon: a connection that ends with it does not end the restart.
-			done := *c
+			u := units[in.Body.Kind]
+			if u == host.HAProxy && r.service(c, u).Active == "active" {
+				return r.restartLater(c, in.Body.Kind)
+			}
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(c), restartWithin)
 			defer cancel()
-			done.Context = ctx
-			return r.act(&done, "system.service-restart", in.Body.Kind, func(u host.Unit) error { return r.Engine.Restart(ctx, u) }, nil)
+			return r.restart(ctx, in.Body.Kind)
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Offline().Here(), audited("system.service-toggle", "Turn a daemon on or off"),
-		func(c *httpd.Call, in struct{ Body Toggle }) (Outcome, error) {
-			return r.act(c, "system.service-toggle", in.Body.Service, func(u host.Unit) error {
-				if follow, ok := r.deps.Switches[in.Body.Service]; ok {
-					return follow(c, in.Body.Enabled)
-				}
-				if err := r.Host.Enable(c, u, in.Body.Enabled); err != nil {
-					return err
-				}
-				if in.Body.Enabled {
-					return r.Host.Start(c, u)
-				}
-				return r.Host.Stop(c, u)
-			}, map[string]bool{"enabled": in.Body.Enabled})
-		})
+	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Here(), audited("system.service-toggle", "Turn a daemon on or off. It changes the settings that the daemon follows"), r.toggle)
+}
+
+// toggle changes the settings that a daemon follows. What cannot be stored is not done, and is an error.
+func (r *Room) toggle(c *httpd.Call, in struct{ Body Toggle }) (o Outcome, err error) {
+	var note string
+	err = r.Audit.Do(c, "system.service-toggle", in.Body.Service, func() (details any, err error) {
+		note, err = r.deps.Switches[in.Body.Service](c, in.Body.Enabled)
+		return map[string]bool{"enabled": in.Body.Enabled}, err
+	})
+	if err != nil {
+		return o, err
+	}
+	o = r.outcome(c, in.Body.Service)
+	o.Note = note
+	return o, nil
+}
+
+// outcome is what a daemon does now.
+func (r *Room) outcome(ctx context.Context, name string) Outcome {
+	o := Outcome{Name: name, Active: r.service(ctx, units[name]).Active}
+	if o.Active == "not_installed" {
+		o.Error = host.ErrNotInstalled.Error()
+	}
+	return o
 }
 
 func (r *Room) packetFilter(ctx context.Context) Service {
@@ -102,9 +118,9 @@ func (r *Room) packetFilter(ctx context.Context) Service {
 	state, err := r.Host.FilterState(ctx)
 	switch {
 	case errors.Is(err, host.ErrNotInstalled):
-		s.Active, s.Detail = "not_installed", err.Error()
+		s.Active, s.Detail = "not_installed", httpd.Problem(ctx, "The packet filter", err)
 	case err != nil:
-		s.Active, s.Detail = "failed", err.Error()
+		s.Active, s.Detail = "failed", httpd.Problem(ctx, "The packet filter", err)
 	case state.Present:
 		s.Active = "kernel-loaded"
 	}
@@ -116,11 +132,11 @@ func (r *Room) service(ctx context.Context, u host.Unit) Service {
 	state, err := r.Host.State(ctx, u)
 	switch {
 	case err != nil:
-		s.Active, s.Detail = "failed", err.Error()
+		s.Active, s.Detail = "failed", httpd.Problem(ctx, "The service manager", err)
 	case !state.Installed:
 		s.Active = "not_installed"
 	default:
-		s.Active, s.Detail = state.Active, state.Detail
+		s.Active, s.Detail = state.Active, httpd.Words(ctx, state.Detail)
 		if short, ok := passing[s.Active]; ok {
 			s.Active = short
 		}
@@ -132,21 +148,32 @@ func (r *Room) service(ctx context.Context, u host.Unit) Service {
 	return s
 }
 
-// act does something to a daemon and says how it went; a daemon that is not there is no error of ours.
-func (r *Room) act(c *httpd.Call, action, name string, do func(host.Unit) error, details any) (Outcome, error) {
-	o := Outcome{Name: name, Active: "not_installed", Error: host.ErrNotInstalled.Error()}
-	err := r.Audit.Do(c, action, name, func() (any, error) {
-		if u, ok := units[name]; ok {
-			err := do(u)
-			o.Active, o.Error = r.service(c, u).Active, ""
-			if err != nil && !errors.Is(err, host.ErrNotInstalled) {
-				o.Error = err.Error()
-			}
-			if o.Active == "not_installed" {
-				o.Error = host.ErrNotInstalled.Error()
-			}
+// restart restarts a daemon and says how it went; a daemon that is not there is no error of ours.
+func (r *Room) restart(ctx context.Context, name string) (o Outcome, err error) {
+	err = r.Audit.Do(ctx, restarted, name, func() (any, error) {
+		err := r.Engine.Restart(ctx, units[name])
+		if o = r.outcome(ctx, name); o.Error == "" && err != nil && !errors.Is(err, host.ErrNotInstalled) {
+			o.Error = err.Error()
 		}
-		return details, nil
+		return nil, nil
 	})
 	return o, err
+}
+
+// restarted is the action of a restart.
+const restarted = "system.service-restart"
+
+// restartLater restarts a daemon that carries the answer, when that is on its way.
+func (r *Room) restartLater(c *httpd.Call, name string) (o Outcome, err error) {
+	ctx := context.WithoutCancel(c)
+	c.Afterwards(func() {
+		ctx, cancel := context.WithTimeout(ctx, restartWithin)
+		defer cancel()
+		time.Sleep(parting)
+		if err := r.Engine.Restart(ctx, units[name]); err != nil {
+			r.Log.Error("a service did not restart", "service", name, "err", err)
+		}
+	})
+	return Outcome{Name: name, Active: "activating", Note: "The restart begins now and cuts all connections of the reverse proxy, including yours. The list of services shows when it runs again."},
+		r.Audit.Do(c, restarted, name, func() (any, error) { return nil, nil })
 }

@@ -24,8 +24,9 @@ type Deps struct {
 	Flags func() Flags
 	// SetFlags changes them and keeps them.
 	SetFlags func(change func(*Flags)) error
-	// Switches switch the daemons on and off that follow settings, by the name that the API has for them.
-	Switches map[string]func(ctx context.Context, on bool) error
+	// Switches switch the daemons on and off that follow settings, by the name that the API has for them. They tell what else it takes, if
+	// anything.
+	Switches map[string]func(c *httpd.Call, on bool) (note string, err error)
 }
 
 // Flags are the global settings that live in the setup store, so that they are there without a database.

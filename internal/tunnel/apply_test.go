@@ -436,12 +436,12 @@ func TestStatusOfAHangingWireGuard(t *testing.T) {
 	defer b.Machine.Hang(false)
 	var peers map[string]tunnel.PeerStatus
 	b.Get(t, "/tunnel/status").Want(t, 200).Into(t, &peers)
-	if s, ok := peers[p.PublicKey.String()]; !ok || s.Interface != "wg0" || s.Online || !strings.Contains(s.Error, "there was no answer in time") {
+	if s, ok := peers[p.PublicKey.String()]; !ok || s.Interface != "wg0" || s.Online || !strings.Contains(s.Error, "did not answer in time") {
 		t.Errorf("%+v", peers)
 	}
 	var devices []tunnel.Device
 	b.Get(t, "/tunnel/devices").Want(t, 200).Into(t, &devices)
-	if len(devices) != 1 || devices[0].Name != "wg0" || !strings.Contains(devices[0].Error, "there was no answer in time") {
+	if len(devices) != 1 || devices[0].Name != "wg0" || !strings.Contains(devices[0].Error, "did not answer in time") {
 		t.Errorf("%+v", devices)
 	}
 }

@@ -28,6 +28,7 @@ var everything = value.Must[Networks]("0.0.0.0/0,::/0")
 // Interface is a WireGuard interface: a server that peers dial, or a client that dials an upstream.
 type Interface struct {
 	resource.Meta
+	resource.Secrets
 	Name                           value.IfName `json:"name" required:"true" doc:"Name of the interface. A network interface of type wireguard with this name gives it a zone."`
 	Mode                           string       `json:"mode" enum:"server,client" doc:"Whether it serves peers or is the client of one upstream. An interface with peers must stay a server."`
 	AddressCIDR                    Addresses    `json:"address_cidr" required:"true" doc:"Address of the gateway in the tunnel with its prefix length; several are separated by commas."`
@@ -80,7 +81,6 @@ func (r *Room) interfaceKind() resource.Kind[Interface] {
 			return Interface{Mode: server, UpstreamAllowedIPs: everything, UpstreamKeepalive: usualKeepalive, Active: true}
 		},
 		Check: r.checkInterface,
-		View:  func(i *Interface) { i.UpstreamPresharedKeyConfigured = i.UpstreamPresharedKey.Set() },
 	}
 }
 

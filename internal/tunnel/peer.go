@@ -25,6 +25,7 @@ const maxName = 120
 // Peer is somebody at the other end of an interface that serves peers: a person's device, or another site.
 type Peer struct {
 	resource.Meta
+	resource.Secrets
 	InterfaceID            uuid.UUID   `json:"interface_id" required:"true" doc:"Interface that it is a peer of. It cannot be changed."`
 	Name                   value.Line  `json:"name" required:"true" maxLength:"120" doc:"Name of the peer."`
 	PublicKey              Key         `json:"public_key" doc:"Public key. Leave it out for a new peer to generate a key pair, so that its configuration can be downloaded. If you replace it, the gateway forgets the private key."`
@@ -56,7 +57,7 @@ func (p *Peer) Validate() error {
 
 // view completes a peer before it is shown.
 func (p *Peer) view() {
-	p.PresharedKeyConfigured, p.HasPrivateKey = p.PresharedKey.Set(), p.PrivateKey.Set()
+	p.HasPrivateKey = p.PrivateKey.Set()
 	p.Warnings = []string{}
 	for _, n := range p.AllowedIPs.List() {
 		switch {

@@ -3,7 +3,6 @@ package tunnel
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -49,9 +48,7 @@ func (r *Room) mountStatus() {
 
 // read asks WireGuard for its links.
 func (r *Room) read(ctx context.Context) ([]host.TunnelDevice, error) {
-	ctx, cancel := host.Asking(ctx)
-	defer cancel()
-	devices, err := r.Host.TunnelDevices(ctx)
+	devices, err := host.Ask(ctx, r.Host.TunnelDevices)
 	if err == nil {
 		r.meter.add(r.Clock.Now(), devices)
 	}
@@ -97,7 +94,7 @@ func (r *Room) unknown(ctx context.Context, interfaces []Interface, cause error)
 	}
 	peers := map[string]PeerStatus{}
 	add := func(i *Interface, key Key, allowed Networks) {
-		peers[key.String()] = PeerStatus{Interface: i.Name.String(), AllowedIPs: split(allowed.String()), Error: noAnswer(cause)}
+		peers[key.String()] = PeerStatus{Interface: i.Name.String(), AllowedIPs: split(allowed.String()), Error: noAnswer(ctx, cause)}
 	}
 	for n := range interfaces {
 		i := &interfaces[n]
@@ -117,7 +114,7 @@ func (r *Room) unknown(ctx context.Context, interfaces []Interface, cause error)
 }
 
 // noAnswer says that WireGuard could not be asked, and why.
-func noAnswer(cause error) string { return fmt.Sprintf("WireGuard could not be asked: %v.", cause) }
+func noAnswer(ctx context.Context, cause error) string { return httpd.Problem(ctx, "WireGuard", cause) }
 
 func (r *Room) peerStatus(link string, p *host.TunnelPeer) PeerStatus {
 	s := PeerStatus{Interface: link, AllowedIPs: []string{}, Rx: p.Rx, Tx: p.Tx}
@@ -143,15 +140,17 @@ func (r *Room) devices(ctx context.Context) ([]Device, error) {
 		return nil, err
 	}
 	list := []Device{}
-	links, err := r.Host.Links(ctx)
+	asking, cancel := host.Asking(ctx)
+	defer cancel()
+	links, err := host.Ask(asking, r.Host.Links)
 	var found []host.TunnelDevice
 	if err == nil {
-		found, err = r.read(ctx)
+		found, err = r.read(asking)
 	}
 	if err != nil {
 		for _, i := range interfaces {
 			if i.Active {
-				list = append(list, Device{Name: i.Name.String(), Managed: true, ListenPort: i.ListenPort, PublicKey: i.PublicKey.String(), Error: noAnswer(err)})
+				list = append(list, Device{Name: i.Name.String(), Managed: true, ListenPort: i.ListenPort, PublicKey: i.PublicKey.String(), Error: noAnswer(ctx, err)})
 			}
 		}
 		return list, nil
@@ -209,7 +208,7 @@ func (r *Room) Callers(ctx context.Context) ([]Caller, error) {
 	}
 	devices, err := r.read(ctx)
 	if err != nil {
-		return nil, errors.New(noAnswer(err))
+		return nil, errors.New(noAnswer(ctx, err))
 	}
 	heard := map[linkPeer]host.TunnelPeer{}
 	for _, d := range devices {

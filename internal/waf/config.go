@@ -137,7 +137,7 @@ func (c *Config) failOpen() bool {
 func (r *Room) configKind() resource.Extension[Config] {
 	return resource.Extension[Config]{
 		Kind: resource.Kind[Config]{
-			Name: "waf.config", Title: "WAF configuration", Path: "/waf/configs", Table: "waf_configs", Key: "domain_id", Order: "created_at", Feeds: feeds,
+			Name: "waf.config", Title: "WAF configuration", Path: "/waf/configs", Table: "waf_configs", Key: "domain_id", Order: "(SELECT name FROM " + r.deps.DomainTable + " WHERE id = domain_id)", Feeds: feeds,
 			New: func() Config {
 				return Config{Mode: detection, ParanoiaLevel: 1, RuleExclusions: []int{}, ExclusionNotes: map[string]string{}, Exclusions: []Exclusion{}, TrustedProxies: []value.Prefix{},
 					MaxBodyBytes: maxBody, Oversized: refuse}

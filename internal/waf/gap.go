@@ -238,8 +238,8 @@ func (r *Room) recordGaps(ctx context.Context) error {
 			}
 			ids = append(ids, id.String())
 			tx.Queue(`INSERT INTO waf_alerts (id, created_at, request_id, domain_id, domain, rule_id, severity, action, message, method, uri, client_ip, data)
-				VALUES ($1, $2, $3, $4, $5, 0, 'critical', $6, $7, $8, $9, $10, $11)`,
-				id, n.at, n.request, domain, names[domain], unavailable, n.message(), n.method, storable(mask.URI(n.uri)), n.client, n.data())
+				VALUES ($1, $2, $3, $4, $5, 0, $6, $7, $8, $9, $10, $11, $12)`,
+				id, n.at, n.request, domain, names[domain], n.severity(), unavailable, n.message(), n.method, storable(mask.URI(n.uri)), n.client, n.data())
 		}
 		if len(ids) > announcedAtOnce {
 			ids = nil
@@ -266,6 +266,14 @@ func storable(s string) string {
 		s = strings.ToValidUTF8(s[:longestURI], "")
 	}
 	return s
+}
+
+// severity tells requests that were refused without a reason of their own from those that passed.
+func (n *gapCount) severity() string {
+	if n.refusals > 0 {
+		return "critical"
+	}
+	return "warning"
 }
 
 // message is what people read about it.

@@ -9,8 +9,8 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
-	"edge.internal/gateway/internal/kit/wire"
 )
 
 // Settings are those of the agent itself.
@@ -85,11 +85,6 @@ func (r *Room) verifyAgent(ctx context.Context, _ Settings, _ []host.File) error
 }
 
 // Switch switches the agent on or off, as the settings do.
-func (r *Room) Switch(ctx context.Context, on bool) error {
-	body, err := wire.Encode(map[string]bool{"enabled": on})
-	if err != nil {
-		return err
-	}
-	_, _, err = r.Resources.Commit(ctx, resource.Set{Operations: []resource.Operation{{Kind: settings.Name, Verb: "update", Body: body}}})
-	return err
+func (r *Room) Switch(c *httpd.Call, on bool) error {
+	return r.Resources.Switch(c, settings.Name, "enabled", on)
 }

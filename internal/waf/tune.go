@@ -82,7 +82,7 @@ type alertInput struct {
 
 func (r *Room) mountTuning() {
 	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "waf", Summary: summary} }
-	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/propose", httpd.Own.Here(), tagged("waf.alert.propose", "Propose the narrowest exclusion for a false positive, and test it"),
+	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/propose", httpd.AdminRead.Here(), tagged("waf.alert.propose", "Propose the narrowest exclusion for a false positive, and test it"),
 		func(c *httpd.Call, in alertInput) (Proposal, error) { return r.propose(c, in.ID) })
 	exclude := tagged("waf.alert.exclude", "Add an exclusion for a legitimate request")
 	exclude.Audit, exclude.Feeds = "waf.config.update", []string{string(feeds[0]), string(feeds[1])}

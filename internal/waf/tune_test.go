@@ -76,7 +76,8 @@ func TestTuningFromOneRequest(t *testing.T) {
 	keep(t, b, shop, search, false)
 
 	var p Proposal
-	b.Do(t, "viewer", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 200).Into(t, &p)
+	b.Do(t, "viewer", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 403) // it costs a core
+	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 200).Into(t, &p)
 	want := Exclusion{RuleID: 942100, Path: "/shop/search", Variable: "ARGS_GET", Parameter: "q"}
 	if len(p.Exclusions) != 1 || p.Exclusions[0] != want {
 		t.Errorf("proposed: %+v", p.Exclusions)

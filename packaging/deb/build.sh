@@ -36,4 +36,7 @@ config=$(<packaging/deb/nfpm.yaml)
 for name in VERSION ARCH COMPRESSION STAGE MTIME; do
 	config=${config//"\${$name}"/${!name}}
 done
-"$nfpm" package --config <(echo "$config") --packager deb --target "$DIST/gateway_${VERSION}_$ARCH.deb"
+# Made aside and renamed: one that is cut short is no package.
+name=gateway_${VERSION}_$ARCH.deb
+"$nfpm" package --config <(echo "$config") --packager deb --target "$STAGE/$name"
+mv "$STAGE/$name" "$DIST/$name"

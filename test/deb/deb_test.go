@@ -90,6 +90,32 @@ func thePackage(t *testing.T) string {
 	return deb
 }
 
+// A build that is cut short leaves nothing that looks like a package.
+func TestInterruptedBuildLeavesNoPackage(t *testing.T) {
+	thePackage(t) // what it takes is built
+	dist := filepath.Join(folder, "cut")
+	must(t, "cp", "-r", filepath.Join(folder, "one"), dist)
+	left := func() []string {
+		list, err := filepath.Glob(filepath.Join(dist, "gateway_*.deb"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	for _, deb := range left() {
+		if err := os.Remove(deb); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Who writes more than 40 MiB to a file is killed.
+	if out, err := run("bash", "-c", "ulimit -f 40960; COMPRESSION=none packaging/deb/build.sh "+dist+" "+version); err == nil {
+		t.Fatalf("it was not cut short: %s", out)
+	}
+	if list := left(); len(list) != 0 {
+		t.Errorf("%q is left", list)
+	}
+}
+
 // TestContents compares every file, with its mode and owner, with the list of what is meant to be there.
 func TestContents(t *testing.T) {
 	cmd := exec.Command("dpkg-deb", "--fsys-tarfile", thePackage(t))

@@ -35,8 +35,7 @@ var withPages = []string{"alerts", "backups", "clients", "configuration", "diagn
 // for one lab, such as the one that takes the screenshots.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
-	programs, key := labtest.Issuer(t)
-	w := world{programs: programs, key: key, provider: provider(t)}
+	w := world{programs: labtest.Programs(t), key: labtest.LicenseKey(t), provider: provider(t)}
 	if script := os.Getenv("GATEWAY_PLAYWRIGHT"); script != "" {
 		w.browse(t, "one", script)
 		return

@@ -508,7 +508,7 @@ func dhcpDisabled(t *testing.T, r *dhcpRig) {
 		t.Fatal("still open")
 	}
 	var list leaseList
-	if r.Must(t, http.MethodGet, "/dhcp/leases", nil, 200, &list); list.Error != "the DHCP server is off" {
+	if r.Must(t, http.MethodGet, "/dhcp/leases", nil, 200, &list); list.Error != "The DHCP server is off." {
 		t.Fatalf("%+v", list)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -298,12 +299,17 @@ func managementIsNeverAlone(t *testing.T, e *edge, l *traffic) {
 		held("proxy")
 	}
 	held("proxy")
+	// Who asks through HAProxy gets an answer, and then loses the connection.
 	restart := func() {
 		t.Helper()
+		through := labtest.NewBrowser(t, "https://"+gwWan4+":3443", func(_ context.Context, network, address string) (net.Conn, error) { return e.dial(network, address) })
+		through.Login(t)
+		was := e.pid(t, host.HAProxy)
 		var o struct{ Active, Error string }
-		if e.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "reverse-proxy"}, 200, &o); o.Active != "active" || o.Error != "" {
+		if through.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": "reverse-proxy"}, 200, &o); o.Active != "activating" || o.Error != "" {
 			t.Fatalf("%+v", o)
 		}
+		another(t, e.Units(), host.HAProxy, was)
 	}
 	for range 3 {
 		vanish(restart)

@@ -3,6 +3,7 @@ package machine
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -80,5 +81,27 @@ func wafRunsApart(t *testing.T, l *labtest.Lab) {
 	l.WaitState(t, "waf", "live", 20*time.Second)
 	l.Run(t, lab.Gateway, "kill", "-KILL", strconv.Itoa(before.PID))
 	another(t, l.Units(), host.WAF, before.PID)
+	l.WaitState(t, "waf", "live", 60*time.Second)
+
+	// One that stands still answers no one, and is told to the channels before it is replaced.
+	var backend, domain struct{ ID string }
+	l.Must(t, http.MethodPost, "/backends", fields{"name": "inspected", "scheme": "http"}, 201, &backend)
+	l.Must(t, http.MethodPost, "/domains", fields{"name": "inspected.example.net", "backend_id": backend.ID}, 201, &domain)
+	l.Must(t, http.MethodPut, "/waf/configs/"+domain.ID, fields{"enabled": true, "mode": "blocking"}, 200, nil)
+	stalled, err := l.Units().State(t.Context(), host.WAF)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Run(t, lab.Gateway, "kill", "-STOP", strconv.Itoa(stalled.PID))
+	poll(t, "an event says that requests are not inspected", 60*time.Second, func() bool {
+		var events []struct{ Kind, Severity string }
+		l.Must(t, http.MethodGet, "/alerts/events", nil, 200, &events)
+		return slices.ContainsFunc(events, func(e struct{ Kind, Severity string }) bool {
+			return e.Kind == "waf.agent.down" && e.Severity == "critical"
+		})
+	})
+	another(t, l.Units(), host.WAF, stalled.PID)
+	l.Must(t, http.MethodDelete, "/domains/"+domain.ID, nil, 200, nil)
+	l.Must(t, http.MethodDelete, "/backends/"+backend.ID, nil, 200, nil)
 	l.WaitState(t, "waf", "live", 60*time.Second)
 }

@@ -1,10 +1,11 @@
-import { clear, expect, expectAccessible, settled, test } from './gateway'
+import { admin, clear, expect, expectAccessible, logIn, renewSession, settled, test } from './gateway'
 
 test.describe.configure({ mode: 'serial' })
 // The gateway is away while its data are replaced.
 test.use({ expected: [401, 404, 502, 503, 'net::ERR_', 'WebSocket'] })
 
 const clean = async () => {
+  await renewSession()
   await clear('/backup-remotes')
   await clear('/backups')
 }
@@ -40,6 +41,9 @@ test('a backup is made, proven, restored and deleted', async ({ page }) => {
   await expectAccessible(page)
   await question.getByRole('button', { name: 'Restore' }).click()
   await expect(page.getByRole('heading', { name: 'Restore', exact: true })).toBeVisible()
+  await expect(page).toHaveURL(/\/login/, { timeout: 180_000 })
+  await logIn(page, admin)
+  await page.goto('/operations/backups')
   await expect(page.getByText(/^The gateway was restored from the backup of /)).toBeVisible({ timeout: 180_000 })
   await settled(page)
   await expectAccessible(page)

@@ -407,6 +407,19 @@ export async function logIn(page: Page, who: typeof admin) {
   await page.waitForURL((url) => url.pathname !== '/login')
 }
 
+/** A new session for what is done by the API and for the tests that follow: a restore ends all sessions. */
+export async function renewSession() {
+  const api = await request.newContext({ baseURL, ignoreHTTPSErrors: true })
+  const login = () =>
+    api.post('/api/v1/auth/login', { data: admin }).then(
+      (answer) => answer.status(),
+      () => 'away',
+    )
+  await expect.poll(login, { timeout: 60_000 }).toBe(200)
+  await api.storageState({ path: sessionFile })
+  await api.dispose()
+}
+
 /** Moves a row up by one place with the keyboard, as somebody does who hears what the page says. */
 export async function moveUp(page: Page, name: string) {
   await page.getByRole('button', { name: `Move ${name}`, exact: true }).focus()

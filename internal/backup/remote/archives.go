@@ -58,7 +58,7 @@ type Wanted struct {
 
 func (r *Room) mountFetch() {
 	httpd.Handle(r.Router, http.MethodPost, "/backup-remotes/{id}/fetch", httpd.Write.Here(),
-		httpd.Doc{ID: "backup.remote.fetch", Tag: "backup", Summary: "Copy an archive from an off-site target to the gateway, to restore it", Audit: "backup.remote.fetch", Creates: true},
+		httpd.Doc{ID: "backup.remote.fetch", Tag: "backup", Summary: "Copy an archive from an off-site target to the gateway, to restore it", Audit: "backup.remote.fetch", Creates: "/backups/{id}"},
 		func(c *httpd.Call, in struct {
 			ID   uuid.UUID `path:"id" doc:"Id of the target."`
 			Body Wanted
@@ -79,9 +79,6 @@ func (r *Room) mountFetch() {
 				}, r.deps.Adopt)
 				return map[string]any{"file": in.Body.File, "backup": b.ID}, err
 			})
-			if err == nil {
-				c.Header().Set("Location", httpd.Prefix+"/backups/"+b.ID.String())
-			}
 			return b, err
 		})
 }

@@ -30,11 +30,12 @@ const (
 // Remote is one off-site target.
 type Remote struct {
 	resource.Meta
+	resource.Secrets
 	Name          value.Line `json:"name" maxLength:"120" doc:"Its name; its address by default."`
 	Kind          string     `json:"kind" required:"true" enum:"s3,sftp" doc:"What it is: a bucket of an object store, or a folder of an SSH server. It cannot be changed."`
 	TargetURL     string     `json:"target_url" readOnly:"true" db:"-" doc:"Where it is."`
 	Settings      Settings   `json:"settings" required:"true" doc:"How it is reached. Secrets are shown as ***SET***."`
-	Active        bool       `json:"active" doc:"Whether archives are sent there."`
+	Active        bool       `json:"active" doc:"Whether archives are sent there; true by default."`
 	AllowInternal bool       `json:"allow_internal" doc:"Allow a target on this machine or at a link-local address. Refused otherwise."`
 	Keep          int        `json:"keep" minimum:"1" maximum:"1000" doc:"How many archives of this gateway stay there; older ones are deleted after an upload. Other files are never touched."`
 	LastUploadAt  *time.Time `json:"last_upload_at" readOnly:"true" doc:"When an archive was last sent there with success."`
@@ -79,7 +80,7 @@ type Room struct {
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, bounds: usual, tries: throttle.New(k.Clock, backup.Tries)}
 	r.remotes = resource.Kind[Remote]{
-		Name: "backup.remote", Title: "off-site target", Path: "/backup-remotes", Table: table, Order: "created_at", Local: true,
+		Name: "backup.remote", Title: "off-site target", Path: "/backup-remotes", Table: table, Order: "name, created_at", Local: true,
 		New:   func() Remote { return Remote{Settings: defaults(), Active: true, Keep: 14} },
 		Check: r.check,
 		View: func(v *Remote) {

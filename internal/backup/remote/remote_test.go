@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -290,6 +291,11 @@ func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 	if len(results) != len(rows) {
 		t.Fatalf("%d results", len(results))
 	}
+	// They are ordered by name, as the targets are.
+	place := func(x remote.Result) int {
+		return slices.IndexFunc(rows, func(r row) bool { return r.ID == x.RemoteID.String() })
+	}
+	slices.SortFunc(results, func(a, b remote.Result) int { return cmp.Compare(place(a), place(b)) })
 	for i, want := range []struct {
 		error    string
 		attempts int

@@ -39,7 +39,7 @@ type S3 struct {
 	AccessKey     string        `json:"access_key" required:"false" doc:"Id of the access key."`
 	SecretKey     secret.Masked `json:"secret_key" required:"false" doc:"The key itself. It is shown as ***SET***; sending that keeps it."`
 	PathPrefix    string        `json:"path_prefix" required:"false" doc:"Folder in the bucket; empty for none."`
-	HTTPS         bool          `json:"https" required:"false" doc:"Use TLS. Without it anyone on the path can read the archives."`
+	HTTPS         bool          `json:"https" required:"false" doc:"Use TLS; true by default. Without it anyone on the path can read the archives."`
 	CACertificate string        `json:"ca_certificate" required:"false" doc:"Certificate of the service's own certificate authority in PEM; empty for a public one."`
 }
 

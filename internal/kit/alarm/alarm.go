@@ -33,8 +33,6 @@ type Alarm struct {
 const (
 	// quiet is how long the same is not told again.
 	quiet = 12 * time.Hour
-	// flaps is how often something that comes and goes is told within that time.
-	flaps = 3
 
 	maxSubject, maxMessage = 200, 4000
 )
@@ -85,8 +83,8 @@ type state struct {
 	EventID  *uuid.UUID
 }
 
-// Raise reports that something is wrong. What was told within the last 12 hours is not told again unless it has become worse, or was
-// over meanwhile; what comes and goes is told three times within that time.
+// Raise reports that something is wrong. What was told within the last 12 hours is not told again unless it has become worse. That it was over
+// in the meantime, and is back, is in the history alone.
 func (p *Port) Raise(ctx context.Context, a Alarm) error {
 	if err := a.prepare(); err != nil {
 		return err
@@ -201,30 +199,34 @@ func (p *Port) raise(ctx context.Context, tx *db.Tx, a Alarm) error {
 	if err != nil {
 		return err
 	}
-	if s.ToldAt != nil && now.Sub(*s.ToldAt) >= quiet {
-		s.Times, s.ToldAt = 0, nil
-	}
-	again := s.EndedAt != nil
+	again, worse := s.EndedAt != nil, a.Severity.Worse(s.Severity)
 	if again {
 		s.Since, s.EndedAt, s.EventID = now, nil, nil
+		s.Times++
 	}
-	tell := s.ToldAt == nil || a.Severity.Worse(s.Severity) || again && s.Times < flaps
-	if tell {
-		if again || s.Times == 0 {
-			s.Times++
-		}
-		if a.Severity.Worse(s.Severity) || again || s.ToldAt == nil {
-			s.Severity = a.Severity
-		}
-		message := a.Message
-		if again && s.Times == flaps {
-			message = strings.TrimSpace(message + "\n\nThis comes and goes. You are not alerted again for 12 hours, unless it gets worse.")
-		}
-		id, err := event(tx, now, Event{Kind: a.Kind, Key: a.Key, Severity: a.Severity, Subject: a.Subject, Message: message})
+	if again || worse {
+		s.Severity = a.Severity
+	}
+	tell := s.ToldAt == nil || now.Sub(*s.ToldAt) >= quiet
+	if !tell && (again || worse) {
+		told, err := worst(ctx, tx, a, now.Add(-quiet))
 		if err != nil {
 			return err
 		}
-		s.ToldAt, s.EventID = &now, &id
+		tell = a.Severity.Worse(told)
+	}
+	if tell || again || worse {
+		e := Event{Kind: a.Kind, Key: a.Key, Severity: a.Severity, Subject: a.Subject, Message: a.Message}
+		if tell && s.Times > 1 {
+			e.Message = strings.TrimSpace(fmt.Sprintf("%s\n\nIt has come and gone %d times since the last alert.", e.Message, s.Times))
+		}
+		if err := e.record(tx, now, tell); err != nil {
+			return err
+		}
+		s.EventID = &e.ID
+		if tell {
+			s.ToldAt, s.Times = &now, 0
+		}
 	}
 	tx.Queue(`UPDATE alarm_conditions SET severity = $3, subject = $4, message = $5, since = $6, seen_at = $7, ended_at = NULL, told_at = $8, times = $9, event_id = $10 WHERE kind = $1 AND key = $2`,
 		a.Kind, a.Key, s.Severity, a.Subject, a.Message, s.Since, now, s.ToldAt, s.Times, s.EventID)
@@ -248,16 +250,25 @@ func (p *Port) clear(ctx context.Context, tx *db.Tx, kind Kind, key string) erro
 	if err := tx.QueryRow(ctx, `SELECT subject FROM alarm_conditions WHERE kind = $1 AND key = $2`, kind, key).Scan(&told.Subject); err != nil {
 		return err
 	}
-	_, err = event(tx, now, Event{
-		Kind: kind, Key: key, Severity: Info, Subject: told.Subject, Resolves: s.EventID,
-		Message: fmt.Sprintf("This is resolved. It lasted %s.", lasted(now.Sub(s.Since))),
-	})
-	return err
+	told.Kind, told.Key, told.Severity, told.Resolves = kind, key, Info, s.EventID
+	told.Message = fmt.Sprintf("This is resolved. It lasted %s.", lasted(now.Sub(s.Since)))
+	return told.record(tx, now, s.ToldAt != nil && !s.ToldAt.Before(s.Since))
+}
+
+// worst is the highest severity that a condition was reported with since a moment: what was told then was no less.
+func worst(ctx context.Context, tx *db.Tx, a Alarm, since time.Time) (s Severity, err error) {
+	err = tx.QueryRow(ctx, `SELECT coalesce((SELECT severity FROM alarm_events WHERE kind = $1 AND key = $2 AND resolves IS NULL AND created_at > $3
+		ORDER BY array_position(ARRAY['critical', 'error', 'warning', 'info'], severity) LIMIT 1), '')`, a.Kind, a.Key, since).Scan(&s)
+	return s, err
 }
 
 // lasted is a duration as people say it.
 func lasted(d time.Duration) string {
 	switch {
+	case d < time.Second:
+		return "less than a second"
+	case d < 2*time.Second:
+		return "1 second"
 	case d < 2*time.Minute:
 		return fmt.Sprintf("%d seconds", int(d.Seconds()))
 	case d < 2*time.Hour:
@@ -275,14 +286,16 @@ func read(ctx context.Context, tx *db.Tx, kind Kind, key string) (s state, err e
 	return s, err
 }
 
-// event adds an event for those who deliver.
-func event(tx *db.Tx, now time.Time, e Event) (uuid.UUID, error) {
+// record adds the event to the history, and has it told if someone is to hear of it.
+func (e *Event) record(tx *db.Tx, now time.Time, tell bool) error {
 	e.CreatedAt = now
 	if err := e.insert(tx); err != nil {
-		return uuid.Nil, err
+		return err
 	}
-	tx.Queue(`INSERT INTO alarm_outbox (event_id) VALUES ($1)`, e.ID)
-	return e.ID, nil
+	if tell {
+		tx.Queue(`INSERT INTO alarm_outbox (event_id) VALUES ($1)`, e.ID)
+	}
+	return nil
 }
 
 // insert adds the event, and gives it its id.

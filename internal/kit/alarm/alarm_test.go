@@ -112,36 +112,68 @@ func TestWhatIsOverIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestWhatComesAndGoesIsToldThreeTimes(t *testing.T) {
+// What comes and goes is told once in 12 hours, and so is its end; the history has all of it.
+func TestWhatComesAndGoesIsToldOnce(t *testing.T) {
 	b := newBench(t)
-	begun, over := 0, 0
+	flap := alarm.Alarm{Kind: alarm.TunnelDown, Key: "wg0", Severity: alarm.Warning}
 	for range 10 {
-		b.raise(t, alarm.Alarm{Kind: alarm.TunnelDown, Key: "wg0"})
+		b.raise(t, flap)
 		b.clock.Move(5 * time.Minute)
 		b.clear(t, alarm.TunnelDown, "wg0")
 		b.clock.Move(5 * time.Minute)
-		for _, e := range b.told(t) {
-			if e.Resolves != nil {
-				over++
-				continue
-			}
-			begun++
-			if warned := strings.Contains(e.Message, "comes and goes"); warned != (begun == 3) {
-				t.Errorf("the beginning %d says %q", begun, e.Message)
-			}
-		}
 	}
-	if begun != 3 || over != 3 {
-		t.Fatalf("told %d times that it began, and %d that it is over", begun, over)
+	if list := b.wantTold(t, 2); list[0].Resolves != nil || list[1].Resolves == nil || *list[1].Resolves != list[0].ID {
+		t.Fatalf("%+v", list)
 	}
-	b.raise(t, alarm.Alarm{Kind: alarm.TunnelDown, Key: "wg0"})
+	var begun, over int
+	if err := b.db.QueryRow(t.Context(), "SELECT count(*) FILTER (WHERE resolves IS NULL), count(resolves) FROM alarm_events").Scan(&begun, &over); err != nil || begun != 10 || over != 10 {
+		t.Fatalf("the history has %d beginnings and %d ends, %v", begun, over, err)
+	}
+	b.raise(t, flap)
 	b.wantTold(t, 0)
 	if open, err := b.Open(t.Context()); err != nil || len(open) != 1 {
 		t.Fatal("it is open all the same", open, err)
 	}
-	b.clock.Move(12 * time.Hour)
-	b.raise(t, alarm.Alarm{Kind: alarm.TunnelDown, Key: "wg0"})
+	// Worse is not the same: it is told, once, and so is its end.
+	worse := flap
+	worse.Severity = alarm.Error
+	b.raise(t, worse)
 	b.wantTold(t, 1)
+	b.clear(t, alarm.TunnelDown, "wg0")
+	b.wantTold(t, 1)
+	b.clock.Move(time.Second)
+	b.raise(t, worse)
+	b.clear(t, alarm.TunnelDown, "wg0")
+	b.raise(t, flap)
+	b.wantTold(t, 0)
+	if open, err := b.Open(t.Context()); err != nil || len(open) != 1 || open[0].Severity != alarm.Warning {
+		t.Fatal("it is as bad as it is now", open, err)
+	}
+	b.raise(t, worse)
+	b.wantTold(t, 0)
+	b.clock.Move(12 * time.Hour)
+	b.raise(t, flap)
+	if list := b.wantTold(t, 1); !strings.Contains(list[0].Message, "come and gone") {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestHowLongItLasted(t *testing.T) {
+	b := newBench(t)
+	for key, x := range map[string]struct {
+		d    time.Duration
+		want string
+	}{
+		"a": {0, "less than a second"}, "b": {time.Second, "1 second"}, "c": {2 * time.Second, "2 seconds"}, "d": {119 * time.Second, "119 seconds"}, "e": {2 * time.Minute, "2 minutes"},
+		"f": {119 * time.Minute, "119 minutes"}, "g": {2 * time.Hour, "2 hours"}, "h": {47 * time.Hour, "47 hours"}, "i": {48 * time.Hour, "2 days"},
+	} {
+		b.raise(t, alarm.Alarm{Kind: alarm.BackendDown, Key: key})
+		b.clock.Move(x.d)
+		b.clear(t, alarm.BackendDown, key)
+		if list := b.wantTold(t, 2); list[1].Message != "This is resolved. It lasted "+x.want+"." {
+			t.Errorf("%s: %s", x.d, list[1].Message)
+		}
+	}
 }
 
 func TestSettleRaisesAndClears(t *testing.T) {

@@ -31,8 +31,8 @@ func (e *Engine) Standing(context.Context, db.Querier) ([]policy.Opening, error)
 
 // stand notes what a pass that ended with the error leaves running, and tells the packet filter when that makes a difference.
 func (l *lane) stand(now *imagined, err error) error {
-	if l.openings == nil || now.config == nil {
-		return nil
+	if l.openings == nil || now.config == nil || unread(err) {
+		return nil // there is no stored state to hold what runs against
 	}
 	stored := l.openings(now.config)
 	var standing []policy.Opening

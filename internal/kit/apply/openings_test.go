@@ -2,6 +2,7 @@ package apply_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 
@@ -9,6 +10,8 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
@@ -94,4 +97,19 @@ func TestWhatRunsStaysOpen(t *testing.T) {
 	y.opened(t, "c\na\n")
 	close(y.gate)
 	y.opened(t, "c\n")
+}
+
+// A state that cannot be read asks nothing of the packet filter, and nobody is asked what it would.
+func TestUnreadableStateAsksNothing(t *testing.T) {
+	t.Parallel()
+	b := kittest.New(t)
+	apply.Register(b.Engine, apply.Component[*toy]{
+		ID: apply.NTP, Unit: host.Chrony,
+		Load:     func(context.Context, db.Querier) (*toy, error) { return nil, errors.New("it is unreadable") },
+		Openings: func(x *toy) []policy.Opening { return openings(x.given) },
+	})
+	b.Start(t)
+	if s := b.Engine.Refresh(t.Context(), apply.NTP, false); s.State != apply.Degraded {
+		t.Errorf("%+v", s)
+	}
 }

@@ -201,7 +201,7 @@ func (d *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, erro
 	if !d.Attached() {
 		return nil, d.away()
 	}
-	waiting, over, err := d.wait(ctx, 0)
+	waiting, over, err := d.wait(ctx, 0, false)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,10 @@ func (d *DB) Write(ctx context.Context, f func(tx *Tx) error) error {
 
 // Snapshot runs f in a read-only transaction that sees one state.
 func (d *DB) Snapshot(ctx context.Context, f func(tx *Tx) error) error {
-	return d.run(ctx, d.reads, f, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+	return d.run(ctx, d.reads, func(tx *Tx) error {
+		tx.bulk = true
+		return f(tx)
+	}, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 }
 
 func (d *DB) run(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error, begin ...string) error {
@@ -244,7 +247,7 @@ func (d *DB) run(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error, 
 
 // transact runs one transaction on a connection of its own, and answers what has to be done after it.
 func (d *DB) transact(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error, begin ...string) (after []func(), err error) {
-	waiting, over, err := d.wait(ctx, patience)
+	waiting, over, err := d.wait(ctx, patience, false)
 	if err != nil {
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func TestLoadRefusesWhatIsNoRow(t *testing.T) {
 		if err := s.Create(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Load(t.Context(), name, schema.Migrations, newest, strings.NewReader(script)); !errors.Is(err, db.ErrRefusedDump) {
+		if err := s.Load(t.Context(), name, schema.Migrations, newest, nil, strings.NewReader(script)); !errors.Is(err, db.ErrRefusedDump) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -192,7 +192,7 @@ func TestLoadMakesTheSameSchema(t *testing.T) {
 	if err := s.Create(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Load(t.Context(), name, schema.Migrations, newest, strings.NewReader(emptyDump(t, made))); err != nil {
+	if err := s.Load(t.Context(), name, schema.Migrations, newest, nil, strings.NewReader(emptyDump(t, made))); err != nil {
 		t.Fatal(err)
 	}
 	found, err := s.Contents(t.Context(), name)
@@ -222,7 +222,7 @@ func TestLoadMakesTheSameSchema(t *testing.T) {
 	if err := s.Create(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Load(t.Context(), name, schema.Migrations, 1, strings.NewReader("")); !errors.Is(err, db.ErrRefusedDump) {
+	if err := s.Load(t.Context(), name, schema.Migrations, 1, nil, strings.NewReader("")); !errors.Is(err, db.ErrRefusedDump) {
 		t.Error(err)
 	}
 	if versions := list(t, connect(name), `SELECT version_id::text FROM goose_db_version ORDER BY id`); !slices.Equal(versions, []string{"0", "1"}) {

@@ -23,6 +23,8 @@ var (
 
 // Turn waits for one of the places of those who cost the gateway's time and whom every reader may ask for. Done gives it back.
 func (d *DB) Turn(ctx context.Context) (done func(), err error) {
+	waiting, over := Patience(ctx)
+	defer over()
 	patient := time.NewTimer(patience)
 	defer patient.Stop()
 	select {
@@ -30,7 +32,10 @@ func (d *DB) Turn(ctx context.Context) (done func(), err error) {
 		return func() { <-d.supposing }, nil
 	case <-patient.C:
 		return nil, errSupposedMany
-	case <-ctx.Done():
+	case <-waiting.Done():
+		if ctx.Err() == nil {
+			return nil, errSupposedMany
+		}
 		return nil, context.Cause(ctx)
 	}
 }
@@ -46,7 +51,7 @@ func (d *DB) Suppose(ctx context.Context, f func(tx *Tx) error, look func(ctx co
 	supposing, cancel := context.WithTimeoutCause(ctx, supposeWithin, errSupposedLong)
 	defer cancel()
 	err = d.run(supposing, d.writes, func(tx *Tx) error {
-		tx.supposed = true
+		tx.supposed, tx.bulk = true, true
 		tx.until, _ = supposing.Deadline()
 		return first(f(tx), errSupposed)
 	}, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SET LOCAL lock_timeout = '2s'", "SET LOCAL statement_timeout = '8s'")

@@ -22,6 +22,7 @@ type Tx struct {
 	before   []func() error
 	after    []func()
 	supposed bool
+	bulk     bool      // what it does takes long without waiting
 	until    time.Time // when a supposition is given up
 }
 
@@ -102,7 +103,7 @@ func (t *Tx) send(ctx context.Context, bound time.Duration, unread int) (results
 	if t.supposed {
 		bound = max(time.Until(t.until), time.Millisecond)
 	}
-	waiting, over, err := t.db.wait(ctx, bound)
+	waiting, over, err := t.db.wait(ctx, bound, t.bulk || ctx.Value(bulkKey{}) != nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,7 +126,11 @@ func (t *Tx) commit(ctx context.Context) error {
 	if !t.opened && t.queue.Len() == 1 {
 		return nil // nothing but the beginning
 	}
-	tag, err := t.exec(context.WithoutCancel(ctx), decideWithin, "COMMIT")
+	ctx = context.WithoutCancel(ctx)
+	if ctx.Value(impatientKey{}) != nil {
+		ctx = Impatient(ctx)
+	}
+	tag, err := t.exec(ctx, decideWithin, "COMMIT")
 	if _, answered := errors.AsType[*pgconn.PgError](err); err != nil && !answered && !pgconn.SafeToRetry(err) {
 		return fault.Wrap(fault.Unavailable, errors.Join(errUnknown, err),
 			"The database did not answer while the change was being saved, so it may or may not be saved. Check before you try again.")

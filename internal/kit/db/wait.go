@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,8 +14,11 @@ import (
 )
 
 const (
-	// patience is how long a request waits for the database: for a connection, for one statement, for the commit.
+	// patience is how long a request waits for one thing after the other: connections, statements, turns. The commit has as long once more,
+	// because its outcome must be known.
 	patience = 4 * time.Second
+	// brisk is how long a statement takes that waits for nothing. That is work, and does not count.
+	brisk = 250 * time.Millisecond
 	// decideWithin bounds the end of a transaction that belongs to no request.
 	decideWithin = 15 * time.Second
 	// The server's own bounds. A lock is given up before a request loses its patience, so that the connection is kept.
@@ -24,14 +28,65 @@ const (
 )
 
 // impatient is what a request remembers about its waits.
-type impatient struct{ spent atomic.Bool }
+type impatient struct {
+	spent  atomic.Bool
+	mu     sync.Mutex
+	waited time.Duration
+	ended  time.Time // when the last wait did
+}
+
+// left is how long the request may still wait. What it does in between gives it time again: some do their work for hours.
+func (r *impatient) left() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rest(time.Now())
+	return max(time.Millisecond, patience-r.waited)
+}
+
+// rest forgets as much waiting as the request has been without until a moment.
+func (r *impatient) rest(until time.Time) {
+	if until.After(r.ended) {
+		r.waited = max(0, r.waited-until.Sub(r.ended))
+		r.ended = until
+	}
+}
+
+// count adds a wait that has just ended, of which some was work.
+func (r *impatient) count(began time.Time, work time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rest(began)
+	r.ended = time.Now()
+	r.waited += max(0, r.ended.Sub(began)-work)
+}
 
 type impatientKey struct{}
 
-// Impatient marks the context of a request, which has to be answered whatever the database does: each of its waits for the
-// database is short, and after one in vain there is no other.
+// Impatient marks the context of a request, which has to be answered whatever the database does: its waits are short, also in sum, and after
+// one in vain there is no other.
 func Impatient(ctx context.Context) context.Context {
 	return context.WithValue(ctx, impatientKey{}, new(impatient))
+}
+
+type bulkKey struct{}
+
+// Bulk marks the context of a request that stores much at once: its statements take long without waiting for anything. Each of them is bounded,
+// and their sum is not. The same goes for what sees one state.
+func Bulk(ctx context.Context) context.Context { return context.WithValue(ctx, bulkKey{}, true) }
+
+// Patience bounds another wait of a request, such as one for its turn, by what is left of its patience. When the wait is over, over has to be
+// called.
+func Patience(ctx context.Context) (waiting context.Context, over func()) {
+	request, _ := ctx.Value(impatientKey{}).(*impatient)
+	if request == nil {
+		return ctx, func() {}
+	}
+	began := time.Now()
+	waiting, cancel := context.WithTimeoutCause(ctx, request.left(), errSlow)
+	return waiting, func() {
+		cancel()
+		request.count(began, 0)
+	}
 }
 
 var (
@@ -59,11 +114,12 @@ func Stalled(err error) bool {
 }
 
 // wait bounds a wait for the database; zero is no bound. A request has a bound in any case. The context ends early when the
-// database stops answering. over must hear how the wait ended, and answers what that means.
-func (d *DB) wait(ctx context.Context, bound time.Duration) (waiting context.Context, over func(error) error, err error) {
+// database stops answering. over must hear how the wait ended, and answers what that means. Bulk does not count.
+func (d *DB) wait(ctx context.Context, bound time.Duration, bulk bool) (waiting context.Context, over func(error) error, err error) {
 	request, _ := ctx.Value(impatientKey{}).(*impatient)
-	if request != nil && (bound == 0 || bound > patience) {
-		bound = patience
+	began := time.Now()
+	if request != nil && (bound == 0 || bound > request.left()) {
+		bound = request.left()
 	}
 	if err := spent(ctx); err != nil {
 		return nil, nil, err
@@ -88,6 +144,9 @@ func (d *DB) wait(ctx context.Context, bound time.Duration) (waiting context.Con
 			// The database was restarted, perhaps: the other connections are no better.
 			d.reads.Reset()
 			d.writes.Reset()
+		}
+		if request != nil && !bulk {
+			request.count(began, brisk)
 		}
 		if request != nil && Stalled(err) {
 			request.spent.Store(true)

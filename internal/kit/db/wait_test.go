@@ -146,6 +146,50 @@ func TestLockedTable(t *testing.T) {
 	}
 }
 
+// A request waits for so long in all: who has waited for a turn waits less for the database. What takes long without waiting does not count, and
+// a commit is not cut short.
+func TestWaitsAreBoundedInSum(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t)
+	dbtest.Exec(t, d, "CREATE TABLE things (n int)")
+	sleep := func(ctx context.Context, q db.Querier, seconds float64) error {
+		var n any
+		return db.Fault(q.QueryRow(ctx, "SELECT pg_sleep($1)::text", seconds).Scan(&n))
+	}
+	request := db.Impatient(t.Context())
+	if err := sleep(request, d, 0.5); err != nil || db.Waited(request) == 0 {
+		t.Errorf("%v; it has waited for %s", err, db.Waited(request))
+	}
+	db.Wait(request, db.Whole)
+	if err := within(t, "a request that has waited before", func() error { return sleep(request, d, 3600) }); !fault.Is(err, fault.Unavailable) || !db.Stalled(err) {
+		t.Error(err)
+	}
+	db.Wait(request, db.Whole)
+	waiting, over := db.Patience(request)
+	<-waiting.Done()
+	over()
+
+	request = db.Impatient(t.Context())
+	if err := d.Snapshot(request, func(tx *db.Tx) error { return sleep(request, tx, 0.5) }); err != nil || db.Waited(request) != 0 {
+		t.Errorf("reading much at once: %v; it has waited for %s", err, db.Waited(request))
+	}
+	if err := d.Write(request, func(tx *db.Tx) error { return sleep(db.Bulk(request), tx, 0.5) }); err != nil || db.Waited(request) != 0 {
+		t.Errorf("storing much at once: %v; it has waited for %s", err, db.Waited(request))
+	}
+	err := d.Write(request, func(tx *db.Tx) error {
+		if _, err := tx.Exec(request, "INSERT INTO things VALUES (1)"); err != nil {
+			return err
+		}
+		tx.Queue("SELECT pg_sleep(0.5)") // goes with the commit
+		db.Wait(request, db.Whole)
+		return nil
+	})
+	var n int
+	if counted := d.QueryRow(t.Context(), "SELECT count(*) FROM things").Scan(&n); err != nil || counted != nil || n != 1 {
+		t.Errorf("%v, %v: %d rows", err, counted, n)
+	}
+}
+
 // Changes can take as many connections as they like: reads have others.
 func TestReadsHaveConnectionsOfTheirOwn(t *testing.T) {
 	t.Parallel()

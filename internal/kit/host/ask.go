@@ -9,11 +9,12 @@ import (
 // askWithin is how long a read of live state waits for a daemon or the kernel: it is answered within two seconds.
 const askWithin = 1500 * time.Millisecond
 
-var errTooLate = errors.New("there was no answer in time")
+// ErrTooLate says that something did not answer in time.
+var ErrTooLate = errors.New("there was no answer in time")
 
 // Asking bounds a read of live state.
 func Asking(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, askWithin, errTooLate)
+	return context.WithTimeoutCause(ctx, askWithin, ErrTooLate)
 }
 
 // Ask asks about live state for someone who waits. A question that does not end is left behind, for not every one of the kernel's

@@ -39,8 +39,9 @@ var ErrRestoreRuns = errors.New("a restore is already running")
 
 // Backups is what PostgreSQL's own programs do, and the restore of the gateway.
 type Backups interface {
-	// DumpDatabase writes a state of the gateway's database to a file, in PostgreSQL's custom format and not compressed.
-	DumpDatabase(ctx context.Context, snapshot string, into *os.File) error
+	// DumpDatabase writes a state of the gateway's database to a file, in PostgreSQL's custom format and not compressed, without the rows of
+	// some tables.
+	DumpDatabase(ctx context.Context, snapshot string, without []string, into *os.File) error
 	// ReadDump writes the rows of a dump out as text. It needs no database.
 	ReadDump(ctx context.Context, dump, into *os.File) error
 	// BeginRestore has the gateway's data replaced by those of a backup, and does not wait for it. While a restore runs it is ErrRestoreRuns,

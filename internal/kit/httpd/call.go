@@ -2,11 +2,18 @@ package httpd
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/fault"
@@ -15,12 +22,19 @@ import (
 // Call is one request on its way through a handler. It is the request's context too.
 type Call struct {
 	context.Context
-	Request  *http.Request
-	Actor    actor.Actor
-	response http.ResponseWriter
-	status   int
-	anew     bool
-	reached  time.Time // see Reached
+	Request    *http.Request
+	Actor      actor.Actor
+	response   http.ResponseWriter
+	status     int
+	creates    string // see Doc
+	afterwards func()
+	anew       bool
+	reached    time.Time // see Reached
+}
+
+// NewCall is a call that comes by no route, for tests of those who take one.
+func NewCall(w http.ResponseWriter, r *http.Request) *Call {
+	return &Call{Context: r.Context(), Request: r, response: w, status: http.StatusOK}
 }
 
 // Header is the header of the answer.
@@ -39,6 +53,43 @@ func (c *Call) reads() bool {
 func (c *Call) Unhurried() {
 	_ = http.NewResponseController(c.response).SetReadDeadline(time.Time{}) // one that cannot be told so has no such limit
 }
+
+// Made says where what the call made is: values are what the path in the route's documentation speaks of, beside its own parameters.
+func (c *Call) Made(values map[string]string) {
+	c.Header().Set("Location", Prefix+parameter.ReplaceAllStringFunc(c.creates, func(name string) string {
+		name = strings.Trim(name, "{}")
+		if v, ok := values[name]; ok {
+			return url.PathEscape(v)
+		}
+		return url.PathEscape(c.Request.PathValue(name))
+	}))
+}
+
+var parameter = regexp.MustCompile(`\{[a-z_]+\}`)
+
+// locate says where what the call made is, by the fields of the answer.
+func (c *Call) locate(data []byte) error {
+	if c.creates == "" {
+		return nil
+	}
+	values := map[string]string{}
+	if strings.Contains(c.creates, "{") {
+		var fields map[string]jsontext.Value
+		if err := json.Unmarshal(data, &fields); err != nil {
+			return fmt.Errorf("finding out where what was made is: %w", err)
+		}
+		for name, v := range fields {
+			if v.Kind() == '"' || v.Kind() == '0' {
+				values[name] = strings.Trim(string(v), `"`)
+			}
+		}
+	}
+	c.Made(values)
+	return nil
+}
+
+// Afterwards has something done when the answer is on its way, because it cuts the connection that the answer takes.
+func (c *Call) Afterwards(do func()) { c.afterwards = do }
 
 // SetCookie adds a cookie to the answer.
 func (c *Call) SetCookie(cookie *http.Cookie) { http.SetCookie(c.response, cookie) }

@@ -31,7 +31,7 @@ func TestRoutesForPeopleAlone(t *testing.T) {
 	r := httpd.NewRouter(slog.New(slog.DiscardHandler))
 	r.Sessions, r.SetupDone = machines{}, func() bool { return true }
 	handle := func(path string, p httpd.Policy) {
-		httpd.Handle(r, http.MethodPost, path, p.Here(), httpd.Doc{ID: path, Tag: "test", Summary: "x", Creates: true}, func(*httpd.Call, struct {
+		httpd.Handle(r, http.MethodPost, path, p.Here(), httpd.Doc{ID: path, Tag: "test", Summary: "x", Creates: "/made"}, func(*httpd.Call, struct {
 			All bool `query:"all"`
 		}) (string, error) {
 			return "x", nil

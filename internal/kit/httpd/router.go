@@ -55,8 +55,9 @@ type Doc struct {
 	Audit string
 	// Feeds names the components that a mutation re-renders.
 	Feeds []string
-	// Creates says that a call makes something new, and answers 201.
-	Creates bool
+	// Creates is the path of what a call makes: /backups/{id}, with parameters of the route's own path and fields of the answer. The answer is
+	// 201, and has it as its Location. It is empty for routes that make nothing.
+	Creates string
 	// OnPrimary decides where a request is done by what it asks for, where the policy does not say so. What it refuses, the primary does all the same.
 	OnPrimary func(c *Call) (bool, error)
 	// State is the path whose ETag an If-Match is compared with; empty for the route's own path, or the nearest above it
@@ -136,6 +137,10 @@ func (r *Router) Add(route Route, handle func(c *Call) error) {
 		panic(fmt.Sprintf("%s %s is not documented", route.Method, route.Path))
 	case slices.ContainsFunc(r.routes, func(x *Route) bool { return x.ID == route.ID }):
 		panic(fmt.Sprintf("operation %s is registered twice", route.ID))
+	case route.Status == http.StatusCreated && route.Creates == "":
+		panic(fmt.Sprintf("%s %s does not say where what it makes is", route.Method, route.Path))
+	case route.Creates != "":
+		route.Status = http.StatusCreated
 	}
 	if route.mutation = route.Method != http.MethodGet; route.mutation == (route.Policy.where == "" && route.OnPrimary == nil) {
 		panic(fmt.Sprintf("%s %s: what changes something says which node does it (Here or OnPrimary), and nothing else does", route.Method, route.Path))
@@ -160,9 +165,6 @@ func (r *Router) Add(route Route, handle func(c *Call) error) {
 func Handle[In, Out any](r *Router, method, path string, p Policy, d Doc, fn func(c *Call, in In) (Out, error)) {
 	plan := planFor(reflect.TypeFor[In]())
 	route := Route{Doc: d, Method: method, Path: path, Policy: p, In: reflect.TypeFor[In](), Out: &SchemaSource{Type: reflect.TypeFor[Out]()}}
-	if d.Creates {
-		route.Status = http.StatusCreated
-	}
 	if plan.body != nil {
 		body := reflect.TypeFor[In]().FieldByIndex(plan.body).Type
 		optional := body.Kind() == reflect.Pointer
@@ -233,6 +235,9 @@ func (c *Call) Reply(data any) error {
 	}
 	if c.reads() {
 		return c.ReplyTagged(Encode(b))
+	}
+	if err := c.locate(b); err != nil {
+		return err
 	}
 	return c.ReplyJSON(enclose(b))
 }
@@ -356,7 +361,7 @@ func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) er
 	if !route.WebSock {
 		req = req.WithContext(db.Impatient(req.Context()))
 	}
-	c := &Call{Context: req.Context(), Request: req, response: w, status: route.Status}
+	c := &Call{Context: req.Context(), Request: req, response: w, status: route.Status, creates: route.Creates}
 	if !route.Policy.public {
 		a, err := r.caller(route, req)
 		if err != nil {
@@ -391,7 +396,14 @@ func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) er
 		}
 		defer release()
 	}
-	return route.handle(c)
+	if err := route.handle(c); err != nil || c.afterwards == nil {
+		return err
+	}
+	if err := http.NewResponseController(w).Flush(); err != nil {
+		r.Log.Warn("an answer may come too late", "err", err)
+	}
+	go c.afterwards()
+	return nil
 }
 
 // SetupTokenHeader carries the setup token of those who need it for a route of the machine's owner.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/policy"
 )
 
 const (
@@ -32,21 +33,34 @@ type Refused struct{ why string }
 
 func (e *Refused) Error() string { return e.why }
 
-// management are the ports by which the gateway itself is managed: its API, the agents of a cluster, the metrics, and the
-// stores behind them. Nobody reaches them through the gateway.
-var management = []uint16{3443, 8443, 9464, 5432, 6379}
-
 // Door leads outside.
 type Door struct {
 	machine host.Machine
 	roots   *x509.CertPool // nil for those of the system
+	listens uint16         // where the API listens, if that is elsewhere than usual
 }
 
 // New makes the door of a machine.
 func New(m host.Machine) *Door { return &Door{machine: m} }
 
 // Trusting is the door of the same machine for places that these authorities vouch for.
-func (d *Door) Trusting(roots *x509.CertPool) *Door { return &Door{machine: d.machine, roots: roots} }
+func (d *Door) Trusting(roots *x509.CertPool) *Door {
+	trusting := *d
+	trusting.roots = roots
+	return &trusting
+}
+
+// Listening is the door of a machine whose API listens on another port than the management port.
+func (d *Door) Listening(port uint16) *Door {
+	listening := *d
+	listening.listens = port
+	return &listening
+}
+
+// manages tells whether a port is one by which the gateway itself is managed. Nobody reaches it through the gateway.
+func (d *Door) manages(port uint16) bool {
+	return port == d.listens || slices.ContainsFunc(policy.Own(), func(p policy.Port) bool { return p.Proto == policy.TCP && p.Number == port })
+}
 
 // TLS is for connections to a server with this name.
 func (d *Door) TLS(name string) *tls.Config {
@@ -102,7 +116,7 @@ func (d *Door) allow(ctx context.Context, to netip.AddrPort) error {
 		return &Refused{fmt.Sprintf("%s is this machine itself, which is not allowed", ip)}
 	case ip.IsLinkLocalUnicast(), ip.IsMulticast():
 		return &Refused{fmt.Sprintf("%s is a link-local address, which is not allowed", ip)}
-	case !slices.Contains(management, to.Port()):
+	case !d.manages(to.Port()):
 		return nil
 	}
 	own, err := d.own(ctx, ip)

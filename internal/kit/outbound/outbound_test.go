@@ -24,13 +24,16 @@ func door() *Door {
 }
 
 func TestWhatIsInside(t *testing.T) {
-	d := door()
+	d := door().Listening(9443)
 	for to, want := range map[string]bool{
 		"192.0.2.1:443":            true,
 		"10.0.0.1:443":             true, // a provider may be in the operator's own network
 		"[fd00::1]:443":            true,
-		"198.51.100.1:443":         true, // behind the gateway's own reverse proxy
-		"192.0.2.1:3443":           true, // another gateway
+		"198.51.100.1:8080":        true, // what someone publishes
+		"198.51.100.1:22":          false,
+		"198.51.100.1:443":         false,
+		"198.51.100.1:9443":        false, // where the API listens
+		"192.0.2.1:3443":           true,  // another gateway
 		"198.51.100.1:3443":        false,
 		"198.51.100.1:8443":        false,
 		"[2001:db8::1]:3443":       false,

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"edge.internal/gateway/internal/kit/db"
 )
 
 // Cost is the cost of the hashes in production. One takes about a third of a second.
@@ -35,9 +37,14 @@ func New(cost int) *Hasher {
 func (h *Hasher) Done() int64 { return h.done.Load() }
 
 // Turn waits until there is a core to hash on. Those who wait are served in turns by where they come from, so that a
-// flood from one place does not hold up another.
+// flood from one place does not hold up another. A request waits as long as its patience for everything allows.
 func (h *Hasher) Turn(ctx context.Context, from Place) (*Turn, error) {
-	if err := h.queue.enter(ctx, from); err != nil {
+	waiting, over := db.Patience(ctx)
+	defer over()
+	if err := h.queue.enter(waiting, from); err != nil {
+		if waiting.Err() != nil && ctx.Err() == nil {
+			err = tooMany()
+		}
 		return nil, err
 	}
 	return &Turn{h}, nil

@@ -115,10 +115,15 @@ func (q *queue) sendAway() {
 	if len(c.lanes) == 0 {
 		c = &q.classes[1]
 	}
+	q.waiting--
+	c.last().told <- tooMany()
+}
+
+// tooMany is what is told to those who cannot wait until it is their turn.
+func tooMany() error {
 	f := fault.New(fault.TooMany, "Too many requests are waiting. Try again in a moment.")
 	f.RetryAfter = retryAfter
-	q.waiting--
-	c.last().told <- f
+	return f
 }
 
 func (c *class) lane(name string) int {

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
+
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 )
 
@@ -110,6 +113,24 @@ func TestWhoGivesUpIsPassedOver(t *testing.T) {
 	}
 	q.leave()
 	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// A request that has to be answered waits for its turn no longer than it waits for anything else, and the turn goes to the next one.
+func TestTurnOfARequest(t *testing.T) {
+	t.Parallel() // it waits for the most part
+	h := New(bcrypt.MinCost)
+	h.queue = newQueue(1)
+	busy, err := h.Turn(t.Context(), stranger("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Turn(db.Impatient(t.Context()), stranger("b")); !fault.Is(err, fault.TooMany) || fault.From(err).RetryAfter == 0 {
+		t.Error(err)
+	}
+	busy.End()
+	if _, err := h.Turn(db.Impatient(t.Context()), stranger("c")); err != nil {
 		t.Error(err)
 	}
 }

@@ -19,6 +19,28 @@ const (
 	UDP Proto = "udp"
 )
 
+// Port is one of the gateway's own.
+type Port struct {
+	Proto  Proto
+	Number uint16
+}
+
+// ManagementPort is where the console is, whatever becomes of the gateway's name.
+const ManagementPort = 3443
+
+// AntiLockout are the ports that stay open whatever the rules say, so that nobody locks himself out: SSH, and the console by the gateway's name
+// and on the management port.
+var AntiLockout = []Port{{TCP, 22}, {TCP, 443}, {TCP, ManagementPort}, {UDP, 443}}
+
+// Peering are the ports between the nodes of a cluster: database, cache, agent.
+var Peering = []Port{{TCP, 5432}, {TCP, 6379}, {TCP, 8443}}
+
+// metrics is where the gateway's programs are measured.
+var metrics = Port{TCP, 9464}
+
+// Own are the ports by which the gateway itself is managed, with those between nodes and of the stores behind them.
+func Own() []Port { return append(slices.Concat(AntiLockout, Peering), metrics) }
+
 // Opening asks that traffic to the gateway itself is accepted.
 type Opening struct {
 	// Service says for whom, such as ntp.

@@ -162,7 +162,13 @@ func Load(ctx context.Context, machine host.Backups, server *db.Server, name str
 		err := machine.ReadDump(ctx, dump, script)
 		read <- errors.Join(err, script.Close())
 	}()
-	loaded := server.Load(ctx, name, migrations, m.Schema, rows)
+	var without []string
+	for table, t := range m.Tables {
+		if t.Rows == 0 {
+			without = append(without, table)
+		}
+	}
+	loaded := server.Load(ctx, name, migrations, m.Schema, without, rows)
 	if loaded != nil {
 		cancel()
 		rows.Close()

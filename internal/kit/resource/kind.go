@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/secret"
 )
 
 // Meta is what every resource has. Embed it first.
@@ -89,6 +90,7 @@ type Kind[T any] struct {
 	extends string
 	single  bool // it has one row, which nobody makes or deletes
 	codec   codec
+	box     *secret.Box
 	listing *atomic.Pointer[listing]
 	known   *known[T]
 }

@@ -12,8 +12,10 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// listing is a whole list as it is sent, the state of the table that it shows, and when that was last so.
+// listing is a whole list as it is sent, the state of the table that it shows, and when that was last so; with another master key, it says
+// something else about secrets.
 type listing struct {
+	key   string
 	state tableState
 	list  httpd.Encoded
 	at    db.Moment
@@ -44,7 +46,8 @@ func (k *Kind[T]) state(ctx context.Context, q db.Querier) (s tableState, at db.
 // that, and is only done when something was written since, in whatever table.
 func (k *Kind[T]) encodedList(ctx context.Context, d *db.DB) (httpd.Encoded, error) {
 	kept := k.listing.Load()
-	if kept != nil {
+	key := k.box.KeyID()
+	if kept != nil && kept.key == key {
 		now, err := d.Moment(ctx)
 		if err != nil {
 			return httpd.Encoded{}, err
@@ -57,11 +60,11 @@ func (k *Kind[T]) encodedList(ctx context.Context, d *db.DB) (httpd.Encoded, err
 			return httpd.Encoded{}, err
 		}
 		if kept.state == state {
-			k.listing.Store(&listing{state, kept.list, at})
+			k.listing.Store(&listing{key, state, kept.list, at})
 			return kept.list, nil
 		}
 	}
-	fresh := &listing{}
+	fresh := &listing{key: key}
 	err := d.Snapshot(ctx, func(tx *db.Tx) (err error) {
 		if fresh.state, fresh.at, err = k.state(ctx, tx); err != nil {
 			return err

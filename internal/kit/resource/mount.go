@@ -160,8 +160,10 @@ func (x route) get(path string, in reflect.Type, f func(c *httpd.Call, at *time.
 
 // create makes rows, which live below home; what is posted below a parent belongs to it.
 func (x route) create(path, home string, in reflect.Type, parent bool) {
-	x.registry.Router.Add(httpd.Route{Doc: x.doc("create", "Create a "+x.title), Method: http.MethodPost, Path: path, Policy: x.write, In: in,
-		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Create", New: true}, Out: &httpd.SchemaSource{Type: x.typ}, Status: http.StatusCreated}, func(c *httpd.Call) error {
+	doc := x.doc("create", "Create a "+x.title)
+	doc.Creates = home + "/{id}"
+	x.registry.Router.Add(httpd.Route{Doc: doc, Method: http.MethodPost, Path: path, Policy: x.write, In: in,
+		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Create", New: true}, Out: &httpd.SchemaSource{Type: x.typ}}, func(c *httpd.Call) error {
 		op := Operation{Kind: x.name, Verb: "create"}
 		if parent {
 			id, err := httpd.PathID(c.Request, "parent")
@@ -174,7 +176,7 @@ func (x route) create(path, home string, in reflect.Type, parent bool) {
 		if err != nil {
 			return err
 		}
-		c.Header().Set("Location", httpd.Prefix+strings.ReplaceAll(home, "{parent}", c.Request.PathValue("parent"))+"/"+change.ID)
+		c.Made(map[string]string{"id": change.ID})
 		return c.ReplyTagged(httpd.Encode(change.After))
 	})
 }
@@ -240,6 +242,19 @@ func (x route) commit(c *httpd.Call, op Operation) (Change, error) {
 	return list[0], nil
 }
 
+// Switch changes a switch of a singleton for a route of another name, and tells the caller how far the components got.
+func (r *Registry) Switch(c *httpd.Call, kind, field string, on bool) error {
+	body, err := wire.Encode(map[string]bool{field: on})
+	if err != nil {
+		return err
+	}
+	list, outcome, err := r.Commit(c, Set{Operations: []Operation{{Kind: kind, Verb: "update", Body: body}}})
+	if err == nil {
+		Applied(c, outcome, list...)
+	}
+	return err
+}
+
 // Applied tells the caller how far the components got, and which change set the changes are, if they are one.
 func Applied(c *httpd.Call, o apply.Outcome, list ...Change) {
 	if len(o) > 0 {
@@ -291,6 +306,7 @@ func (k *Kind[T]) register(r *Registry) {
 		panic("kind " + k.Name + " is registered twice")
 	}
 	k.codec = newCodec(reflect.TypeFor[T](), k.Table, k.key())
+	k.box = r.Secrets
 	k.listing, k.known = new(atomic.Pointer[listing]), new(known[T])
 	if first := reflect.TypeFor[T]().Field(0); first.Type != reflect.TypeFor[Meta]() {
 		panic(fmt.Sprintf("%s does not embed resource.Meta first", reflect.TypeFor[T]()))
@@ -342,9 +358,7 @@ func (k *Kind[T]) shown(ctx context.Context, q db.Querier, where string, args ..
 	rows := make([]*T, len(list))
 	for i := range list {
 		rows[i] = &list[i]
-		if k.View != nil {
-			k.View(rows[i])
-		}
+		k.complete(rows[i])
 	}
 	if err == nil {
 		err = k.join(ctx, q, rows...)

@@ -183,6 +183,9 @@ func (r *Registry) Commit(ctx context.Context, set Set) ([]Change, apply.Outcome
 			return nil, nil, err
 		}
 	}
+	if len(set.Operations) > 1 {
+		ctx = db.Bulk(ctx)
+	}
 	ctx, intent, err := changes.Begun(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -677,9 +680,7 @@ func (k *Kind[T]) join(ctx context.Context, q db.Querier, rows ...*T) error {
 
 func (k *Kind[T]) view(v *T) *T {
 	shown := *v
-	if k.View != nil {
-		k.View(&shown)
-	}
+	k.complete(&shown)
 	return &shown
 }
 

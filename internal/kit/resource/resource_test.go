@@ -21,6 +21,7 @@ import (
 // Toy is a kind with everything a kind can have.
 type Toy struct {
 	resource.Meta
+	resource.Secrets
 	Name             string        `json:"name" required:"true" maxLength:"20"`
 	Color            string        `json:"color" enum:"red,blue"`
 	Count            int           `json:"count" minimum:"1" maximum:"9"`
@@ -67,7 +68,6 @@ func toys() resource.Kind[Toy] {
 			}
 			return nil
 		},
-		View: func(t *Toy) { t.SecretConfigured = t.Secret.Set() },
 	}
 }
 

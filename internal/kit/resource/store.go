@@ -21,6 +21,7 @@ type codec struct {
 	fields                 []wire.Field
 	packed                 []bool       // which of fields are isPacked
 	prepared               []wire.Field // those of fields that are Prepared
+	told                   told
 	table, key             string
 	columns                string // of a SELECT, and the table
 	selectAll, insert, del string
@@ -34,7 +35,7 @@ type Prepared interface {
 }
 
 func newCodec(t reflect.Type, table, key string) codec {
-	c := codec{table: table, key: key}
+	c := codec{table: table, key: key, told: newTold(t)}
 	var columns, values []string
 	for _, f := range wire.Fields(t) {
 		if !f.Stored {
@@ -180,15 +181,15 @@ func (k *Kind[T]) Get(ctx context.Context, q db.Querier, id uuid.UUID) (*T, erro
 	return v, err
 }
 
-// defaults is the row that an extension would have, if there is something that it can extend.
+// defaults is the row that an extension would have, if there is something that it can extend. It has been so as long as that exists.
 func (k *Kind[T]) defaults(ctx context.Context, q db.Querier, id uuid.UUID, lock string) (*T, error) {
-	var there bool
-	err := q.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+pgx.Identifier{k.extends}.Sanitize()+" WHERE id = $1"+lock+")", id).Scan(&there)
-	if err == nil && !there {
+	v := k.fresh()
+	meta := metaOf(v)
+	err := q.QueryRow(ctx, "SELECT created_at FROM "+pgx.Identifier{k.extends}.Sanitize()+" WHERE id = $1"+lock, id).Scan(&meta.CreatedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
 		err = errNotFound(k.Title)
 	}
-	v := k.fresh()
-	metaOf(v).ID = id
+	meta.ID, meta.UpdatedAt = id, meta.CreatedAt
 	return v, db.Fault(err)
 }
 

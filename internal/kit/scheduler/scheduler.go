@@ -32,7 +32,7 @@ type Job struct {
 	// Night has it done once a night. When exactly, chance decides when the program starts.
 	Night bool
 	// FromBoot counts the time from the boot of the machine: the first run is at the first tick after it. A tick is neither lost nor used
-	// twice when the program starts again.
+	// twice when the program starts again. A run that could not begin (fault.Unavailable) does not use it up: it is tried again every minute.
 	FromBoot bool
 	// Later does without a run when the program starts.
 	Later bool
@@ -346,10 +346,13 @@ func (s *Scheduler) finish(ctx context.Context, j Job, began time.Time, tick *ti
 		}
 		s.Log.Log(ctx, level, "job failed", "job", j.Name, "result", o.result, "err", o.err)
 	}
-	next := s.next(&j)
-	if o.result == failed {
+	next, early := s.next(&j), o.result == failed && fault.Is(o.err, fault.Unavailable)
+	if early && j.FromBoot {
+		at := s.Clock.Now().Add(tickEvery)
+		tick, next = nil, &at
+	} else if o.result == failed {
 		pause := s.retry
-		if fault.Is(o.err, fault.Unavailable) {
+		if early {
 			pause = s.soon
 		}
 		if s.again(ctx, j, pause) {

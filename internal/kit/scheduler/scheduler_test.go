@@ -249,6 +249,34 @@ func TestRetry(t *testing.T) {
 	}
 }
 
+// A run that could not begin does not use up the tick of a job that counts from the boot: it is tried again within minutes. One that began
+// does, whatever came of it.
+func TestTickIsKeptUntilARunBegins(t *testing.T) {
+	const day = 24 * time.Hour
+	runs, answer := 0, error(fault.New(fault.Unavailable, "Something else is running."))
+	daily := Job{Name: "daily", Title: "is done daily", Where: EveryNode, Every: day, FromBoot: true, Do: func(context.Context) error {
+		runs++
+		return answer
+	}}
+	b := bench(t, daily)
+	b.Machine.SetResources(host.Resources{Uptime: day + time.Hour})
+	s := New(b.Kit, []Job{daily}, nil)
+	defer s.locks.Close()
+	for n := 1; n <= 2; n++ {
+		s.turn(t.Context(), daily, false)
+		if st := job(t, b, "daily", ended); runs != n || st.Error != "Something else is running." || st.NextAt == nil || time.Until(*st.NextAt) > 10*time.Minute {
+			t.Fatalf("%d runs: %+v", runs, st)
+		}
+	}
+	answer = errors.New("the disk is full")
+	for range 2 {
+		s.turn(t.Context(), daily, false)
+		if st := job(t, b, "daily", ended); runs != 3 || st.NextAt == nil || time.Until(*st.NextAt) < time.Hour {
+			t.Fatalf("%d runs: %+v", runs, st)
+		}
+	}
+}
+
 // Two programs with the same jobs run each of them once at a time.
 func TestSingleFlightOverProcesses(t *testing.T) {
 	var now, most, runs atomic.Int32

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
@@ -81,6 +82,38 @@ func holds(t reflect.Type, seen map[reflect.Type]bool) bool {
 		}
 	}
 	return false
+}
+
+// Unreadable names the secrets inside of a field that cannot be opened with this master key, such as settings.password.
+func (b *Box) Unreadable(field string, v any) []string {
+	return b.unreadable(field, reflect.ValueOf(v))
+}
+
+func (b *Box) unreadable(at string, v reflect.Value) (places []string) {
+	if m, ok := v.Interface().(Masked); ok {
+		if b.Readable(Text(m)) {
+			return nil
+		}
+		return []string{at}
+	}
+	switch v.Kind() {
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			places = append(places, b.unreadable(at+"."+key.String(), v.MapIndex(key))...)
+		}
+		slices.Sort(places)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && Holds(f.Type) {
+				inside := at
+				if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+					inside += "." + name
+				}
+				places = append(places, b.unreadable(inside, v.Field(i))...)
+			}
+		}
+	}
+	return places
 }
 
 // Pack writes a value with secrets inside as JSON for one column of one row. The secrets in it are sealed for that place.

@@ -182,6 +182,15 @@ func (t Text) Open(b *Box, table, column, row string) (string, error) {
 	return b.Open(t.sealed, table, column, row)
 }
 
+// Readable tells whether a secret can be opened, as far as that depends on the master key. One that is not there can be.
+func (b *Box) Readable(t Text) bool {
+	if t.plain != "" || len(t.sealed) < overhead {
+		return true
+	}
+	_, err := b.keyOf([idSize]byte(t.sealed))
+	return err == nil
+}
+
 // UnmarshalJSON takes a new secret; the mask keeps the stored one.
 func (t *Text) UnmarshalJSON(b []byte) error {
 	var s string

@@ -3,7 +3,6 @@ package labtest
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,38 +48,14 @@ func Programs(t testing.TB) string {
 	return dir
 }
 
-// Issuer makes a key pair for licenses: programs are those of a gateway that has its public key, key is the file of the
-// private one, which gateway-license signs with.
-func Issuer(t testing.TB) (programs, key string) {
+// LicenseKey is the file of the private key that signs licenses for programs that were built without another one.
+func LicenseKey(t testing.TB) string {
 	t.Helper()
-	built, dir := Programs(t), t.TempDir()
-	key = filepath.Join(dir, "issuer.pem")
-	public, err := exec.Command(filepath.Join(built, "gateway-license"), "keypair", key).Output()
-	if err != nil {
-		t.Fatalf("making a key pair: %v", err)
-	}
-	programs = filepath.Join(dir, "bin")
-	if err := os.Mkdir(programs, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	files, err := os.ReadDir(built)
+	path, err := filepath.Abs(filepath.Join(root(t), "packaging", "license", "development.pem"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range files {
-		if f.Name() == "gateway-api" {
-			continue
-		}
-		if err := os.Symlink(filepath.Join(built, f.Name()), filepath.Join(programs, f.Name())); err != nil {
-			t.Fatal(err)
-		}
-	}
-	build := exec.Command("go", "build", "-ldflags", "-s -w -X edge.internal/gateway/internal/app.LicensePublicKey="+strings.TrimSpace(string(public)), "-o", programs+"/", "./cmd/gateway-api")
-	build.Dir = root(t)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building gateway-api: %v\n%s", err, out)
-	}
-	return programs, key
+	return path
 }
 
 // root is the folder of go.mod.

@@ -4929,7 +4929,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Turn a daemon on or off */
+        /** Turn a daemon on or off. It changes the settings that the daemon follows */
         post: operations["system.service-toggle"];
         delete?: never;
         options?: never;
@@ -5703,6 +5703,8 @@ export interface components {
             readonly created_at: string;
             /** @description Whether users may log in by single sign-on. */
             enabled: boolean;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
@@ -5991,7 +5993,7 @@ export interface components {
             subject: string;
         };
         AlertChannel: {
-            /** @description Whether alerts are sent to it. */
+            /** @description Whether alerts are sent to it; true by default. */
             active: boolean;
             /** @description Allow targets on the gateway itself and at link-local addresses, for example a receiver on this machine. Otherwise they are refused, whatever their name. */
             allow_internal: boolean;
@@ -6000,6 +6002,8 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
@@ -6028,7 +6032,7 @@ export interface components {
             readonly updated_at: string;
         };
         AlertChannelCreate: {
-            /** @description Whether alerts are sent to it. */
+            /** @description Whether alerts are sent to it; true by default. */
             active?: boolean;
             /** @description Allow targets on the gateway itself and at link-local addresses, for example a receiver on this machine. Otherwise they are refused, whatever their name. */
             allow_internal?: boolean;
@@ -6082,7 +6086,7 @@ export interface components {
             username: string;
         };
         AlertChannelUpdate: {
-            /** @description Whether alerts are sent to it. */
+            /** @description Whether alerts are sent to it; true by default. */
             active?: boolean;
             /** @description Allow targets on the gateway itself and at link-local addresses, for example a receiver on this machine. Otherwise they are refused, whatever their name. */
             allow_internal?: boolean;
@@ -6728,6 +6732,8 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /** @description Whether backups are encrypted. */
@@ -6830,6 +6836,8 @@ export interface components {
             dns_provider_id: string;
             /** @description Domain that it was ordered for; null for the gateway's own and for those ordered for several names. */
             domain_id: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /**
              * @description Why the last order failed. dns: DNS or its provider. connection: the certificate authority cannot reach port 80. caa: a CAA record forbids it. rate_limit: too many orders. account: the ACME account, or reaching the certificate authority. refused: the authority does not issue for the name. not_live: issued, but the proxy does not serve it.
              * @enum {string}
@@ -6962,6 +6970,8 @@ export interface components {
              * @example https://acme.example.net/directory
              */
             endpoint: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
@@ -9868,6 +9878,8 @@ export interface components {
              * @description How many decisions about it are in force.
              */
             decisions_count: number;
+            /** @description Why CrowdSec could not be asked; empty when it could. */
+            error: string;
             /** @description The log lines that caused it, as far as CrowdSec keeps them. */
             events: components["schemas"]["IdsAlertEvent"][];
             /**
@@ -9994,7 +10006,7 @@ export interface components {
             error: string;
         };
         IdsDaemon: {
-            /** @description Why it failed, when it did. */
+            /** @description Why it failed, when it did. The daemon's own words are for administrators. */
             detail: string;
             /**
              * Format: date-time
@@ -11839,6 +11851,8 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
@@ -11988,6 +12002,8 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
@@ -12032,7 +12048,7 @@ export interface components {
             reply_attributes?: components["schemas"]["RadiusReplyAttributes"];
         };
         Remote: {
-            /** @description Whether archives are sent there. */
+            /** @description Whether archives are sent there; true by default. */
             active: boolean;
             /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
             allow_internal: boolean;
@@ -12041,6 +12057,8 @@ export interface components {
              * @description When it was created.
              */
             readonly created_at: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
@@ -12096,7 +12114,7 @@ export interface components {
             size: number;
         };
         RemoteCreate: {
-            /** @description Whether archives are sent there. */
+            /** @description Whether archives are sent there; true by default. */
             active?: boolean;
             /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
             allow_internal?: boolean;
@@ -12148,7 +12166,7 @@ export interface components {
             host?: string;
             /** @description Fingerprint of the server's key, SHA256:…. Empty means trust on first use: the first successful connection stores it. A server with a different key is refused; to accept a new key, clear this. */
             host_key_fingerprint?: string;
-            /** @description Use TLS. Without it anyone on the path can read the archives. */
+            /** @description Use TLS; true by default. Without it anyone on the path can read the archives. */
             https?: boolean;
             /** @description Password; not needed with a key. It is shown as ***SET***; sending that keeps it. */
             password?: string;
@@ -12206,7 +12224,7 @@ export interface components {
             steps: components["schemas"]["RemoteStep"][];
         };
         RemoteUpdate: {
-            /** @description Whether archives are sent there. */
+            /** @description Whether archives are sent there; true by default. */
             active?: boolean;
             /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
             allow_internal?: boolean;
@@ -13073,6 +13091,8 @@ export interface components {
             error: string;
             /** @description Which daemon. */
             name: string;
+            /** @description What else there is to know until the daemon runs; empty if nothing. */
+            note: string;
         };
         SystemPreview: {
             /** @description Unified diff against what is live; empty when they are the same. */
@@ -13208,7 +13228,7 @@ export interface components {
              * @enum {string}
              */
             active: "active" | "activating" | "inactive" | "failed" | "not_installed" | "kernel-loaded" | "no-table";
-            /** @description Why it failed, when it did. */
+            /** @description Why it failed, when it did. The daemon's own words are for administrators. */
             detail: string;
             /** @description Name of the daemon. */
             name: string;
@@ -13325,6 +13345,8 @@ export interface components {
              * @example ntp.example.net
              */
             endpoint_host: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Id, assigned by the gateway. */
             readonly id: string;
             /**
@@ -13548,6 +13570,8 @@ export interface components {
              * @example vpn.example.net:51820
              */
             endpoint: string;
+            /** @description The secrets that were stored with another master key. They cannot be read, and must be entered again. */
+            readonly enter_again: string[];
             /** @description Whether the gateway knows the private key, so that the configuration can be downloaded. */
             readonly has_private_key: boolean;
             /** @description Id, assigned by the gateway. */

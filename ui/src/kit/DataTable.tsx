@@ -63,7 +63,8 @@ interface RowParts {
   handle: ReactNode
 }
 
-const virtualFrom = 100
+/** With more rows than this, only those in sight are drawn. */
+export const virtualFrom = 100
 
 /**
  * The one table. A grid of rows with table roles, because a real <table> can neither be virtualised nor

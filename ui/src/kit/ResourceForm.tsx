@@ -25,6 +25,7 @@ import { Baseline } from './Baseline'
 import { confirm } from './confirm'
 import { DraftNotice } from './DraftMark'
 import { addToDraft, useDrafted, useDraftedRow } from './draft'
+import { EnterAgainNotice, lostFields } from './EnterAgain'
 import { FieldText } from './FieldText'
 import { Fold } from './Fold'
 import { Field, type FieldSpec, isSecret, type Values } from './fields'
@@ -157,6 +158,7 @@ export function EditForm<T extends object>(
           <>
             {props.above?.(loaded.value)}
             {drafted && <DraftNotice row={drafted} />}
+            <EnterAgainNotice row={loaded.value} {...props} />
             <Baseline
               key={begin.key}
               loaded={begin.loaded}
@@ -211,6 +213,7 @@ export function SettingsForm<T extends object>(props: FormProps & { singleton: S
         return (
           <>
             {drafted && <DraftNotice row={drafted} />}
+            <EnterAgainNotice row={loaded.value} {...props} />
             <Baseline
               key={begin.key}
               loaded={begin.loaded}
@@ -438,7 +441,7 @@ function FormBody({
               spec={field}
               text={text}
               value={values[field.name]}
-              kept={isKept(field, initial)}
+              kept={isKept(field, initial, fields)}
             />,
           ])}
         />
@@ -464,7 +467,7 @@ function FormBody({
               control={form.control}
               values={values}
               disabled={fixed.includes(field.name)}
-              kept={isKept(field, initial)}
+              kept={isKept(field, initial, fields)}
               onSplit={put}
               autoFocus={fresh && field === fields.find(({ type }) => !chosen.includes(type))}
             />
@@ -550,8 +553,9 @@ function useFollow(form: UseFormReturn<Values>, values: Values, touched: boolean
 const chosen: FieldSpec['type'][] = ['choice', 'segments', 'select']
 
 /** Whether there is a secret that an empty field keeps; undefined where there cannot be one. */
-function isKept({ configured }: FieldSpec, row: Values): boolean | undefined {
+function isKept({ name, configured }: FieldSpec, row: Values, fields: FieldSpec[]): boolean | undefined {
   if (!configured) return undefined
+  if (lostFields(row, fields).includes(name)) return false
   return typeof configured === 'string' ? Boolean(row[configured]) : configured(row)
 }
 

@@ -9,10 +9,11 @@ import { useTranslation } from 'react-i18next'
 import type { Resource } from '../api/resource'
 import { useCanEdit } from '../app/session'
 import { Choice } from './Choice'
-import { type Column, DataTable } from './DataTable'
+import { type Column, DataTable, virtualFrom } from './DataTable'
 import { useDraftMarks } from './DraftMark'
 import { useDrafted, withNew } from './draft'
 import { Empty } from './Empty'
+import { useSecretMarks } from './EnterAgain'
 import { Loaded } from './Loaded'
 import { type Filter, grouped, type ListSearch, narrowed, nextSort, selectRows } from './list-logic'
 import { Panel } from './Page'
@@ -61,7 +62,7 @@ export function ResourceList<T, R extends { id: string } = T & { id: string }>(p
   const { resource, join, every, ...list } = props
   const query = useQuery({ queryKey: [resource.kind], queryFn: resource.list, refetchInterval: every })
   const drafted = useDrafted()
-  const columns = useDraftMarks(resource.kind, list.columns)
+  const columns = useDraftMarks(resource.kind, useSecretMarks(list.columns))
   const rowsOf = (rows: T[]) => {
     const all = withNew(rows, resource.kind, drafted)
     return join ? join(all) : (all as unknown as R[])
@@ -256,11 +257,10 @@ interface GroupsProps<R> {
   children: (key: string, members: R[]) => ReactNode
 }
 
-const virtualFrom = 50
-
-/** The tables of a list one under the other. Where there are many, those in sight are drawn. */
+/** The tables of a list one under the other. Where they have many rows together, those in sight are drawn. */
 function Groups<R>({ groups, children }: GroupsProps<R>) {
-  if (groups.length > virtualFrom) return <VirtualGroups groups={groups}>{children}</VirtualGroups>
+  const rows = groups.reduce((sum, [, members]) => sum + members.length, 0)
+  if (rows > virtualFrom) return <VirtualGroups groups={groups}>{children}</VirtualGroups>
   return groups.map(([key, members]) => <div key={key}>{children(key, members)}</div>)
 }
 

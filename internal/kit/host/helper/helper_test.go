@@ -387,6 +387,33 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
+// A listener whose copy the helper has had does not wait in the kernel for its next client: so it can be closed.
+func TestDescriptorStaysAsItWas(t *testing.T) {
+	c, _ := started(t, func(string, []reflect.Value) []reflect.Value { return []reflect.Value{reflect.Zero(errorType)} })
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	lent, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lent.Close()
+	if err := c.Deafen(t.Context(), lent); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := l.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flags int
+	failed := raw.Control(func(fd uintptr) { flags, err = unix.FcntlInt(fd, unix.F_GETFL, 0) })
+	if failed != nil || err != nil || flags&unix.O_NONBLOCK == 0 {
+		t.Errorf("its flags are %#x, %v, %v", flags, failed, err)
+	}
+}
+
 // A helper that was started again is found again, and one that does not run is named.
 func TestHelperThatComesBack(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")

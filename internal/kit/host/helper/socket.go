@@ -67,7 +67,10 @@ func (s *socket) send(head any, values []any) error {
 	for _, v := range values {
 		if file, ok := v.(*os.File); ok {
 			if file != nil {
-				rights = unix.UnixRights(int(file.Fd()))
+				var err error
+				if rights, err = rightsTo(file); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -81,4 +84,15 @@ func (s *socket) send(head any, values []any) error {
 	}
 	_, _, err := s.WriteMsgUnix(message.Bytes(), rights, nil)
 	return err
+}
+
+// rightsTo passes a file on. Fd would not do: it makes every copy of the file wait in the kernel. A listener whose copy was sent could not be closed
+// before its next client comes, and one that is deaf has none.
+func rightsTo(file *os.File) (rights []byte, err error) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	err = raw.Control(func(fd uintptr) { rights = unix.UnixRights(int(fd)) })
+	return rights, err
 }

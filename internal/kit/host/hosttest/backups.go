@@ -18,9 +18,9 @@ type backups struct {
 	last     host.Restore
 }
 
-func (m *Machine) DumpDatabase(ctx context.Context, snapshot string, into *os.File) error {
+func (m *Machine) DumpDatabase(ctx context.Context, snapshot string, without []string, into *os.File) error {
 	if p := m.postgres(); p != nil {
-		return p.DumpDatabase(ctx, snapshot, into)
+		return p.DumpDatabase(ctx, snapshot, without, into)
 	}
 	return host.ErrNotInstalled
 }

@@ -13,6 +13,9 @@ type Script func(ctx context.Context, in host.Input) (host.Output, error)
 // Run answers with the command's script, and without one with an empty output. As on a real machine, an output with an
 // exit code other than zero becomes an *host.ExitError.
 func (m *Machine) Run(ctx context.Context, c host.Command, in host.Input) (host.Output, error) {
+	if err := m.breaks(); err != nil {
+		return host.Output{}, err
+	}
 	m.mu.Lock()
 	m.runs[c]++
 	script := m.scripts[c]

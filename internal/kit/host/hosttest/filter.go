@@ -55,6 +55,9 @@ func (m *Machine) Load(ctx context.Context, in host.Input) (host.Output, error) 
 }
 
 func (m *Machine) FilterState(ctx context.Context) (host.FilterState, error) {
+	if err := m.breaks(); err != nil {
+		return host.FilterState{}, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.filter.asked[FilterState]++

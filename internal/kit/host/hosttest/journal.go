@@ -53,6 +53,9 @@ func (m *Machine) heard() (said []host.Said, changed chan struct{}, slow int, er
 
 // SearchJournal searches what Speak has said.
 func (m *Machine) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
+	if err := m.breaks(); err != nil {
+		return err
+	}
 	if err := q.Check(); err != nil {
 		return err
 	}

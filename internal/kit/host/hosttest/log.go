@@ -8,6 +8,9 @@ import (
 
 // ReadLog returns the last whole lines of what SetLog has set.
 func (m *Machine) ReadLog(l host.Log, most int64) ([]byte, error) {
+	if err := m.breaks(); err != nil {
+		return nil, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b := m.logs[l]
@@ -19,6 +22,9 @@ func (m *Machine) ReadLog(l host.Log, most int64) ([]byte, error) {
 
 // ReadLogBefore reads what SetLog has set, which is one file.
 func (m *Machine) ReadLogBefore(l host.Log, at host.LogPlace, most int64) (host.LogPiece, error) {
+	if err := m.breaks(); err != nil {
+		return host.LogPiece{}, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	const number = 1

@@ -39,6 +39,7 @@ type Machine struct {
 	logs        map[host.Log][]byte
 	trims       map[host.Log]int
 	hangs       bool
+	broken      error
 	packages    packages
 	probe       ProbeScript
 	connections []host.Connection

@@ -42,6 +42,9 @@ func (m *Machine) SetConnections(list ...host.Connection) {
 
 // Connections is a page of SetConnections.
 func (m *Machine) Connections(ctx context.Context, q host.ConnectionQuery) (page host.ConnectionPage, err error) {
+	if err := m.breaks(); err != nil {
+		return page, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	page.Total = len(m.connections)

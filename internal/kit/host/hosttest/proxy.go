@@ -22,6 +22,9 @@ const proxyWorker = 7001
 
 // ProxyAsk answers with the script of AnswerProxy, and without one with empty answers.
 func (m *Machine) ProxyAsk(ctx context.Context, questions ...host.ProxyQuestion) ([]string, error) {
+	if err := m.breaks(); err != nil {
+		return nil, err
+	}
 	var answers []string
 	for _, q := range questions {
 		m.mu.Lock()
@@ -64,6 +67,9 @@ func (m *Machine) ProxyReload(ctx context.Context) (host.ProxyProcess, error) {
 }
 
 func (m *Machine) ProxyProcess(context.Context) (host.ProxyProcess, error) {
+	if err := m.breaks(); err != nil {
+		return host.ProxyProcess{}, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.proxyRuns(); err != nil {

@@ -17,6 +17,9 @@ type resolver struct {
 
 // ResolverAsk answers with the script of AnswerResolver, and without one with empty answers.
 func (m *Machine) ResolverAsk(ctx context.Context, questions ...host.ResolverQuestion) ([]string, error) {
+	if err := m.breaks(); err != nil {
+		return nil, err
+	}
 	var answers []string
 	for _, q := range questions {
 		m.mu.Lock()

@@ -133,13 +133,26 @@ func (m *Machine) Hang(on bool) {
 	m.hangs = on
 }
 
+// Break has everything that is asked for live state fail with an error, or work again if that is nil.
+func (m *Machine) Break(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.broken = err
+}
+
+func (m *Machine) breaks() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.broken
+}
+
 // answers waits as long as the caller does while the machine hangs.
 func (m *Machine) answers(ctx context.Context) error {
 	m.mu.Lock()
-	hangs := m.hangs
+	hangs, broken := m.hangs, m.broken
 	m.mu.Unlock()
 	if !hangs {
-		return nil
+		return broken
 	}
 	<-ctx.Done()
 	return context.Cause(ctx)

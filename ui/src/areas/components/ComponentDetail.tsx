@@ -3,7 +3,6 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
-import { toFault } from '../../api/fault'
 import type { paths as ApiPaths } from '../../api/schema'
 import { componentStream } from '../../api/streams'
 import { paths } from '../../app/paths'
@@ -42,17 +41,13 @@ export default function ComponentDetail() {
         verb: t('restart.verb'),
         danger: true,
         act: async () => {
-          try {
-            const { error } = await unwrap(
-              http.POST('/system/service-restart', { body: { kind: name as Restartable } }),
-            )
-            if (error) throw new Error(error)
-            toast('live', t('restart.done', { name: componentName(name) }))
-          } catch (cause) {
-            // The console reaches the gateway through the reverse proxy: its restart cuts the answer off.
-            if (name !== 'reverse-proxy' || toFault(cause).code !== 'unreachable') throw cause
-            toast('warn', t('restart.cut'))
-          }
+          const { active, error } = await unwrap(
+            http.POST('/system/service-restart', { body: { kind: name as Restartable } }),
+          )
+          if (error) throw new Error(error)
+          // The console reaches the gateway through the reverse proxy, which is restarted after its answer.
+          if (active === 'activating') toast('warn', t('restart.cut'))
+          else toast('live', t('restart.done', { name: componentName(name) }))
         },
       }),
   })

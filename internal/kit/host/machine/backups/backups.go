@@ -5,9 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
+	"io"
 	"os"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
@@ -42,47 +43,64 @@ const (
 // snapshotForm is that of the name that PostgreSQL gives to a state.
 var snapshotForm = regexp.MustCompile(`^[0-9A-F]+(?:-[0-9A-F]+)*$`)
 
+// tableForm is that of the name of a table, which pg_dump takes for a pattern.
+var tableForm = regexp.MustCompile(`^[a-z][a-z_]*$`)
+
 // DumpDatabase has pg_dump write a state of the database down.
-func (b *Backups) DumpDatabase(ctx context.Context, snapshot string, into *os.File) error {
+func (b *Backups) DumpDatabase(ctx context.Context, snapshot string, without []string, into *os.File) error {
 	if b.database == "" {
 		return errors.New("this program does not know the gateway's database")
 	}
 	if !snapshotForm.MatchString(snapshot) {
 		return fmt.Errorf("%.40q is not the name of a state", snapshot)
 	}
-	address, env := withoutPassword(b.database)
+	address, env := job.WithoutPassword(b.database)
+	// What it writes is compressed once, with all the rest.
+	argv := []string{pgDump, "--format=custom", "--compress=0", "--no-password", "--exclude-schema=gateway_cluster", "--no-subscriptions", "--snapshot=" + snapshot, "--dbname=" + address}
+	for _, table := range without {
+		if !tableForm.MatchString(table) {
+			return fmt.Errorf("%.40q is not the name of a table", table)
+		}
+		argv = append(argv, "--exclude-table-data=public."+table)
+	}
 	_, err := job.Run(ctx, job.Program{
-		// What it writes is compressed once, with all the rest.
-		Argv: []string{pgDump, "--format=custom", "--compress=0", "--no-password", "--exclude-schema=gateway_cluster", "--no-subscriptions", "--snapshot=" + snapshot, "--dbname=" + address},
-		Env:  env, As: b.user, Out: into, Within: within,
+		Argv: argv, Env: env, As: b.user, Out: into, Within: within,
 	})
 	return err
 }
 
-// withoutPassword takes the password out of an address, which everyone on the machine can see in the list of processes.
-func withoutPassword(address string) (without string, env []string) {
-	u, err := url.Parse(address)
+// contents are the forms of the entries in the table of contents of a dump of the gateway's database, as pg_restore lists them: what it is, its
+// schema, its names and its owner.
+var contents = regexp.MustCompile(strings.NewReplacer("NAME", `"?[a-z0-9_]+"?`, "OWNER", `[A-Za-z0-9_-]+`).Replace(`^[0-9]+; [0-9]+ [0-9]+ (?:` + strings.Join([]string{
+	`(?:TABLE|TABLE DATA|INDEX|SEQUENCE|SEQUENCE SET|SEQUENCE OWNED BY|VIEW) public NAME OWNER`,
+	`(?:CONSTRAINT|FK CONSTRAINT|CHECK CONSTRAINT|TRIGGER|DEFAULT) public NAME NAME OWNER`,
+	`FUNCTION public NAME\([a-z0-9_ ,\[\]]*\) OWNER`,
+	`(?:ACL|COMMENT) (?:public|-) (?:SCHEMA|TABLE|SEQUENCE|COLUMN|INDEX) NAME(?:\.NAME)? OWNER`,
+	`(?:ACL|COMMENT) public FUNCTION NAME\([a-z0-9_ ,\[\]]*\) OWNER`,
+	`SCHEMA - public OWNER`,
+	`EVENT TRIGGER - gateway_subscription_stays OWNER`, `PUBLICATION - NAME OWNER`, `PUBLICATION TABLE public NAME NAME OWNER`,
+}, "|") + `)$`))
+
+// checkContents refuses a dump that has anything but the gateway's data and their tables.
+func (b *Backups) checkContents(ctx context.Context, dump *os.File) error {
+	list, err := job.Run(ctx, job.Program{Argv: []string{pgRestore, "--list"}, As: b.user, In: dump, Within: within})
 	if err != nil {
-		return address, nil
+		return err
 	}
-	password, set := u.User.Password()
-	query := u.Query()
-	if query.Has("password") {
-		password, set = query.Get("password"), true
-		query.Del("password")
-		u.RawQuery = query.Encode()
+	for line := range strings.Lines(list) {
+		if line = strings.TrimSuffix(line, "\n"); line != "" && line[0] != ';' && !contents.MatchString(line) {
+			return fmt.Errorf("it has %.80q, which is no part of the gateway's database", line)
+		}
 	}
-	if !set {
-		return address, nil
-	}
-	if u.User != nil {
-		u.User = url.User(u.User.Username())
-	}
-	return u.String(), []string{"PGPASSWORD=" + password}
+	_, err = dump.Seek(0, io.SeekStart)
+	return err
 }
 
 // ReadDump has pg_restore write the rows out. It reads and writes open files, and reaches no database.
 func (b *Backups) ReadDump(ctx context.Context, dump, into *os.File) error {
+	if err := b.checkContents(ctx, dump); err != nil {
+		return err
+	}
 	_, err := job.Run(ctx, job.Program{Argv: []string{pgRestore, "--data-only", "--no-owner", "--no-privileges", "--file=-"}, As: b.user, In: dump, Out: into, Within: within})
 	return err
 }

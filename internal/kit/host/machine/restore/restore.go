@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ type Runner struct {
 	Files Files
 	// Adapt brings a loaded database up to date, and makes what is in it fit this machine, with links as they are called here, and Try says which components would not take what is
 	// in it. Both get a copy of the state folder that belongs to it, and the file of the master key that opens the secrets.
-	Adapt func(ctx context.Context, database, state, keyFile string, links map[string]string) error
+	Adapt func(ctx context.Context, database, state, keyFile string, links map[string]string) (warnings []string, err error)
 	Try   func(ctx context.Context, database, state, keyFile string) (map[string]string, error)
 	// KeyFile is the master key of this machine, and KeyID names it.
 	KeyFile string
@@ -288,8 +289,14 @@ func (r *Runner) check(ctx context.Context, rec *Record) error {
 		rec.Warnings = append(rec.Warnings, "The secrets in the backup are encrypted with a master key that this machine does not have. Enter them again.")
 	}
 	state := r.Folder.Path(tried) + "/state"
-	if err := r.Adapt(ctx, r.next(), state, keyFile, rec.Interfaces); err != nil {
+	warnings, err := r.Adapt(ctx, r.next(), state, keyFile, rec.Interfaces)
+	if err != nil {
 		return fmt.Errorf("the database cannot be brought up to date: %w", err)
+	}
+	rec.Warnings = append(rec.Warnings, warnings...)
+	// Without it the gateway makes another one: what was signed before the restore, or before the backup, is worth nothing.
+	if err := os.Remove(filepath.Join(r.Folder.Path(unpacked), archive.State, "jwt-secret")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	problems, err := r.Try(ctx, r.next(), state, keyFile)
 	if err != nil {

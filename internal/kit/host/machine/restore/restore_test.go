@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -119,6 +121,37 @@ func (b *bench) wanted(t *testing.T) string {
 		t.Fatalf("%+v, %v", rec, err)
 	}
 	return rec.Reason
+}
+
+// What comes back signs nothing, and what the database lets come back is told.
+func TestCheckLeavesTheSigningSecretOut(t *testing.T) {
+	b := newBench(t)
+	kept, signing := filepath.Join(b.Folder.Path(unpacked), "state", "setup.json"), filepath.Join(b.Folder.Path(unpacked), "state", "jwt-secret")
+	for _, file := range []string{kept, signing} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("x"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.KeyID = func() (string, error) { return "", nil }
+	b.Adapt = func(context.Context, string, string, string, map[string]string) ([]string, error) {
+		return []string{"Bob is back."}, nil
+	}
+	b.Try = func(context.Context, string, string, string) (map[string]string, error) { return nil, nil }
+	rec := &Record{}
+	for range 2 { // it may be interrupted
+		if err := b.check(t.Context(), rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(rec.Warnings, []string{"Bob is back."}) {
+		t.Errorf("%q", rec.Warnings)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(signing); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("the secret that signs sessions comes back", err)
+	}
 }
 
 // A database that the last restore could not drop is dropped by the next one, which is refused before anything live is touched if it cannot be.

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"edge.internal/gateway/internal/kit/host/machine/job"
 )
@@ -22,9 +23,15 @@ const (
 	psql      = "/usr/bin/psql"
 )
 
+// asking is one of these programs, which asks the gateway's database.
+func (m Machine) asking(within time.Duration, argv ...string) job.Program {
+	address, env := job.WithoutPassword(m.Database)
+	return job.Program{Argv: append(argv, "--dbname="+address), Env: env, As: m.User, Within: within}
+}
+
 // dump writes all of the database to a file, but for what a superuser has made in it: that stays when the database is replaced.
 func (m Machine) dump(ctx context.Context, path string) error {
-	return job.Into(ctx, path, job.Program{Argv: []string{pgDump, "--format=custom", "--no-password", "--exclude-schema=gateway_cluster", "--no-subscriptions", "--dbname=" + m.Database}, As: m.User, Within: longer})
+	return job.Into(ctx, path, m.asking(longer, pgDump, "--format=custom", "--no-password", "--exclude-schema=gateway_cluster", "--no-subscriptions"))
 }
 
 // load replaces all of the database by what a dump has, in one transaction: it is there whole, or the database stays what it is. What a
@@ -59,10 +66,10 @@ func (m Machine) load(ctx context.Context, folder string) error {
 		return err
 	}
 	defer out.Close()
-	_, err = job.Run(ctx, job.Program{Argv: []string{
-		psql, "--no-psqlrc", "--no-password", "--quiet", "--set=ON_ERROR_STOP=1", "--single-transaction", "--dbname=" + m.Database,
-		"--command=SET lock_timeout = '60s'", "--command=DROP OWNED BY CURRENT_USER CASCADE", "--file=-", "--command=" + compareAgain,
-	}, In: in, Out: out, As: m.User, Within: longer})
+	p := m.asking(longer, psql, "--no-psqlrc", "--no-password", "--quiet", "--set=ON_ERROR_STOP=1", "--single-transaction",
+		"--command=SET lock_timeout = '60s'", "--command=DROP OWNED BY CURRENT_USER CASCADE", "--file=-", "--command="+compareAgain)
+	p.In, p.Out = in, out
+	_, err = job.Run(ctx, p)
 	return err
 }
 
@@ -97,9 +104,7 @@ const compareAgain = `DO $$ BEGIN IF to_regclass('public.ha_state') IS NOT NULL 
 
 // databaseSize is how many bytes the database has on the disk.
 func (m Machine) databaseSize(ctx context.Context) (int64, error) {
-	said, err := job.Run(ctx, job.Program{Argv: []string{
-		psql, "--no-psqlrc", "--no-password", "--tuples-only", "--no-align", "--dbname=" + m.Database, "--command=SELECT pg_database_size(current_database())",
-	}, As: m.User, Within: shortly})
+	said, err := job.Run(ctx, m.asking(shortly, psql, "--no-psqlrc", "--no-password", "--tuples-only", "--no-align", "--command=SELECT pg_database_size(current_database())"))
 	if err != nil {
 		return 0, fmt.Errorf("asking for the size of the database: %w", err)
 	}

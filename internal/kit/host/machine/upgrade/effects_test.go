@@ -62,7 +62,17 @@ func asRole(t *testing.T, url, role string) string {
 	if i := strings.Index(after, "@"); i >= 0 && i < strings.IndexAny(after+"/", "/") {
 		after = after[i+1:]
 	}
-	return before + "://" + role + "@" + after
+	return before + "://" + role + ":canary@" + after
+}
+
+// The password of the database is in no list of processes.
+func TestPasswordIsNoArgument(t *testing.T) {
+	for _, address := range []string{"postgres://gateway:canary@db.example.net/gateway?sslmode=require", "postgres:///gateway?host=db.example.net&password=canary"} {
+		p := Machine{Database: address}.asking(shortly, psql, "--quiet")
+		if strings.Contains(strings.Join(p.Argv, " "), "canary") || !slices.Equal(p.Env, []string{"PGPASSWORD=canary"}) || len(p.Argv) != 3 || !strings.Contains(p.Argv[2], "db.example.net") {
+			t.Errorf("%s: %q with %q", address, p.Argv, p.Env)
+		}
+	}
 }
 
 // execute changes a database as its owner.

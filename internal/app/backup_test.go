@@ -1,0 +1,226 @@
+package app
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/backup"
+	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/backups"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
+	"edge.internal/gateway/internal/setup"
+)
+
+// held waits in the middle of a dump.
+type held struct {
+	host.Backups
+	entered, leave chan struct{}
+}
+
+func (h held) DumpDatabase(ctx context.Context, snapshot string, without []string, into *os.File) error {
+	close(h.entered)
+	<-h.leave
+	return h.Backups.DumpDatabase(ctx, snapshot, without, into)
+}
+
+// slowly is an empty archive that takes its time.
+type slowly struct{ leave chan struct{} }
+
+func (s slowly) Read([]byte) (int, error) {
+	<-s.leave
+	return 0, io.EOF
+}
+
+// obstacle is something that keeps a backup from beginning.
+type obstacle struct {
+	name, reason string
+	busy         func(t *testing.T) (free func())
+}
+
+// obstacles are all there are.
+func obstacles(b *kittest.Bench) []obstacle {
+	programs := backups.New(home.Home{}, nil, dbtest.Address(b.DB), nil)
+	b.Machine.LendPostgreSQL(programs)
+	return []obstacle{
+		{"another backup", "A backup is running.", func(t *testing.T) func() {
+			entered, leave, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			b.Machine.LendPostgreSQL(held{programs, entered, leave})
+			go func() {
+				defer close(ended)
+				if _, err := askAPI[backup.Backup](t.Context(), b.Paths, http.MethodPost, "/backups", nil); err != nil {
+					t.Error(err)
+				}
+			}()
+			<-entered
+			return func() {
+				close(leave)
+				<-ended
+				b.Machine.LendPostgreSQL(programs)
+			}
+		}},
+		{"an upload", "The upload of a backup is running.", func(t *testing.T) func() {
+			archive, ended := slowly{make(chan struct{})}, make(chan struct{})
+			files := func() int {
+				list, err := os.ReadDir(b.Paths.Backups(""))
+				if err != nil && !os.IsNotExist(err) {
+					t.Fatal(err)
+				}
+				return len(list)
+			}
+			before := files()
+			go func() {
+				defer close(ended)
+				if _, err := sendAPI[backup.Backup](t.Context(), b.Paths, time.Minute, http.MethodPost, "/backups/upload", "application/octet-stream", archive); err == nil {
+					t.Error("an empty archive is taken")
+				}
+			}()
+			waittest.Until(t, "the gateway writes what comes into a file", func() bool { return files() > before })
+			return func() {
+				close(archive.leave)
+				<-ended
+			}
+		}},
+		{"a restore", "A restore is running.", func(*testing.T) func() {
+			b.Machine.SetRestore(host.Restore{ID: "1", State: host.JobRunning})
+			return func() { b.Machine.SetRestore(host.Restore{}) }
+		}},
+		{"an upgrade", "An upgrade is running.", func(*testing.T) func() {
+			b.Machine.SetUpgrade(host.Upgrade{ID: "1", State: host.JobRunning})
+			return func() { b.Machine.SetUpgrade(host.Upgrade{}) }
+		}},
+		{"a passphrase of another master key", "stored with another master key", func(t *testing.T) func() {
+			set := func(value any) {
+				if err := b.DB.Write(t.Context(), func(tx *db.Tx) error {
+					tx.Queue("UPDATE backup_settings SET passphrase = $1", value)
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := askAPI[backup.Settings](t.Context(), b.Paths, http.MethodPut, "/backup-settings", []byte(`{"passphrase": "correct horse battery"}`)); err != nil {
+				t.Fatal(err)
+			}
+			var sealed []byte
+			if err := b.DB.QueryRow(t.Context(), "SELECT passphrase FROM backup_settings").Scan(&sealed); err != nil {
+				t.Fatal(err)
+			}
+			sealed[1] ^= 1 // the id of the key
+			set(sealed)
+			return func() { set(nil) }
+		}},
+		{"the API is down", "gateway-api does not answer", func(t *testing.T) func() {
+			socket, aside := controlSocket(b.Paths), controlSocket(b.Paths)+".aside"
+			if err := os.Rename(socket, aside); err != nil {
+				t.Fatal(err)
+			}
+			return func() {
+				if err := os.Rename(aside, socket); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
+	}
+}
+
+// A scheduled backup that cannot begin is reported, whatever the reason, and is tried again: it is the kind of error that does not use up the
+// day's turn.
+func TestScheduledBackupThatCannotBegin(t *testing.T) {
+	b := kittest.New(t)
+	store := serve(t, b)
+	list := append(obstacles(b), obstacle{name: "nothing", busy: func(*testing.T) func() { return func() {} }})
+	for _, x := range list {
+		t.Run(x.name, func(t *testing.T) {
+			free := x.busy(t)
+			err := scheduledBackup(t.Context(), b.Kit, store)
+			message, found := reported(t, b)
+			free()
+			if x.reason == "" {
+				if err != nil || found {
+					t.Fatalf("%v, reported: %s", err, message)
+				}
+				return
+			}
+			if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.From(err).Message, x.reason) {
+				t.Errorf("%v", err)
+			}
+			if !found || !strings.Contains(message, x.reason) {
+				t.Errorf("reported: %v, %q", found, message)
+			}
+			if err := scheduledBackup(t.Context(), b.Kit, store); err != nil {
+				t.Error(err)
+			}
+			if message, found := reported(t, b); found {
+				t.Errorf("it is still reported after a good backup: %s", message)
+			}
+		})
+	}
+	if err := store.Update(func(s *setup.State) error { s.Completed = false; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := scheduledBackup(t.Context(), b.Kit, store); !fault.Is(err, fault.Unavailable) {
+		t.Error(err)
+	}
+	if message, found := reported(t, b); found {
+		t.Errorf("there is nothing to back up before setup: %s", message)
+	}
+}
+
+// Sixteen days on each of which the backup cannot begin, for one reason after the other: each day it is told once, however often it is tried, and
+// the next try is never far.
+func TestEveryDayWithoutABackupIsTold(t *testing.T) {
+	b := kittest.New(t)
+	store := serve(t, b)
+	now := clock.NewFake(time.Now())
+	k := *b.Kit
+	k.Clock, k.Alarms = now, alarm.New(b.DB, now)
+	told := func() (n int) {
+		t.Helper()
+		if err := b.DB.QueryRow(t.Context(), "SELECT count(*) FROM alarm_events WHERE kind = $1 AND resolves IS NULL", alarm.BackupFailed).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	list := obstacles(b)
+	for day := range 16 {
+		x := list[day%len(list)]
+		free := x.busy(t)
+		for try := range 3 {
+			if err := scheduledBackup(t.Context(), &k, store); !fault.Is(err, fault.Unavailable) { // the scheduler tries again within a minute
+				t.Errorf("day %d, try %d, %s: %v", day, try, x.name, err)
+			}
+			now.Move(time.Minute)
+		}
+		if n := told(); n != day+1 {
+			t.Fatalf("day %d, %s: told %d times", day, x.name, n)
+		}
+		free()
+		now.Move(24 * time.Hour)
+	}
+}
+
+// reported is what is known about the scheduled backup.
+func reported(t *testing.T, b *kittest.Bench) (message string, found bool) {
+	t.Helper()
+	open, err := b.Alarms.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range open {
+		if c.Kind == alarm.BackupFailed {
+			return c.Message, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,37 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// Problem says why something that was asked has no answer: a sentence for everyone, and its own words for administrators alone, because they
+// may tell of paths, addresses and what others have typed. Without an error it is empty.
+func Problem(ctx context.Context, name string, err error) string {
+	f, known := errors.AsType[*fault.Error](err)
+	switch {
+	case err == nil:
+		return ""
+	case known && f.Message != "":
+		return f.Message
+	case errors.Is(err, host.ErrNotInstalled):
+		return name + " is not installed."
+	case errors.Is(err, host.ErrNotRunning):
+		return name + " is not running."
+	case errors.Is(err, host.ErrTooLate), errors.Is(err, context.DeadlineExceeded):
+		return name + " did not answer in time."
+	}
+	return name + " could not be asked." + Words(ctx, " It said: "+err.Error())
+}
+
+// Words are a daemon's own, if the caller may see them.
+func Words(ctx context.Context, text string) string {
+	if actor.From(ctx).Role != actor.Admin {
+		return ""
+	}
+	return text
+}

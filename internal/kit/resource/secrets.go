@@ -1,0 +1,77 @@
+package resource
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// Secrets is what a kind with secrets tells about them. Embed it after Meta: it is filled before a row is shown, and so is the field of a
+// secret that is called like it and _configured.
+type Secrets struct {
+	EnterAgain []string `json:"enter_again" readOnly:"true" db:"-" doc:"The secrets that were stored with another master key. They cannot be read, and must be entered again."`
+}
+
+// told is where a row tells about its secrets.
+type told struct {
+	again      []int
+	configured map[string][]int // by the name of the secret
+}
+
+func newTold(t reflect.Type) told {
+	where, secrets := told{configured: map[string][]int{}}, false
+	names := map[string]wire.Field{}
+	for _, f := range wire.Fields(t) {
+		names[f.Name] = f
+	}
+	for _, f := range names {
+		secrets = secrets || f.Stored && (isSealed(f) || isPacked(f))
+		if is, ok := names[f.Name+"_configured"]; ok && isSealed(f) {
+			where.configured[f.Name] = is.Index
+		}
+	}
+	where.again = names["enter_again"].Index
+	if secrets && where.again == nil {
+		panic(fmt.Sprintf("%s has secrets and does not embed resource.Secrets", t))
+	}
+	return where
+}
+
+// complete completes a row before it is shown.
+func (k *Kind[T]) complete(v *T) {
+	if k.codec.told.again != nil {
+		k.tellSecrets(v)
+	}
+	if k.View != nil {
+		k.View(v)
+	}
+}
+
+// tellSecrets says which secrets there are, and which have to be entered again: those that the gateway makes itself, it makes anew.
+func (k *Kind[T]) tellSecrets(v *T) {
+	row, again := reflect.ValueOf(v).Elem(), []string{}
+	var made []string
+	if k.Made != nil {
+		made = k.Made(v)
+	}
+	for i, f := range k.codec.fields {
+		field := row.FieldByIndex(f.Index)
+		switch {
+		case isSealed(f):
+			text := field.Interface().(secret.Text)
+			readable := k.box.Readable(text)
+			if !readable && !slices.Contains(made, f.Name) {
+				again = append(again, f.Name)
+			}
+			if at := k.codec.told.configured[f.Name]; at != nil {
+				row.FieldByIndex(at).SetBool(text.Set() && readable)
+			}
+		case k.codec.packed[i]:
+			again = append(again, k.box.Unreadable(f.Name, field.Interface())...)
+		}
+	}
+	row.FieldByIndex(k.codec.told.again).Set(reflect.ValueOf(again))
+}
