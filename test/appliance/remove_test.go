@@ -74,7 +74,7 @@ func purge(t *testing.T, g *appliance) {
 	if list := g.sh(t, "tar -tzf "+saved); !strings.Contains(list, "database.dump") || !strings.Contains(list, "etc/gateway/master.key") || strings.Contains(list, ".deb") {
 		t.Errorf("the last copy has %s", list)
 	}
-	if left := g.sh(t, "getent passwd gateway gateway-waf; getent group | grep gateway || true"); left != "" {
+	if left := g.sh(t, "getent passwd | grep gateway || true; getent group | grep gateway || true"); left != "" {
 		t.Errorf("users are left: %s", left)
 	}
 	if left := g.sh(t, "find / -xdev \\( -nouser -o -nogroup \\) -not -path '/proc/*' -not -path '/srv/*' | head"); left != "" {
