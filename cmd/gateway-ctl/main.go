@@ -1,17 +1,6 @@
 // Command gateway-ctl helps on the box itself.
 package main
 
-import (
-	"context"
+import "edge.internal/gateway/internal/app"
 
-	"edge.internal/gateway/internal/app"
-)
-
-func main() {
-	app.Main(func(ctx context.Context) error {
-		if err := app.ReadSettings(); err != nil {
-			return err
-		}
-		return app.Ctl().ExecuteContext(ctx)
-	})
-}
+func main() { app.Main(app.Program("gateway-ctl")) }

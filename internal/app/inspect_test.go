@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -82,6 +83,12 @@ var engines = sync.OnceValues(engine.New)
 // waits for the agent's verdict, for machines that are slow.
 func guard(t *testing.T, program, verdictWithin string, origin *httptest.Server, sites ...site) *guarded {
 	t.Helper()
+	return guardWith(t, program, origin, sites, "timeout processing 1s", "timeout processing "+verdictWithin)
+}
+
+// guardWith is guard with other changes of what is rendered: texts, each followed by what stands in its place.
+func guardWith(t *testing.T, program string, origin *httptest.Server, sites []site, changes ...string) *guarded {
+	t.Helper()
 	set, err := engines()
 	if err != nil {
 		t.Fatal(err)
@@ -131,8 +138,8 @@ func guard(t *testing.T, program, verdictWithin string, origin *httptest.Server,
 	if err != nil {
 		t.Fatal(err)
 	}
-	instead := strings.NewReplacer("bind :80\n", "bind "+g.plain+"\n", "bind :443 ", "bind "+g.secure+" ", "bind :3443 ", "bind "+proxytest.Address(t)+" ",
-		"/run/gateway/", g.root+"/run/gateway/", "/run/haproxy/", g.root+"/run/haproxy/", "127.0.0.1:9000", l.Addr().String(), "timeout processing 1s", "timeout processing "+verdictWithin)
+	instead := strings.NewReplacer(append(changes, "bind :80\n", "bind "+g.plain+"\n", "bind :443 ", "bind "+g.secure+" ", "bind :3443 ", "bind "+proxytest.Address(t)+" ",
+		"/run/gateway/", g.root+"/run/gateway/", "/run/haproxy/", g.root+"/run/haproxy/", "127.0.0.1:9000", l.Addr().String())...)
 	for _, f := range files {
 		path := filepath.Join(g.root, f.Place.Path())
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -262,7 +269,7 @@ const (
 
 var guardedSites = []site{
 	{name: blockingSite, inspection: &proxy.Inspection{MaxBody: 20000}, settings: engine.Settings{Blocking: true, Paranoia: 1, MaxBody: 20000}, trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
-	{name: detectingSite, inspection: &proxy.Inspection{Open: true, Partial: true, MaxBody: 131072}, settings: engine.Settings{Paranoia: 1, MaxBody: 131072}},
+	{name: detectingSite, inspection: &proxy.Inspection{Detects: true, Open: true, Partial: true, MaxBody: 131072}, settings: engine.Settings{Paranoia: 1, MaxBody: 131072}},
 	{name: openSite, inspection: &proxy.Inspection{Open: true, MaxBody: 131072}, settings: engine.Settings{Blocking: true, Paranoia: 1, MaxBody: 131072}},
 	{name: answersSite, inspection: &proxy.Inspection{Answers: true, MaxBody: 131072}, settings: engine.Settings{Blocking: true, Paranoia: 1, MaxBody: 131072}},
 	{name: plainSite},
@@ -358,6 +365,48 @@ func TestOnlyInspectedRequestsPass(t *testing.T) {
 					t.Errorf("%d bytes (chunked %v) to %s get %d instead of %d", x.size, chunked, x.site, a.status, x.status)
 				}
 			}
+		}
+	})
+}
+
+// Where the web application firewall detects and does not block, it refuses nothing: neither trailers nor a body that is late.
+func TestDetectionRefusesNothing(t *testing.T) {
+	onEachHAProxy(t, func(t *testing.T, program string) {
+		origin, _ := counting(t)
+		g := guardWith(t, program, origin, guardedSites, "timeout processing 1s", "timeout processing 60s", "wait-for-body time 5s", "wait-for-body time 100ms")
+		a := g.ask(t, false, func() *http.Request {
+			req := g.post(detectingSite, []byte("x"), true)()
+			req.Trailer = http.Header{"X-Late": {"1"}}
+			return req
+		})
+		if a.status != 200 || !strings.Contains(a.body, "1 bytes") {
+			t.Errorf("a request with a trailer gets %d: %s", a.status, a.body)
+		}
+		begin := func(name string) (net.Conn, *bufio.Reader) {
+			conn, err := net.Dial("tcp", g.plain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			fmt.Fprintf(conn, "POST /upload HTTP/1.1\r\nHost: %s\r\nUser-Agent: Mozilla/5.0\r\nAccept: */*\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nab", name)
+			return conn, bufio.NewReader(conn)
+		}
+		status := func(from *bufio.Reader) int {
+			res, err := http.ReadResponse(from, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res.StatusCode
+		}
+		late, lateAnswer := begin(detectingSite)
+		_, refusal := begin(blockingSite)
+		// When the one that began later is refused, the other one is late, too.
+		if got := status(refusal); got != 408 {
+			t.Errorf("a late body of a site that blocks gets %d", got)
+		}
+		fmt.Fprint(late, "cd")
+		if got := status(lateAnswer); got != 200 {
+			t.Errorf("a late body of a site that detects gets %d", got)
 		}
 	})
 }

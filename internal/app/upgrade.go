@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"syscall"
 	"time"
 
@@ -61,5 +62,9 @@ func RefreshPackages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return packages.RunRefresh(ctx, folder)
+	r, err := packages.RunRefresh(ctx, folder)
+	if r.Error != "" {
+		newLog(slog.LevelInfo).Warn("the package lists are not refreshed", "err", r.Error)
+	}
+	return err
 }

@@ -114,7 +114,8 @@ func (r *Room) restartBouncer(ctx context.Context, _ BouncerConfig, _ []host.Fil
 	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("the firewall bouncer has no tables within %s of its start", startWithin))
 	defer cancel()
 	for {
-		if _, err := r.guard(ctx); !errors.Is(err, host.ErrNotRunning) {
+		// CrowdSec may still be about to learn who asks it about administrators.
+		if _, err := r.guard(ctx); !errors.Is(err, host.ErrNotRunning) && !unknown(err) {
 			return err
 		}
 		select {
@@ -134,7 +135,7 @@ func (r *Room) verifyBouncer(ctx context.Context, _ BouncerConfig, _ []host.File
 	if state.Active != "active" {
 		return fmt.Errorf("crowdsec-firewall-bouncer is %s: %s", state.Active, state.Detail)
 	}
-	if _, err := r.guard(ctx); gone(err) != nil {
+	if _, err := r.guard(ctx); gone(err) != nil && !unknown(err) {
 		return err
 	}
 	if _, err := r.Host.DetectionDropped(ctx, nil); err != nil {

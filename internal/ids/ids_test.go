@@ -331,6 +331,27 @@ func TestEnforcedIsWhatTheKernelDrops(t *testing.T) {
 	}
 }
 
+// The bouncer may be started before CrowdSec knows the account by which it is asked about administrators.
+func TestBouncerAwaitsTheAccounts(t *testing.T) {
+	b, _, w := enabled(t)
+	w.set("192.0.2.44")
+	b.Machine.ForgetDetectionAccount("gateway")
+	restarts := b.Machine.Restarts(host.Bouncer)
+	if s := b.Engine.Refresh(t.Context(), apply.Bouncer, false); s.State != apply.Live || b.Machine.Restarts(host.Bouncer) != restarts {
+		t.Errorf("%+v", s)
+	}
+	b.Machine.FlushDetectionTables()
+	done := make(chan apply.Status)
+	go func() { done <- b.Engine.Refresh(t.Context(), apply.Bouncer, false) }()
+	waittest.Until(t, "the bouncer is restarted", func() bool { return b.Machine.Restarts(host.Bouncer) > restarts })
+	if s := b.Engine.Refresh(t.Context(), apply.Detection, false); s.State != apply.Live {
+		t.Errorf("%+v", s)
+	}
+	if s := <-done; s.State != apply.Live || !slices.Equal(b.Machine.DetectionSpared(), []netip.Addr{netip.MustParseAddr("192.0.2.44")}) {
+		t.Errorf("%+v", s)
+	}
+}
+
 const alert = `{"capacity":5,"created_at":"2026-11-16T05:42:31Z","decisions":[{"duration":"3h59m56s","id":3},{"duration":"-1h","id":2}],"events":[{"meta":[{"key":"service","value":"ssh"},{"key":"target_uri","value":"/a?q=hunter2#22x"},{"key":"source_ip","value":"192.0.2.77"}],"timestamp":"2026-11-16 05:42:31 +0000 UTC"}],"events_count":6,"id":3,"machine_id":"agent","message":"Ip 192.0.2.77 performed 'crowdsecurity/ssh-bf'","scenario":"crowdsecurity/ssh-bf","source":{"ip":"192.0.2.77","scope":"Ip","value":"192.0.2.77"},"start_at":"2026-11-16 05:42:31.234383014 +0000 UTC","stop_at":"2026-11-16T05:42:32Z"}`
 
 func TestAlerts(t *testing.T) {

@@ -51,6 +51,8 @@ type Certificate struct {
 // Inspection says what becomes of the requests of a domain that the web application firewall sees.
 type Inspection struct {
 	DomainID uuid.UUID `json:"domain_id"`
+	// Detects says that nothing is refused, whatever is found.
+	Detects bool `json:"detects"`
 	// Open lets requests pass that could not be inspected.
 	Open bool `json:"open"`
 	// Partial lets requests pass whose bodies are larger than MaxBody, or than HAProxy can hold.

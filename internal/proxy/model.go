@@ -316,7 +316,7 @@ func (x *Inspection) flags() conf.Arg {
 	if x == nil {
 		return conf.Word("")
 	}
-	return conf.Joined(conf.Word("f"), when(x.Open, conf.Word("o")), when(x.Partial, conf.Word("i")), when(x.Answers, conf.Word("a")))
+	return conf.Joined(conf.Word("f"), when(x.Detects, conf.Word("d")), when(x.Open, conf.Word("o")), when(x.Partial, conf.Word("i")), when(x.Answers, conf.Word("a")))
 }
 
 func when(on bool, word conf.Arg) conf.Arg {

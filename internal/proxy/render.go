@@ -269,16 +269,21 @@ func renderLimits(w *conf.Writer, m *model) {
 	w.Line("http-request", conf.Word("set-var(txn.headers) var(txn.id),map_str(maps/headers.map) if { var(txn.flags) -m sub h }"))
 	w.Line("http-request", conf.Word(`return status 503 content-type "text/html; charset=utf-8" file pages/maintenance.html hdr Retry-After 300 hdr Cache-Control no-store if { var(txn.flags) -m sub m } or { str(maintenance),map_str(maps/switches.map) -m found } !{ var(txn.flags) -m sub g }`))
 	if len(m.periods) > 0 {
-		// A client of IPv6 has a whole network of addresses.
-		w.Line("http-request", conf.Word("set-var(txn.client) src,ipmask(32,64),concat(/,txn.id),xxh64 if { var(txn.flags) -m sub l }"))
-		w.Line("http-request", conf.Word("set-var(txn.most) var(txn.site),field(6,|) if { var(txn.flags) -m sub l }"))
-	}
-	for _, period := range m.periods {
-		is := conf.Joined(conf.Word("if { var(txn.flags) -m sub l } { var(txn.site),field(7,|) -m str "), conf.Int(period), conf.Word(" }"))
-		w.Line("http-request", conf.Word("track-sc0 var(txn.client) table"), conf.Joined(conf.Word("gateway_rate_"), conf.Int(period)), is)
-	}
-	if len(m.periods) > 0 {
-		w.Line("http-request", conf.Word(`return status 429 content-type text/plain string "too many requests" hdr Retry-After %[var(txn.site),field(7,|)] if { var(txn.flags) -m sub l } { sc_http_req_rate(0),sub(txn.most) gt 0 }`))
+		const (
+			limited = "if { var(txn.flags) -m sub l }"
+			ipv6    = " { src,ipmask(32,0) -m str :: }"
+			refuse  = `return status 429 content-type text/plain string "too many requests" hdr Retry-After %[var(txn.site),field(7,|)] ` + limited
+		)
+		w.Line("http-request", conf.Word("set-var(txn.most) var(txn.site),field(6,|) "+limited))
+		// A client of IPv6 has a whole network of addresses, and a customer of a provider may have 65536 of these, which together get as much as 16.
+		// These are counted first: who has used up that share fills the table with no more of them.
+		w.Line("http-request", conf.Word("set-var(txn.share) var(txn.most),mul(16) "+limited+ipv6))
+		w.Line("http-request", conf.Word("set-var(txn.customer) src,ipmask(32,48),concat(/48/,txn.id),xxh64 "+limited+ipv6))
+		renderCount(w, m, conf.Word("track-sc1 var(txn.customer) table"), conf.Word(ipv6))
+		w.Line("http-request", conf.Word(refuse+ipv6+" { sc_http_req_rate(1),sub(txn.share) gt 0 }"))
+		w.Line("http-request", conf.Word("set-var(txn.client) src,ipmask(32,64),concat(/,txn.id),xxh64 "+limited))
+		renderCount(w, m, conf.Word("track-sc0 var(txn.client) table"), conf.Word(""))
+		w.Line("http-request", conf.Word(refuse+" { sc_http_req_rate(0),sub(txn.most) gt 0 }"))
 	}
 	const limited = "if { var(txn.flags) -m sub b }"
 	w.Line("http-request", conf.Word("set-var(txn.body) var(txn.site),field(8,|) "+limited))
@@ -286,6 +291,14 @@ func renderLimits(w *conf.Writer, m *model) {
 	// A body that does not say how long it is cannot be judged; waiting shows whether there is one at all.
 	w.Line("http-request", conf.Word("wait-for-body time 10s at-least 1 "+limited+" !{ req.hdr(content-length) -m found }"))
 	w.Line("http-request", conf.Word(`return status 411 content-type text/plain string "the request must say its length" `+limited+" !{ req.hdr(content-length) -m found } { req.body_len gt 0 }"))
+}
+
+// renderCount counts a request of a site that limits them, for as long as the site says.
+func renderCount(w *conf.Writer, m *model, counter, also conf.Arg) {
+	for _, period := range m.periods {
+		is := conf.Joined(conf.Word("if { var(txn.flags) -m sub l } { var(txn.site),field(7,|) -m str "), conf.Int(period), conf.Word(" }"), also)
+		w.Line("http-request", counter, conf.Joined(conf.Word("gateway_rate_"), conf.Int(period)), is)
+	}
 }
 
 // renderInspection has the web application firewall look at requests. It comes before the first change to them, and only its pass lets
@@ -296,6 +309,8 @@ func renderInspection(w *conf.Writer, m *model) {
 	}
 	const (
 		inspected = "{ var(txn.flags) -m sub f }"
+		refusing  = " !{ var(txn.flags) -m sub d }"
+		watching  = " { var(txn.flags) -m sub d }"
 		whole     = "!{ var(txn.flags) -m sub i }"
 		too       = `status 413 content-type text/plain string "the request is too large to be inspected" if `
 		none      = "!{ var(txn.waf.verdict) -m found }"
@@ -304,14 +319,17 @@ func renderInspection(w *conf.Writer, m *model) {
 	w.Line("unique-id-format", conf.Word("%[uuid()]"))
 	w.Line("log", conf.Word("/run/gateway/waf.sock len 8192 format raw local0 alert"))
 	// Whatever follows a body reaches the server uninspected.
-	w.Line("http-request", conf.Word(`return status 400 content-type text/plain string "trailers are not taken here" if `+inspected+" { req.hdr(trailer) -m found }"))
+	w.Line("http-request", conf.Word(`return status 400 content-type text/plain string "trailers are not taken here" if `+inspected+refusing+" { req.hdr(trailer) -m found }"))
 	w.Line("http-request", conf.Word("set-var(txn.request) unique-id if "+inspected))
 	w.Line("http-request", conf.Word("set-var(txn.uri) url if "+inspected))
 	// HTTP/2 and later name the host there, too.
 	w.Line("http-request", conf.Word("set-var(txn.uri) str(*) if "+inspected+" !{ req.ver -m beg 1 }"))
 	w.Line("http-request", conf.Word("set-var(txn.uri) pathq if "+inspected+" !{ req.ver -m beg 1 }"))
 	w.Line("http-request", conf.Word("set-var(txn.inspect) var(txn.site),field(9,|) if "+inspected+" "+whole))
-	w.Line("http-request", conf.Word("wait-for-body time 5s if "+inspected))
+	// Where nothing is refused, a body may take as long as it likes: HAProxy refuses one that is late. Who talks to and fro sends none before
+	// there is an answer.
+	w.Line("http-request", conf.Word("wait-for-body time 5s if "+inspected+refusing))
+	w.Line("http-request", conf.Word("wait-for-body time 1d if "+inspected+watching+" !{ req.hdr(content-type) -m beg application/grpc }"))
 	w.Line("http-request", conf.Word("return "+too+inspected+" "+whole+" !{ internal.htx.has_eom }"))
 	w.Line("http-request", conf.Word("return "+too+inspected+" "+whole+" { req.body_len,sub(txn.inspect) gt 0 }"))
 	w.Line("http-request", conf.Word("send-spoe-group waf request if "+inspected+" { srv_is_up("+wafBackend+"/agent) }"))
@@ -332,7 +350,8 @@ func renderInspection(w *conf.Writer, m *model) {
 	)
 	w.Line("http-request", conf.Word("set-var(txn.method) method if "+answers))
 	w.Line("http-request", conf.Word("del-header Accept-Encoding if "+answers))
-	w.Line("http-response", conf.Word("wait-for-body time 5s if "+withheld))
+	w.Line("http-response", conf.Word("wait-for-body time 5s if "+withheld+refusing))
+	w.Line("http-response", conf.Word("wait-for-body time 1d if "+withheld+watching))
 	w.Line("http-response", conf.Word("send-spoe-group waf response if "+withheld+" { srv_is_up("+wafBackend+"/agent) }"))
 	w.Line("http-response", conf.Word("set-log-level alert if "+withheld+" "+nothing))
 	w.Line("http-response", conf.Word("return status 403 "+blockPage+withheld+" { var(txn.waf.answer) -m str deny }"))

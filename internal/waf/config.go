@@ -260,6 +260,8 @@ func (r *Room) checkConfig(ctx context.Context, tx *db.Tx, was, now *Config) err
 // Inspection is what the proxy has to know about a domain whose requests are inspected.
 type Inspection struct {
 	DomainID uuid.UUID
+	// Detects says that nothing is refused, whatever is found.
+	Detects bool
 	// Open lets requests pass that could not be inspected.
 	Open bool
 	// Partial lets requests pass whose bodies are larger than MaxBody.
@@ -274,7 +276,7 @@ func (c *Config) inspection() *Inspection {
 	if c == nil || !c.Enabled {
 		return nil
 	}
-	return &Inspection{DomainID: c.ID, Open: c.failOpen(), Partial: c.Mode == detection || c.Oversized == inspect, MaxBody: c.MaxBodyBytes, Answers: c.InspectResponses}
+	return &Inspection{DomainID: c.ID, Detects: c.Mode == detection, Open: c.failOpen(), Partial: c.Mode == detection || c.Oversized == inspect, MaxBody: c.MaxBodyBytes, Answers: c.InspectResponses}
 }
 
 // Inspections are those of all domains.

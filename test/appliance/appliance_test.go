@@ -97,6 +97,7 @@ func TestAppliance(t *testing.T) {
 		{"Upgrade", always, upgrade},
 		{"KilledUpgrades", long, killedUpgrades},
 		{"BrokenUpgrades", long, brokenUpgrades},
+		{"MirrorsAway", always, mirrorsAway},
 		{"Remove", always, remove},
 		{"Purge", always, purge},
 	} {
@@ -114,11 +115,15 @@ func (g *appliance) install(t *testing.T, packages ...string) {
 	}
 	g.offer(t, "package", "repository", "VERSION=1.0.0", "LINKED=bin")
 	started := time.Now()
-	if err := g.Install(t.Context(), append(packages, "gateway", "wireguard-go", "crowdsec", "crowdsec-firewall-bouncer")...); err != nil {
+	if err := g.Install(t.Context(), append(packages, "gateway", "wireguard-go")...); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("installed in %s", time.Since(started).Round(time.Second))
 	g.waitUp(t)
+	// CrowdSec may come later.
+	if err := g.Install(t.Context(), "crowdsec", "crowdsec-firewall-bouncer"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // publish builds a version of the package into the node's repository, as the vendor does.

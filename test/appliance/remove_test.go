@@ -1,17 +1,48 @@
 package appliance
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
 	"edge.internal/gateway/test/node"
 )
 
+// mirrorsAway leaves the machine sound when its package mirrors cannot be reached, and says so where the versions are.
+func mirrorsAway(t *testing.T, g *appliance) {
+	g.sh(t, "echo 'deb http://127.0.0.1:9/ away main' > /etc/apt/sources.list.d/away.list")
+	defer g.sh(t, "rm /etc/apt/sources.list.d/away.list")
+	g.sh(t, "systemctl start gateway-packages.service")
+	if state := g.sh(t, "systemctl is-failed gateway-packages.service || true"); state != "inactive" {
+		t.Errorf("the unit is %s", state)
+	}
+	var said struct {
+		Error string `json:"refresh_error"`
+	}
+	g.Must(t, http.MethodGet, "/system/package-versions", nil, 200, &said)
+	if !strings.Contains(said.Error, "127.0.0.1:9") {
+		t.Errorf("%+v", said)
+	}
+}
+
 // remove leaves Debian's daemons with Debian's configuration, and no file of another package changed.
 func remove(t *testing.T, g *appliance) {
 	g.backUp(t) // for purge
+	const forwards = "cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding"
+	if on := g.sh(t, forwards); on != "1\n1" {
+		t.Fatalf("the gateway does not forward: %s", on)
+	}
 	out := g.sh(t, "apt-get remove -y -q gateway 2>&1")
 	t.Log(node.Tail(out))
+	// Without its packet filter the machine is no router, as it was none before, and it is said what is open.
+	if on := g.sh(t, forwards); on != "0\n0" {
+		t.Errorf("the machine still forwards: %s", on)
+	}
+	for _, said := range []string{"the machine no longer forwards packets", "its packet filter is gone", "tcp 22"} {
+		if !strings.Contains(out, said) {
+			t.Errorf("it is not said: %s", said)
+		}
+	}
 	if changed := g.sh(t, "dpkg --verify || true"); changed != "" {
 		t.Errorf("files of other packages are changed:\n%s", changed)
 	}
@@ -40,8 +71,14 @@ func purge(t *testing.T, g *appliance) {
 	if !strings.Contains(out, saved) {
 		t.Errorf("%s is not named: %s", saved, node.Tail(out))
 	}
-	if list := g.sh(t, "tar -tzf "+saved); !strings.Contains(list, "database.dump") || !strings.Contains(list, "etc/gateway/master.key") {
+	if list := g.sh(t, "tar -tzf "+saved); !strings.Contains(list, "database.dump") || !strings.Contains(list, "etc/gateway/master.key") || strings.Contains(list, ".deb") {
 		t.Errorf("the last copy has %s", list)
+	}
+	if left := g.sh(t, "getent passwd | grep gateway || true; getent group | grep gateway || true"); left != "" {
+		t.Errorf("users are left: %s", left)
+	}
+	if left := g.sh(t, "find / -xdev \\( -nouser -o -nogroup \\) -not -path '/proc/*' -not -path '/srv/*' | head"); left != "" {
+		t.Errorf("files belong to nobody: %s", left)
 	}
 	left := g.sh(t, "find / -xdev -path '*gateway*' -not -path '/var/backups/*' -not -path '/var/lib/gateway-backups*' -not -path '/srv/*' -not -path '/etc/apt/*' -not -path '/proc/*' -not -path '/sys/*' -not -path '/var/log/apt/*' -not -path '/var/lib/dpkg/*' -not -path '/var/lib/apt/*' -not -path '/var/cache/*' | head -20")
 	if left != "" {

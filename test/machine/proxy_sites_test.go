@@ -480,6 +480,20 @@ func rateLimit(t *testing.T, p *proxyRig) {
 		p.Run(t, lab.Wan, "ip", "address", "add", address+"/64", "dev", "eth0", "nodad", "preferred_lft", "0") // no one's own choice
 		p.send(t, ask{url: "https://" + third, v6: true, from: address}).want(t, status)
 	}
+	// So are all networks of one customer, which get as much together as 16 of them.
+	fourth, _ := p.site(t, "a", fields{"rate_limit_enabled": true, "rate_limit_requests": 1, "rate_limit_period_seconds": 600})
+	p.Run(t, lab.Gateway, "ip", "route", "replace", "2001:db8:2::/48", "via", wan6)
+	for n := range 18 {
+		address, status := fmt.Sprintf("2001:db8:2:%x::1", n), 200
+		if n >= 16 {
+			status = 429
+		}
+		p.Run(t, lab.Wan, "ip", "address", "add", address+"/64", "dev", "eth0", "nodad", "preferred_lft", "0")
+		p.send(t, ask{url: "https://" + fourth, v6: true, from: address}).want(t, status)
+	}
+	p.Run(t, lab.Wan, "ip", "address", "add", "2001:db8:3::1/64", "dev", "eth0", "nodad", "preferred_lft", "0")
+	p.Run(t, lab.Gateway, "ip", "route", "replace", "2001:db8:3::/48", "via", wan6)
+	p.send(t, ask{url: "https://" + fourth, v6: true, from: "2001:db8:3::1"}).from(t, "a")
 }
 
 // unknown is a body that does not say its length.

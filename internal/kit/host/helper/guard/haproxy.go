@@ -64,7 +64,7 @@ var ofGlobal = []string{"default-path", "group", "setcap", "setenv", "stats", "u
 var rules = []string{"http-request", "http-response", "http-after-response", "log-format"}
 
 // actions are what rules do. One that sets a variable names it in the same word.
-var actions = regexp.MustCompile(`^(?:set-var\([a-z.]+\)|deny|redirect|return|track-sc0|wait-for-body|(?:add|del|set)-header|set-path|send-spoe-group|set-log-level)$`)
+var actions = regexp.MustCompile(`^(?:set-var\([a-z.]+\)|deny|redirect|return|track-sc[01]|wait-for-body|(?:add|del|set)-header|set-path|send-spoe-group|set-log-level)$`)
 
 // headerName is the name of a header, or the form of all that are taken away.
 var headerName = regexp.MustCompile(`^(?:[A-Za-z0-9][A-Za-z0-9!#$&'*+.^_|~-]*|\^\(x\[-_\]\(forwarded\[-_\]\.\*\|real\[-_\]ip\)\|forwarded\)\$)$`)
@@ -80,7 +80,7 @@ var fileWords = regexp.MustCompile(`^(?:lf-)?file$|^(?:default-)?errorfiles?$|^(
 
 // functions are the fetches and converters that the gateway uses, besides those that read a map. Others read files or the environment.
 var functions = []string{
-	"bytes", "concat", "date", "field", "ipmask", "req.fhdr", "req.hdr", "req.hdr_cnt", "req.hdr_val", "res.hdr", "rtrim", "sc_http_req_rate", "set-var", "srv_is_up", "str", "sub", "uuid", "var",
+	"bytes", "concat", "date", "field", "ipmask", "mul", "req.fhdr", "req.hdr", "req.hdr_cnt", "req.hdr_val", "res.hdr", "rtrim", "sc_http_req_rate", "set-var", "srv_is_up", "str", "sub", "uuid", "var",
 }
 
 var function = regexp.MustCompile(`([A-Za-z0-9_.-]+)\(`)

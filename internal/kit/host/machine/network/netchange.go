@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/renameio/v2"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -212,8 +214,37 @@ func setting(name string) (n int, ok bool) {
 	return n, err == nil
 }
 
-func setSetting(name string, n int) error {
+// foundSettings has what the gateway has changed since the machine started, as it was before: a setting and its number in each line. The package
+// puts these back when it is removed. What a reboot makes of them is not the gateway's.
+const foundSettings = "/run/gateway-helper/kernel-settings"
+
+// setSetting changes one of the kernel's settings. Before the first time it notes what was there.
+func (s *Network) setSetting(name string, n int) error {
+	if err := s.noteFound(name); err != nil {
+		return fmt.Errorf("noting the setting %s: %w", name, err)
+	}
 	return os.WriteFile(filepath.Join("/proc/sys", name), []byte(strconv.Itoa(n)), 0o644)
+}
+
+func (s *Network) noteFound(name string) error {
+	was, ok := setting(name)
+	if !ok {
+		return nil // writing says what is wrong
+	}
+	path := s.home.Path(foundSettings)
+	noted, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for line := range strings.Lines(string(noted)) {
+		if strings.HasPrefix(line, name+" ") {
+			return nil
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return err
+	}
+	return renameio.WriteFile(path, fmt.Appendf(noted, "%s %d\n", name, was), 0o644)
 }
 
 func acceptRA(link string) int {
@@ -247,7 +278,7 @@ func (s *Network) Forward(ctx context.Context, on bool) error {
 		if !ok || (n != 0) == (x.want != 0) {
 			continue
 		}
-		if err := setSetting(x.name, x.want); err != nil {
+		if err := s.setSetting(x.name, x.want); err != nil {
 			return err
 		}
 	}
@@ -262,5 +293,5 @@ func (s *Network) AcceptRouters(ctx context.Context, name string) error {
 	if _, err := value.Parse[value.IfName](name); err != nil {
 		return fmt.Errorf("%q %w", name, err)
 	}
-	return setSetting(acceptRASetting(name), 2)
+	return s.setSetting(acceptRASetting(name), 2)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,6 +54,37 @@ func TestRootFolderRefusesToTouchTheNetwork(t *testing.T) {
 	}
 	if _, err := s.Routes(ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+// What is changed of the kernel's settings is noted as it was before the first change, also by another process.
+func TestFoundSettingsAreNoted(t *testing.T) {
+	h := home.Home{Root: t.TempDir()}
+	if n, ok := setting(forward4); !ok || n != 0 {
+		t.Fatalf("the namespace forwards already: %d, %v", n, ok)
+	}
+	for _, on := range []bool{true, false, true} {
+		if err := New(h).Forward(t.Context(), on); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := New(h).AcceptRouters(t.Context(), "lo"); err != nil {
+		t.Fatal(err)
+	}
+	noted, err := os.ReadFile(h.Path(foundSettings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"net/ipv4/ip_forward 0\n", "net/ipv6/conf/all/forwarding 0\n", "net/ipv6/conf/lo/accept_ra 1\n"} {
+		if strings.Count(string(noted), want) != 1 {
+			t.Errorf("%q is not once in\n%s", want, noted)
+		}
+	}
+	if n, _ := setting(forward4); n != 1 {
+		t.Error("it does not forward")
+	}
+	if err := New(h).Forward(t.Context(), false); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -2,7 +2,6 @@ package packages
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -21,11 +20,12 @@ type Refresh struct {
 	Error   string    `json:"error"`
 }
 
-// RunRefresh has apt fetch its lists, and keeps how it went. It is for root.
-func RunRefresh(ctx context.Context, f job.Folder) error {
+// RunRefresh has apt fetch its lists, and keeps how it went. That a mirror is away is no error: it is said where the lists are shown, and
+// the machine is no worse for it. It is for root.
+func RunRefresh(ctx context.Context, f job.Folder) (Refresh, error) {
 	r := Refresh{BeganAt: time.Now().UTC()}
 	if err := f.Save(host.ListsFile, r); err != nil {
-		return err
+		return r, err
 	}
 	out, err := command.Exec(ctx, []string{"/usr/bin/apt-get", "update", "--quiet", "--error-on=any"}, refreshWithin)
 	if err == nil && out.ExitCode != 0 {
@@ -35,5 +35,5 @@ func RunRefresh(ctx context.Context, f job.Folder) error {
 	if err != nil {
 		r.Error = err.Error()
 	}
-	return errors.Join(err, f.Save(host.ListsFile, r))
+	return r, f.Save(host.ListsFile, r)
 }
