@@ -7,7 +7,9 @@ const (
 	vrrpFolder = "/run/keepalived"
 	// VRRPStates is the pipe in which keepalived says what it becomes.
 	VRRPStates = vrrpFolder + "/states"
-	// VRRPProbe is what keepalived runs, as nobody, to see whether the reverse proxy answers.
+	// VRRPProbeUser and VRRPProbeGroup are who runs VRRPProbe.
+	VRRPProbeUser, VRRPProbeGroup = "nobody", "nogroup"
+	// VRRPProbe is what keepalived runs to see whether the reverse proxy answers.
 	VRRPProbe = `"/usr/bin/curl -q --silent --output /dev/null --noproxy 127.0.0.1 --max-time 2 http://127.0.0.1/"`
 )
 
