@@ -36,6 +36,9 @@ func RunHelper(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	if err := m.Sweep(); err != nil {
+		return fmt.Errorf("removing what was staged for a check: %w", err)
+	}
 	uid, gid, err := files.LookupOwner(host.User, host.User)
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ type account struct {
 // accounts are those that the package makes on a machine. Debian gives packages lower numbers, and people higher ones.
 var accounts = []account{
 	{name: host.WAFUser, about: "Gateway (web application firewall)", home: "/var/lib/gateway-waf", id: 59998},
+	{name: host.CheckUser, about: "Gateway (checks of configurations)", home: "/", id: 59997},
 	// The groups give it what it asks daemons for.
 	{name: host.User, about: "Gateway", home: "/var/lib/gateway", id: 59999, memberOf: []string{host.WAFUser, "haproxy", "unbound", "proxy", "systemd-journal"}},
 }

@@ -44,6 +44,7 @@ while [ $status = 133 ] || [ -e "$folder/cut" ]; do
 	status=0
 	SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 SYSTEMD_NSPAWN_API_VFS_WRITABLE=network systemd-nspawn --quiet --directory="$folder/root" --machine=node \
 		--hostname=node --boot --keep-unit --register=no --link-journal=no --network-namespace-path=/run/netns/node --capability=all \
+		--system-call-filter='landlock_create_ruleset landlock_add_rule landlock_restrict_self' \
 		--bind=/dev/net/tun --resolv-conf=off --timezone=off --console=pipe </dev/null || status=$?
 done
 exit "$status"

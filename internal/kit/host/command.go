@@ -56,28 +56,52 @@ type CommandSpec struct {
 	Timeout time.Duration
 	Asks    string             // whom on the machine it talks to, if anyone: a running daemon, or the kernel
 	Operand func(string) error // what its one operand must be; nil for those that take none
+	Rights  Rights             // what it may do
+	Env     []string           // what it needs in its environment
 }
+
+// Rights are what a program may do. One that reads a staged file is never root: a file that was made for it could have it do something.
+type Rights int
+
+const (
+	// Own rights are those of the process that runs it.
+	Own Rights = iota
+	// Checking takes none: it is a user who owns nothing, and reads the staged files and what every program reads.
+	Checking
+	// CheckingAsNobody is Checking as the user nobody, for a program that has to be who its scripts will run as. The files hold no secret.
+	CheckingAsNobody
+	// CheckingApart is Checking in a network of its own, which is empty and which it may change.
+	CheckingApart
+	// Loading is to be that user, and to change the network of the machine.
+	Loading
+)
+
+// CheckUser is that user. Staged files are readable for its group, and for nobody else.
+const CheckUser = "gateway-check"
+
+// CheckFolder is where they are staged.
+const CheckFolder = "/run/gateway-check"
 
 // commands is the closed list: what is not in it cannot be run.
 var commands = map[Command]CommandSpec{
-	ChronyCheck:    {Argv: []string{chronyd, "-p", "-f", "{chrony.dropin}"}, Timeout: 10 * time.Second},
+	ChronyCheck:    {Argv: []string{chronyd, "-p", "-f", "{chrony.dropin}"}, Timeout: 10 * time.Second, Rights: Checking},
 	ChronyTracking: {Argv: []string{chronyc, "-c", "-n", "tracking"}, Timeout: 5 * time.Second, Asks: string(Chrony)},
 	ChronySources:  {Argv: []string{chronyc, "-c", "-n", "sources"}, Timeout: 5 * time.Second, Asks: string(Chrony)},
 	ChronyBurst:    {Argv: []string{chronyc, "-n", "burst", "4/4"}, Timeout: 5 * time.Second, Asks: string(Chrony)},
 	ChronyMakestep: {Argv: []string{chronyc, "-n", "makestep"}, Timeout: 5 * time.Second, Asks: string(Chrony)},
-	NftCheck:       {Argv: []string{nftables, "-c", "-f", "{packet-filter.table}"}, Timeout: 30 * time.Second, Asks: PacketFilter},
-	NftLoad:        {Argv: []string{nftables, "-f", "{packet-filter.table}"}, Timeout: 30 * time.Second, Asks: PacketFilter},
-	HAProxyCheck:   {Argv: []string{haproxy, "-c", "-f", "{haproxy.config}"}, Timeout: time.Minute},
+	NftCheck:       {Argv: []string{nftables, "-c", "-f", "{packet-filter.table}"}, Timeout: 30 * time.Second, Asks: PacketFilter, Rights: CheckingApart},
+	NftLoad:        {Argv: []string{nftables, "-f", "{packet-filter.table}"}, Timeout: 30 * time.Second, Asks: PacketFilter, Rights: Loading},
+	HAProxyCheck:   {Argv: []string{haproxy, "-c", "-f", "{haproxy.config}"}, Timeout: time.Minute, Rights: Checking},
 	HAProxyVersion: {Argv: []string{haproxy, "-vv"}, Timeout: 5 * time.Second},
 
-	UnboundCheck: {Argv: []string{"/usr/sbin/unbound-checkconf", "{unbound.dropin}"}, Timeout: 30 * time.Second},
+	UnboundCheck: {Argv: []string{"/usr/sbin/unbound-checkconf", "{unbound.dropin}"}, Timeout: 30 * time.Second, Rights: Checking},
 
-	SquidCheck:       {Argv: []string{squid, "-k", "parse", "-f", "{squid.dropin}"}, Timeout: 30 * time.Second},
+	SquidCheck:       {Argv: []string{squid, "-k", "parse", "-f", "{squid.dropin}"}, Timeout: 30 * time.Second, Rights: Checking},
 	SquidReconfigure: {Argv: []string{squid, "-k", "reconfigure", "-f", "/etc/squid/gateway.conf"}, Timeout: 30 * time.Second, Asks: string(Squid)},
 
-	KeaCheck: {Argv: []string{kea, "-t", "{kea.config}"}, Timeout: 30 * time.Second},
+	KeaCheck: {Argv: []string{kea, "-t", "{kea.config}"}, Timeout: 30 * time.Second, Rights: Checking, Env: []string{"KEA_LOCKFILE_DIR=none"}},
 
-	FreeRADIUSCheck: {Argv: []string{freeradius, "-C", "-l", "stdout", "-d", "{freeradius.config}/.."}, Timeout: 30 * time.Second},
+	FreeRADIUSCheck: {Argv: []string{freeradius, "-C", "-l", "stdout", "-d", "{freeradius.config}/.."}, Timeout: 30 * time.Second, Rights: Checking},
 
 	DetectionMachines:      {Argv: cscli("machines", "list"), Timeout: cscliTimeout, Asks: string(CrowdSec)},
 	DetectionMachineAdd:    {Argv: cscli("machines", "add", "--auto", "--force", "--file", "-"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: isDetectionName},
@@ -87,7 +111,7 @@ var commands = map[Command]CommandSpec{
 	DetectionCollections:   {Argv: cscli("collections", "list"), Timeout: cscliTimeout, Asks: string(CrowdSec)},
 	DetectionUnban:         {Argv: cscli("decisions", "delete", "--ip"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: isAddress},
 
-	VRRPCheck: {Argv: []string{keepalived, "-t", "-f", "{keepalived.config}"}, Timeout: 10 * time.Second, Asks: "the network"},
+	VRRPCheck: {Argv: []string{keepalived, "-t", "-f", "{keepalived.config}"}, Timeout: 10 * time.Second, Asks: "the network", Rights: CheckingAsNobody},
 
 	WireguardGo: {Argv: []string{wireguardGo}, Timeout: 10 * time.Second, Asks: "the network", Operand: isIfName},
 }

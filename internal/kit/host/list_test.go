@@ -25,6 +25,9 @@ func TestEveryCommandIsComplete(t *testing.T) {
 				if Place(strings.TrimSuffix(strings.TrimSuffix(name, "/.."), "}")).Path() == "" {
 					t.Errorf("%s: no place for %s", c, arg)
 				}
+				if spec.Rights == Own {
+					t.Errorf("%s reads a staged file, and may do what the helper may", c)
+				}
 			}
 		}
 	}

@@ -107,6 +107,7 @@ var units = []UnitSpec{
 			{"/var/lib/gateway-helper", 0o700, "root", "root"},
 			{RestoreFolder, 0o750, "root", User},
 			{"/run/gateway-helper", 0o750, "root", User},
+			{CheckFolder, 0o711, "root", "root"},
 		},
 		Ready: HelperSocket,
 		Stop:  syscall.SIGTERM, Grace: 5 * time.Second,

@@ -7,9 +7,10 @@ const (
 	vrrpFolder = "/run/keepalived"
 	// VRRPStates is the pipe in which keepalived says what it becomes.
 	VRRPStates = vrrpFolder + "/states"
-	// VRRPProbe is what keepalived runs to see whether the reverse proxy answers. It starts as root and becomes another user itself: the check
-	// of keepalived 2.2 ends itself when its configuration names one.
-	VRRPProbe = `"/usr/bin/setpriv --reuid=nobody --regid=nogroup --clear-groups /usr/bin/curl -q --silent --output /dev/null --noproxy 127.0.0.1 --max-time 2 http://127.0.0.1/"`
+	// VRRPProbeUser and VRRPProbeGroup are who runs VRRPProbe.
+	VRRPProbeUser, VRRPProbeGroup = "nobody", "nogroup"
+	// VRRPProbe is what keepalived runs to see whether the reverse proxy answers.
+	VRRPProbe = `"/usr/bin/curl -q --silent --output /dev/null --noproxy 127.0.0.1 --max-time 2 http://127.0.0.1/"`
 )
 
 // RouterState is what keepalived is among the nodes of a cluster.

@@ -12,7 +12,7 @@ import (
 // keepalivedLines are the lines that the gateway writes. keepalived runs programs as root whenever something happens, and reads other
 // files at any place: of all that, one probe is admitted.
 var keepalivedLines = []*regexp.Regexp{
-	exactly("}", "global_defs {", "router_id gateway", "enable_script_security", "script_user root", "vrrp_notify_fifo "+host.VRRPStates,
+	exactly("}", "global_defs {", "router_id gateway", "enable_script_security", "script_user "+host.VRRPProbeUser+" "+host.VRRPProbeGroup, "vrrp_notify_fifo "+host.VRRPStates,
 		"vrrp_script proxy {", "script "+host.VRRPProbe, "track_file drain {", "file "+host.VRRPDrain.Path(),
 		"vrrp_instance gateway {", "state BACKUP", "unicast_peer {", "track_script {", "proxy", "track_file {", "drain", "track_interface {",
 		"virtual_ipaddress {", "virtual_ipaddress_excluded {"),

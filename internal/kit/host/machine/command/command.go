@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -79,7 +80,8 @@ func (s *Commands) Run(ctx context.Context, c host.Command, in host.Input) (host
 		return host.Output{}, err
 	}
 	defer done()
-	staging, err := s.files.Stage(in.Staged)
+	uid, gid := checker(spec.Rights)
+	staging, err := s.files.Stage(in.Staged, gid)
 	if err != nil {
 		return host.Output{}, fmt.Errorf("staging for %s: %w", c, err)
 	}
@@ -88,7 +90,8 @@ func (s *Commands) Run(ctx context.Context, c host.Command, in host.Input) (host
 	if err != nil {
 		return host.Output{}, fmt.Errorf("command %s: %w", c, err)
 	}
-	out, err := Exec(ctx, append(argv, in.Args...), spec.Timeout)
+	p := program{argv: append(argv, in.Args...), env: spec.Env, timeout: spec.Timeout, rights: spec.Rights, uid: uid, gid: gid, staged: staging}
+	out, err := p.run(ctx)
 	// Staged files lie below the staging folder at their own path, so that without it every message names the real one.
 	out.Stdout = strings.ReplaceAll(out.Stdout, staging, "")
 	out.Stderr = strings.ReplaceAll(out.Stderr, staging, "")
@@ -134,22 +137,40 @@ func resolve(spec host.CommandSpec, staging string, staged []host.File) ([]strin
 	return argv, nil
 }
 
+// program is one that is about to run.
+type program struct {
+	argv    []string
+	env     []string // besides environment
+	timeout time.Duration
+	rights  host.Rights
+	uid     int // who it is, unless it has the rights of this process
+	gid     int
+	staged  string // the folder with its files
+}
+
 // Exec runs a program without a shell, in a process group of its own; its error is about running it, not about its exit status.
 func Exec(ctx context.Context, argv []string, timeout time.Duration) (host.Output, error) {
-	program := filepath.Base(argv[0])
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s took longer than %s: %w", program, timeout, context.DeadlineExceeded))
+	return program{argv: argv, timeout: timeout}.run(ctx)
+}
+
+func (p program) run(ctx context.Context) (host.Output, error) {
+	program := filepath.Base(p.argv[0])
+	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("%s took longer than %s: %w", program, p.timeout, context.DeadlineExceeded))
 	defer cancel()
 
 	var stdout, stderr capped
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env, cmd.Dir = environment, "/"
+	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
+	cmd.Env, cmd.Dir = slices.Concat(environment, p.env), "/"
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = p.attributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 
 	began := time.Now()
-	err := cmd.Run()
+	err := p.start(cmd)
+	if err == nil {
+		err = cmd.Wait()
+	}
 	out := host.Output{Stdout: stdout.String(), Stderr: stderr.String(), Duration: time.Since(began)}
 	if cmd.ProcessState != nil {
 		out.ExitCode = cmd.ProcessState.ExitCode()

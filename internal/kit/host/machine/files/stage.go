@@ -8,10 +8,10 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// stagingFolder is where files are staged: in memory with the gateway's sockets, so that a secret never touches a disk, or
-// in the folder for temporary files where the gateway is not at home.
+// stagingFolder is where files are staged: in memory, so that a secret never touches a disk, or in the folder for temporary files where
+// the gateway is not at home.
 func (s *Files) stagingFolder() string {
-	if dir := s.home.Path("/run/gateway-helper"); isFolder(dir) {
+	if dir := s.home.Path(host.CheckFolder); isFolder(dir) {
 		return dir
 	}
 	return os.TempDir()
@@ -27,7 +27,7 @@ const staged = "stage-"
 
 // Sweep removes staged files, which may hold secrets, of a process that died before it could.
 func (s *Files) Sweep() error {
-	left, err := filepath.Glob(filepath.Join(s.home.Path("/run/gateway-helper"), staged+"*"))
+	left, err := filepath.Glob(filepath.Join(s.home.Path(host.CheckFolder), staged+"*"))
 	if err != nil {
 		return err
 	}
@@ -37,29 +37,62 @@ func (s *Files) Sweep() error {
 	return err
 }
 
-// Stage writes the files below a new private folder, each at the path of its place. The folder is the caller's to remove.
-func (s *Files) Stage(files []host.File) (string, error) {
-	dir, err := os.MkdirTemp(s.stagingFolder(), staged) // 0700
+// Stage writes the files below a new folder, each at the path of its place. When this process is root, the group may read them, and change
+// none; otherwise nobody else may. The folder is the caller's to remove.
+func (s *Files) Stage(files []host.File, gid int) (string, error) {
+	dir, err := os.MkdirTemp(s.stagingFolder(), staged)
 	if err != nil {
 		return "", err
 	}
+	err = share(dir, gid)
 	for _, f := range files {
-		if err := stageFile(dir, f); err != nil {
-			os.RemoveAll(dir)
-			return "", err
-		}
+		err = errors.Join(err, stageFile(dir, f, gid))
+	}
+	if err != nil {
+		os.RemoveAll(dir)
+		return "", err
 	}
 	return dir, nil
 }
 
-func stageFile(dir string, f host.File) error {
+func stageFile(dir string, f host.File, gid int) error {
 	spec, err := f.Place.Spec()
 	if err != nil {
 		return err
 	}
 	path := filepath.Join(dir, spec.Path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := makeShared(dir, filepath.Dir(path), gid); err != nil {
 		return err
 	}
-	return os.WriteFile(path, f.Content, 0o600)
+	if err := os.WriteFile(path, f.Content, 0o600); err != nil {
+		return err
+	}
+	return share(path, gid)
+}
+
+// makeShared makes a folder below the staging folder, with those between.
+func makeShared(dir, folder string, gid int) error {
+	if folder == dir || isFolder(folder) {
+		return nil
+	}
+	if err := makeShared(dir, filepath.Dir(folder), gid); err != nil {
+		return err
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
+	return share(folder, gid)
+}
+
+// share lets the group read what has just been made, whatever the mask.
+func share(path string, gid int) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	mode := info.Mode().Perm()
+	return errors.Join(os.Chown(path, -1, gid), os.Chmod(path, mode|mode>>3&0o050))
 }

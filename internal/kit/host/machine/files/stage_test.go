@@ -3,21 +3,38 @@ package files
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"edge.internal/gateway/internal/kit/host"
 )
 
+// Who checks reads the files; nobody else does, and nobody but root changes them.
 func TestStagedFilesArePrivate(t *testing.T) {
-	dir, err := at(t.TempDir()).Stage([]host.File{{Place: host.ChronyDropIn, Content: []byte("secret")}})
+	t.Setenv("TMPDIR", t.TempDir())
+	defer syscall.Umask(syscall.Umask(0o077))
+	dir, err := at(t.TempDir()).Stage([]host.File{{Place: host.ChronyDropIn, Content: []byte("secret")}, {Place: host.ChronyMain}}, 4711)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	for path, want := range map[string]os.FileMode{dir: os.ModeDir | 0o700, filepath.Join(dir, host.ChronyDropIn.Path()): 0o600} {
-		if info, err := os.Stat(path); err != nil || info.Mode() != want {
-			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+	seen := 0
+	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
 		}
+		want := os.FileMode(0o640)
+		if d.IsDir() {
+			want = os.ModeDir | 0o750
+		}
+		info, err := d.Info()
+		if owner := info.Sys().(*syscall.Stat_t); err != nil || info.Mode() != want || owner.Uid != 0 || owner.Gid != 4711 {
+			t.Errorf("%s: %v of %d:%d, %v", path, info.Mode(), owner.Uid, owner.Gid, err)
+		}
+		seen++
+		return nil
+	})
+	if err != nil || seen != 6 {
+		t.Errorf("%d files and folders, %v", seen, err)
 	}
 }
 
@@ -25,14 +42,14 @@ func TestStagedFilesArePrivate(t *testing.T) {
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
 	s := at(root)
-	run := filepath.Join(root, "run/gateway-helper")
+	run := filepath.Join(root, host.CheckFolder)
 	if err := os.MkdirAll(run, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(run, "helper.sock"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(run, "other"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Stage([]host.File{{Place: host.ChronyDropIn, Content: []byte("secret")}}); err != nil {
+	if _, err := s.Stage([]host.File{{Place: host.ChronyDropIn, Content: []byte("secret")}}, 4711); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(run); len(left) != 2 {
@@ -41,7 +58,7 @@ func TestSweep(t *testing.T) {
 	if err := s.Sweep(); err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := os.ReadDir(run); len(left) != 1 || left[0].Name() != "helper.sock" {
+	if left, _ := os.ReadDir(run); len(left) != 1 || left[0].Name() != "other" {
 		t.Errorf("left: %v", left)
 	}
 }

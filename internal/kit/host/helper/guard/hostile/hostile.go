@@ -127,7 +127,7 @@ var others = map[host.Place][]string{
 	host.DetectionAllowList: {`{"whitelist": {"expression": ["true"]}}`, `{"filter": "false"}`, `{"whitelist": {"cidr": ["x"]}}`},
 	host.DetectionBouncer:   {`{"mode": "iptables"}`, `{"api_url": "http://192.0.2.1/"}`, `{"deny_action": "ACCEPT"}`, `{"nftables": {"ipv4": {"table": "gateway"}}}`, `{"log_dir": "/etc"}`, `{"pid_dir": "/etc/"}`},
 	host.VRRPConfig: {
-		"include /etc/shadow", "  include /etc/shadow", "notify /bin/id", "notify_master \"/bin/id\"", "script \"/bin/id\"", "script " + host.VRRPProbe + " x", "script_user daemon", "vrrp_notify_fifo /etc/x",
+		"include /etc/shadow", "  include /etc/shadow", "notify /bin/id", "notify_master \"/bin/id\"", "script \"/bin/id\"", "script " + host.VRRPProbe + " x", "script_user daemon", "script_user root", "vrrp_notify_fifo /etc/x",
 		"vrrp_notify_fifo " + host.VRRPStates + " root", "notify_fifo_script /bin/id", "file /etc/shadow", "vrrp_script x {", "virtual_server 1.2.3.4 80 {", "$X=1", "@a priority 1", "! x", "} script x", "interface eth0 }",
 		"priority 1 # x", "10.0.0.1/24 dev eth0 label x", "10.0.0.1/24 dev eth0\v", "include weight -253", "smtp_alert", "router_id gateway }", "net_namespace x",
 		"#" + strings.Repeat("x", 1022) + "script \"/bin/id\"", "router_id \\\ngateway",

@@ -1,0 +1,146 @@
+package command
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/files"
+)
+
+// nobody is the user and the group that own nothing on a Debian.
+const nobody = 65534
+
+// checker is who reads staged files: host.CheckUser, or nobody where the package is not installed.
+func checker(rights host.Rights) (uid, gid int) {
+	if rights != host.CheckingAsNobody {
+		if uid, gid, err := files.LookupOwner(host.CheckUser, host.CheckUser); err == nil {
+			return uid, gid
+		}
+	}
+	return nobody, nobody
+}
+
+// attributes make the program who it shall be. A process that is not root has nothing to give up.
+func (p program) attributes() *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Setpgid: true}
+	if p.rights == host.Own || os.Geteuid() != 0 {
+		return a
+	}
+	a.Credential = &syscall.Credential{Uid: uint32(p.uid), Gid: uint32(p.gid)}
+	switch p.rights {
+	case host.CheckingApart:
+		a.Cloneflags, a.AmbientCaps = syscall.CLONE_NEWNET, []uintptr{unix.CAP_NET_ADMIN}
+	case host.Loading:
+		a.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN}
+	}
+	return a
+}
+
+// start starts the program. One that checks can never get a privilege, and is confined to the files that it needs.
+func (p program) start(cmd *exec.Cmd) error {
+	if p.rights == host.Own || p.rights == host.Loading {
+		return cmd.Start()
+	}
+	started := make(chan error, 1)
+	go func() {
+		// The thread stays locked, so that it ends with the goroutine: nothing else of this process is confined.
+		runtime.LockOSThread()
+		err := p.confine()
+		if err == nil {
+			err = cmd.Start()
+		}
+		started <- err
+	}()
+	return <-started
+}
+
+// everybodys are the files that programs read wherever they run: libraries and data of packages, names of users, hosts and numbers,
+// certificates.
+var everybodys = []string{
+	"/usr", "/proc", "/sys/devices/system", "/dev/urandom", "/dev/random", "/dev/zero",
+	"/etc/ld.so.cache", "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf",
+	"/etc/services", "/etc/protocols", "/etc/iproute2", "/etc/connlabel.conf", "/etc/ssl/openssl.cnf", "/etc/ssl/certs",
+}
+
+// What Landlock, the kernel's confinement without privileges, calls the things that a program does to files.
+const (
+	reading   = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	executing = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE
+	anything  = 1<<13 - 1 // of its first version
+	// ofFiles is what can be allowed for what is no folder.
+	ofFiles = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE
+)
+
+// confine keeps this thread, and what it starts, from every file but those that the program needs. A kernel without Landlock leaves it at what
+// its user may read: Debian's have it.
+func (p program) confine() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return nil
+	}
+	rules := unix.LandlockRulesetAttr{Handled_access_fs: anything}
+	if version >= 2 {
+		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	if version >= 3 {
+		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if version >= 4 {
+		rules.Handled_access_net = unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	}
+	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)), unsafe.Sizeof(rules), 0)
+	if errno != 0 {
+		return os.NewSyscallError("landlock_create_ruleset", errno)
+	}
+	defer unix.Close(int(set))
+	err := errors.Join(allow(set, reading, p.staged), allow(set, reading, everybodys...), allow(set, executing, append(loaders(), p.argv[0])...), allow(set, ofFiles&^unix.LANDLOCK_ACCESS_FS_EXECUTE, os.DevNull))
+	if err != nil {
+		return err
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, set, 0, 0); errno != 0 {
+		return os.NewSyscallError("landlock_restrict_self", errno)
+	}
+	return nil
+}
+
+// allow adds what may be done to the files that are there, and to all below them.
+func allow(set, access uintptr, paths ...string) error {
+	for _, path := range paths {
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return &fs.PathError{Op: "open", Path: path, Err: err}
+		}
+		rule := unix.LandlockPathBeneathAttr{Allowed_access: uint64(access), Parent_fd: int32(fd)}
+		var info unix.Stat_t
+		if err := unix.Fstat(fd, &info); err == nil && info.Mode&unix.S_IFMT != unix.S_IFDIR {
+			rule.Allowed_access &= ofFiles
+		}
+		_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, set, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+		unix.Close(fd)
+		if errno != 0 {
+			return &fs.PathError{Op: "landlock_add_rule", Path: path, Err: errno}
+		}
+	}
+	return nil
+}
+
+// loaders are what the kernel starts programs with that have shared libraries.
+func loaders() []string {
+	found, _ := filepath.Glob("/lib*/ld-linux*.so.*")
+	return found
+}
