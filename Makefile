@@ -119,7 +119,8 @@ lint: ui/node_modules/.installed ## formatting, vet, linters, generated files up
 bench: test-packages build ## measure, side by side, what the goals name
 	@go run ./test/bench
 
-fuzz: test-packages ## the fuzz oracles for longer (RAPID=number of texts, RULESETS=of rulesets, FUZZTIME=of each decoder)
+fuzz: test-packages ## the fuzz oracles for longer (RAPID=number of texts, RULESETS=of rulesets, MUTATIONS=of files for checkers, FUZZTIME=of each decoder)
+	@GATEWAY_MUTATIONS=$(or $(MUTATIONS),10000) go test -count=1 -timeout 60m -v -run 'GuardAdmits' ./internal/kit/host/machine/command
 	@GATEWAY_FUZZ_RULESETS=$(or $(RULESETS),2000) go test -count=1 -timeout 60m -v -run 'KernelAgrees' ./internal/firewall
 	@GATEWAY_FUZZ_RULESETS=$(or $(RULESETS),2000) go test -count=1 -timeout 60m -run 'Hostile' ./internal/... -rapid.checks=$(or $(RAPID),200000)
 	@go test -run '^$$' -fuzz FuzzFrames -fuzztime $(or $(FUZZTIME),1m) ./internal/waf/spoe
