@@ -85,6 +85,7 @@ func TestAppliance(t *testing.T) {
 		{"NotRoot", always, notRoot},
 		{"Diagnostics", long, diagnostics},
 		{"EveryComponentChanges", always, func(t *testing.T, g *appliance) { g.everyComponentChanges(t) }},
+		{"DaemonsAreConfined", always, daemonsAreConfined},
 		{"Traffic", always, traffic},
 		{"Services", long, services},
 		{"Logs", long, logs},

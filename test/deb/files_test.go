@@ -87,6 +87,23 @@ func TestSandboxes(t *testing.T) {
 	}
 }
 
+// TestDaemonsAreConfined asks systemd how exposed Debian's daemons are with the package's drop-ins.
+func TestDaemonsAreConfined(t *testing.T) {
+	for unit, most := range map[string]string{
+		"haproxy": "30", "squid": "30", "unbound": "30", "chrony": "35", "kea-dhcp4-server": "25", "freeradius": "20", "keepalived": "32", "crowdsec": "25", "crowdsec-firewall-bouncer": "25",
+	} {
+		debians, err := os.ReadFile("/lib/systemd/system/" + unit + ".service")
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := filepath.Join(t.TempDir(), unit+".service")
+		if err := os.WriteFile(whole, append(debians, "\n"+read(t, "systemd/dropins/"+unit+".conf")...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		must(t, "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+most, whole)
+	}
+}
+
 // TestHelperIsBounded: what asks it may be in the hands of an attacker.
 func TestHelperIsBounded(t *testing.T) {
 	for _, limit := range []string{"MemoryMax", "TasksMax"} {

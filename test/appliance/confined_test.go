@@ -1,0 +1,79 @@
+package appliance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// capabilities are what a daemon may have of root, at most.
+func capabilities(numbers ...int) (set uint64) {
+	for _, n := range numbers {
+		set |= 1 << n
+	}
+	return set
+}
+
+// confinedDaemons are those that run on one node, and what each may have of root. Debian has chronyd set the clock and bind its ports, and
+// takes a list of others away.
+var confinedDaemons = map[string]uint64{
+	"haproxy":                   capabilities(unix.CAP_NET_BIND_SERVICE, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_CHOWN, unix.CAP_KILL),
+	"squid":                     capabilities(unix.CAP_NET_BIND_SERVICE, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_DAC_OVERRIDE, unix.CAP_KILL),
+	"unbound":                   capabilities(unix.CAP_NET_BIND_SERVICE, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_KILL),
+	"kea-dhcp4-server":          capabilities(unix.CAP_NET_BIND_SERVICE, unix.CAP_NET_RAW),
+	"freeradius":                0,
+	"crowdsec":                  capabilities(unix.CAP_DAC_READ_SEARCH),
+	"crowdsec-firewall-bouncer": capabilities(unix.CAP_NET_ADMIN),
+	"chrony":                    1<<(unix.CAP_LAST_CAP+1) - 1 - capabilities(unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE, unix.CAP_SYS_MODULE, unix.CAP_SYS_RAWIO),
+}
+
+// outOfReach prints what a daemon must neither read nor write nor talk to, and does, where it runs.
+const outOfReach = `
+for file in /etc/shadow /etc/gateway/master.key /etc/gateway/gateway.conf; do [ ! -s "$file" ] || echo "reads $file"; done
+for socket in /run/dbus/system_bus_socket /run/systemd/private /run/gateway-helper/helper.sock; do [ ! -S "$socket" ] || echo "reaches $socket"; done
+for folder in /etc /usr /root /boot /var/lib/dpkg /var/lib/gateway /run/systemd /run/systemd/system; do ! touch "$folder/written" 2>/dev/null || echo "writes $folder"; done
+`
+
+// The daemons, most of which begin as root, cannot do what root can.
+func daemonsAreConfined(t *testing.T, g *appliance) {
+	for _, socket := range []string{"/run/dbus/system_bus_socket", "/run/systemd/private", "/run/gateway-helper/helper.sock"} {
+		g.sh(t, "test -S "+socket) // or nothing is shown by its absence elsewhere
+	}
+	for _, unit := range slices.Sorted(maps.Keys(confinedDaemons)) {
+		if reached := g.sh(t, "nsenter --target "+g.pid(t, unit)+" --mount sh -c '"+outOfReach+"'"); reached != "" {
+			t.Errorf("%s: %s", unit, reached)
+		}
+		processes := strings.Fields(g.sh(t, "cat /sys/fs/cgroup$(systemctl show --property=ControlGroup --value "+unit+")/cgroup.procs"))
+		if len(processes) == 0 {
+			t.Errorf("%s has no process", unit)
+		}
+		for _, pid := range processes {
+			status, err := g.Run(t.Context(), "cat", "/proc/"+pid+"/status")
+			if err != nil {
+				continue // it has ended
+			}
+			found := map[string]string{}
+			for line := range strings.Lines(status) {
+				name, value, _ := strings.Cut(line, ":")
+				found[name] = strings.TrimSpace(value)
+			}
+			var bound uint64
+			if _, err := fmt.Sscanf(found["CapBnd"], "%x", &bound); err != nil || bound&^confinedDaemons[unit] != 0 {
+				t.Errorf("%s (%s) may have the capabilities %s: %v", unit, found["Name"], found["CapBnd"], err)
+			}
+			if found["NoNewPrivs"] != "1" || found["Seccomp"] != "2" {
+				t.Errorf("%s (%s): new privileges %s, filter of calls %s", unit, found["Name"], found["NoNewPrivs"], found["Seccomp"])
+			}
+		}
+	}
+	// What serves strangers is not root, whatever has started it.
+	for unit, user := range map[string]string{"haproxy": "haproxy", "squid": "proxy", "unbound": "unbound", "kea-dhcp4-server": "_kea", "freeradius": "freerad", "chrony": "_chrony"} {
+		if users := g.sh(t, "ps -o user= -p $(paste -sd, /sys/fs/cgroup$(systemctl show --property=ControlGroup --value "+unit+")/cgroup.procs)"); !strings.Contains(users, user) {
+			t.Errorf("%s runs as %q", unit, users)
+		}
+	}
+}
