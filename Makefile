@@ -21,8 +21,8 @@ export GOFLAGS     := $(shell go env GOFLAGS) -trimpath
 
 UI_SOURCES := $(shell find ui/src ui/public ui/scripts -type f 2>/dev/null) ui/index.html ui/package.json ui/vite.config.ts ui/tsconfig.json
 PROGRAMS   := gateway-api gateway-helper gateway-scheduler gateway-waf gateway-upgrade gateway-restore gateway-ctl gateway-lab gateway-acl gateway-license
-# What the Debian package has. There, gateway-api is also gateway-ctl and gateway-restore.
-PACKAGED   := gateway-api gateway-helper gateway-scheduler gateway-waf gateway-upgrade gateway-acl
+# What the Debian package has.
+PACKAGED   := gateway-api gateway-helper gateway-scheduler gateway-waf gateway-upgrade gateway-restore gateway-ctl gateway-acl
 # The packages whose tests take longest, by that: at the end of the tests no core waits for one of them.
 LONGEST    := test/e2e test/machine test/appliance internal/cluster internal/app test/cluster test/restore test/deb internal/account test/vm
 

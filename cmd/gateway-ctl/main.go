@@ -1,6 +1,17 @@
 // Command gateway-ctl helps on the box itself.
 package main
 
-import "edge.internal/gateway/internal/app"
+import (
+	"context"
 
-func main() { app.Main(app.Program("gateway-ctl")) }
+	"edge.internal/gateway/internal/app"
+)
+
+func main() {
+	app.Main(func(ctx context.Context) error {
+		if err := app.ReadSettings(); err != nil {
+			return err
+		}
+		return app.Ctl().ExecuteContext(ctx)
+	})
+}

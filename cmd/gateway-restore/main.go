@@ -1,6 +1,18 @@
 // Command gateway-restore replaces the gateway's data by those of a backup, and takes that back when the gateway does not serve.
 package main
 
-import "edge.internal/gateway/internal/app"
+import (
+	"context"
+	"flag"
 
-func main() { app.Main(app.Program("gateway-restore")) }
+	"edge.internal/gateway/internal/app"
+)
+
+func main() {
+	app.Main(func(ctx context.Context) error {
+		var cfg app.Config
+		cfg.RestoreFlags(flag.CommandLine)
+		flag.Parse()
+		return app.RunRestore(ctx, cfg)
+	})
+}

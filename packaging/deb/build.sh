@@ -13,11 +13,6 @@ STAGE=$DIST/build/$VERSION
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 MTIME=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
 
-# They are made of the same parts: as files of their own they would make the package larger by half.
-for program in gateway-ctl gateway-restore; do
-	ln -sf gateway-api "$STAGE/bin/$program"
-done
-
 docs=$STAGE/docs
 rm -rf "$docs"
 mkdir -p "$docs"

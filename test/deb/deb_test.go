@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -152,16 +151,6 @@ func TestContents(t *testing.T) {
 		if got := strings.TrimSpace(must(t, "dpkg-deb", "--field", thePackage(t), field)); got != want {
 			t.Errorf("%s: %s, want %s", field, got, want)
 		}
-	}
-}
-
-// mostInstalled is how many KiB the files of the package may take together. Programs that are made of all rooms are there once.
-const mostInstalled = 165_000
-
-func TestSize(t *testing.T) {
-	size, err := strconv.Atoi(strings.TrimSpace(must(t, "dpkg-deb", "--field", thePackage(t), "Installed-Size")))
-	if err != nil || size > mostInstalled {
-		t.Errorf("the package takes %d KiB: %v", size, err)
 	}
 }
 
