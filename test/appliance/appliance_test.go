@@ -115,15 +115,11 @@ func (g *appliance) install(t *testing.T, packages ...string) {
 	}
 	g.offer(t, "package", "repository", "VERSION=1.0.0", "LINKED=bin")
 	started := time.Now()
-	if err := g.Install(t.Context(), append(packages, "gateway", "wireguard-go")...); err != nil {
+	if err := g.Install(t.Context(), append(packages, "gateway", "wireguard-go", "crowdsec", "crowdsec-firewall-bouncer")...); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("installed in %s", time.Since(started).Round(time.Second))
 	g.waitUp(t)
-	// CrowdSec may come later.
-	if err := g.Install(t.Context(), "crowdsec", "crowdsec-firewall-bouncer"); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // publish builds a version of the package into the node's repository, as the vendor does.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,12 @@ import (
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
-func TestMain(m *testing.M) { labtest.Main(m) }
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == filepath.Base(stubbed) {
+		stub()
+	}
+	labtest.Main(m)
+}
 
 // One lab serves all.
 func TestMachine(t *testing.T) {

@@ -9,9 +9,12 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -422,16 +425,21 @@ func systemActions(t *testing.T, p *proxyRig) {
 	p.get(t, "https://"+name).from(t, "a")
 }
 
-// stub stands for an HAProxy that likes no configuration.
-const stub = `#!/bin/sh
-case " $* " in
-*" -c "*)
-	echo '[ALERT]    (1) : config : this stub likes nothing' >&2
-	exit 1
-	;;
-esac
-exec /run/stub/real/haproxy "$@"
-`
+const (
+	stubbed     = "/run/stub/haproxy"
+	realHAProxy = "/run/stub/real/haproxy"
+)
+
+// stub stands for an HAProxy that likes no configuration. It is this program under that name: a check may execute nothing else, so that it
+// cannot be a script.
+func stub() {
+	if slices.Contains(os.Args, "-c") {
+		fmt.Fprintln(os.Stderr, "[ALERT]    (1) : config : this stub likes nothing")
+		os.Exit(1)
+	}
+	fmt.Fprintln(os.Stderr, syscall.Exec(realHAProxy, os.Args, os.Environ()))
+	os.Exit(1)
+}
 
 func refusedConfiguration(t *testing.T, p *proxyRig) {
 	name, _ := p.site(t, "a")
@@ -441,11 +449,15 @@ func refusedConfiguration(t *testing.T, p *proxyRig) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Run(t, lab.Gateway, "sh", "-c", "mkdir -p /run/stub/real && cp /usr/sbin/haproxy /run/stub/real/haproxy")
-	if err := os.WriteFile(p.Path("/run/stub/haproxy"), []byte(stub), 0o755); err != nil {
+	p.Run(t, lab.Gateway, "sh", "-c", "mkdir -p "+filepath.Dir(realHAProxy)+" && cp /usr/sbin/haproxy "+realHAProxy)
+	program, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
 		t.Fatal(err)
 	}
-	p.Run(t, lab.Gateway, "mount", "--bind", "/run/stub/haproxy", "/usr/sbin/haproxy")
+	if err := os.WriteFile(p.Path(stubbed), program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.Run(t, lab.Gateway, "mount", "--bind", stubbed, "/usr/sbin/haproxy")
 	gone := false
 	unstub := func() {
 		if !gone {
