@@ -38,7 +38,7 @@ func remove(t *testing.T, g *appliance) {
 	if on := g.sh(t, forwards); on != "0\n0" {
 		t.Errorf("the machine still forwards: %s", on)
 	}
-	for _, said := range []string{"the machine no longer forwards packets", "its packet filter is gone", "tcp 22"} {
+	for _, said := range []string{"the machine no longer forwards packets", "its packet filter is gone", "tcp 3128"} {
 		if !strings.Contains(out, said) {
 			t.Errorf("it is not said: %s", said)
 		}
