@@ -234,6 +234,7 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
     test('why a packet is dropped takes at most three clicks', async ({ page }) => {
       const clicks = await begin(page)
       await press(menu(page, 'Log'))
+      await expect(page.getByRole('heading', { name: 'Firewall log' })).toBeVisible() // until then the page before has marks of its own
       await expect(page.getByText('up to date')).toBeVisible()
       const dropped = page.getByRole('row').filter({ hasText: `${new URL(baseURL).hostname}:8555` })
       await knockUntil(dropped.first(), 8555)
