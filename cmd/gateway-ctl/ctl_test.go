@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -15,6 +16,10 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:   "testdata",
-		Setup: func(e *testscript.Env) error { e.Setenv("DB", dbtest.URL(t)); return nil },
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("DB", dbtest.URL(t))
+			e.Setenv("TMPDIR", os.TempDir()) // the daemons' checks are another user, who cannot enter the script's own
+			return nil
+		},
 	})
 }

@@ -40,10 +40,12 @@ func (c Config) on() bool { return c.Clustered && len(c.VIPs)+len(c.Problems) > 
 // able tells whether there is anything that keepalived can do.
 func (c Config) able() bool { return len(c.VIPs) > 0 && len(c.Others) > 0 && !c.Link.IsZero() }
 
-// What keepalived runs, and where it says what it becomes.
+// What keepalived runs, as whom, and where it says what it becomes.
 const (
-	probe  = host.VRRPProbe
-	states = host.VRRPStates
+	probe      = host.VRRPProbe
+	probeUser  = host.VRRPProbeUser
+	probeGroup = host.VRRPProbeGroup
+	states     = host.VRRPStates
 )
 
 // The priorities: a node with a problem is behind one that is being emptied, and that behind all others.

@@ -17,7 +17,7 @@ func Render(c Config) ([]host.File, error) {
 	w.Line("global_defs {")
 	w.Line("    router_id gateway")
 	w.Line("    enable_script_security")
-	w.Line("    script_user", conf.Word(host.VRRPProbeUser), conf.Word(host.VRRPProbeGroup))
+	w.Line("    script_user", conf.Word(probeUser), conf.Word(probeGroup))
 	w.Line("    vrrp_notify_fifo", conf.Word(states))
 	w.Line("}")
 	if c.able() {
