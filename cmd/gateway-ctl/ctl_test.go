@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:   "testdata",
+		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DB", dbtest.URL(t))
 			e.Setenv("TMPDIR", os.TempDir()) // the daemons' checks are another user, who cannot enter the script's own
