@@ -2,12 +2,15 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
@@ -33,6 +36,10 @@ func confirming(t *testing.T, b *kittest.Bench) (house, func()) {
 func (h house) sources(t *testing.T, admin string) string {
 	t.Helper()
 	file, err := h.Machine.Read(host.ChronyDropIn)
+	if errors.Is(err, fs.ErrNotExist) { // right after the setup it may not be there yet
+		h.Engine.Refresh(t.Context(), apply.NTP, false)
+		file, err = h.Machine.Read(host.ChronyDropIn)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
