@@ -4,6 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/cache.sh
+# The gateway checks its configurations as a user who cannot enter root's home.
+[ -n "${GATEWAY_CACHE:-}" ] || [ "$(id -u)" -ne 0 ] || cache=/var/cache/gateway
+mkdir -p "$cache"
 folder=$cache/haproxy3-$(key)
 echo "$folder/haproxy"
 [ ! -e "$folder" ] || exit 0

@@ -1,12 +1,14 @@
 package command
 
 import (
+	"debug/elf"
 	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -105,7 +107,9 @@ func (p program) confine() error {
 		return os.NewSyscallError("landlock_create_ruleset", errno)
 	}
 	defer unix.Close(int(set))
-	err := errors.Join(allow(set, reading, p.staged), allow(set, reading, everybodys...), allow(set, executing, append(loaders(), p.argv[0])...), allow(set, ofFiles&^unix.LANDLOCK_ACCESS_FS_EXECUTE, os.DevNull))
+	loader, libraries := linked(p.argv[0])
+	err := errors.Join(allow(set, reading, p.staged), allow(set, reading, everybodys...), allow(set, reading, libraries...), allow(set, executing, p.argv[0], loader),
+		allow(set, ofFiles&^unix.LANDLOCK_ACCESS_FS_EXECUTE, os.DevNull))
 	if err != nil {
 		return err
 	}
@@ -139,8 +143,22 @@ func allow(set, access uintptr, paths ...string) error {
 	return nil
 }
 
-// loaders are what the kernel starts programs with that have shared libraries.
-func loaders() []string {
-	found, _ := filepath.Glob("/lib*/ld-linux*.so.*")
-	return found
+// linked is what the kernel starts a program with, and where its libraries are if it has its own. A program that is no ELF file has neither.
+func linked(path string) (loader string, libraries []string) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return "", nil
+	}
+	defer f.Close()
+	if s := f.Section(".interp"); s != nil {
+		text, _ := s.Data()
+		loader = strings.TrimRight(string(text), "\x00")
+	}
+	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
+		list, _ := f.DynString(tag)
+		for _, folders := range list {
+			libraries = append(libraries, filepath.SplitList(folders)...)
+		}
+	}
+	return loader, libraries
 }
