@@ -75,7 +75,7 @@ func (r *Registry) with(ctx context.Context, tx *db.Tx, table string, id uuid.UU
 // referring lists the rows of one table that refer to a row. What has no name is of no interest to people.
 func (r *Registry) referring(ctx context.Context, tx *db.Tx, x reference, id uuid.UUID) ([]User, error) {
 	for _, h := range r.kinds {
-		if h.table().Name == x.Table {
+		if h.Table == x.Table {
 			return h.users(ctx, tx, x.Column, id)
 		}
 	}
@@ -90,11 +90,11 @@ func (r *Registry) referring(ctx context.Context, tx *db.Tx, x reference, id uui
 }
 
 // users are the rows whose column refers to a row.
-func (k *Kind[T]) users(ctx context.Context, q db.Querier, column string, id uuid.UUID) ([]User, error) {
-	rows, err := k.Where(ctx, q, pgx.Identifier{column}.Sanitize()+" = $1", id)
+func (k *kind) users(ctx context.Context, q db.Querier, column string, id uuid.UUID) ([]User, error) {
+	rows, err := k.where(ctx, q, pgx.Identifier{column}.Sanitize()+" = $1", id)
 	list := make([]User, len(rows))
-	for i := range rows {
-		list[i] = User{Kind: k.Name, ID: metaOf(&rows[i]).ID, Name: labelOf(&rows[i])}
+	for i, v := range rows {
+		list[i] = User{Kind: k.Name, ID: v.meta().ID, Name: labelOf(v)}
 	}
 	return list, err
 }

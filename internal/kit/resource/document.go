@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
@@ -36,34 +35,6 @@ type documentField struct {
 	own bool
 }
 
-// documented is a kind as documents have it. Rows are pointers to the kind's type.
-type documented interface {
-	handler
-	about() documentedKind
-	documentFields(refers map[string]string) []documentField
-	all(ctx context.Context, q db.Querier) ([]*entry, error)
-	// shown is a row as documents have it: a value for each field, or nil for one that is left out.
-	shownIn(c *catalogue, of *section, row any, id uuid.UUID) ([]wire.Raw, error)
-	// keyIn tells a row from others of the kind.
-	keyIn(c *catalogue, of *section, row any) string
-	// imagined is a row with the fields of a body, as far as they can be read.
-	imagined(body map[string]jsontext.Value, id uuid.UUID) any
-	// canonicalIn writes what tells a row from others in the way in which it is stored.
-	canonicalIn(c *catalogue, of *section, row any)
-	// changed is a copy of a row with the fields of a body; was is nil for a new one.
-	changed(was any, body []byte) (any, error)
-	labelOf(row any) string
-	schemas(types huma.Registry) map[string]*huma.Schema
-}
-
-// documentedKind is what a kind says about itself.
-type documentedKind struct {
-	title, extends   string
-	ordered, builtin bool
-	refers           map[string]string
-	natural          []string
-}
-
 // catalogue is all rows as they are, with the names that documents have for them.
 type catalogue struct {
 	*Registry
@@ -76,9 +47,7 @@ type catalogue struct {
 
 // section is the rows of one kind.
 type section struct {
-	documented
-	documentedKind
-	name    string
+	*kind
 	place   int // among the sections
 	fields  []documentField
 	entries []*entry
@@ -89,7 +58,7 @@ type section struct {
 // entry is a stored row.
 type entry struct {
 	id       uuid.UUID
-	row      any // a pointer to the kind's type
+	row      record
 	label    string
 	passing  bool
 	builtin  bool
@@ -108,27 +77,25 @@ func (r *Registry) catalogue(ctx context.Context, q db.Querier, sealed bool) (*c
 	if err != nil {
 		return nil, err
 	}
-	for name, h := range r.kinds {
-		s := &section{documented: h.(documented), name: name}
-		s.documentedKind = s.about()
-		table := h.table().Name
-		if keys[table] == nil {
-			keys[table] = map[string]string{}
+	for name, k := range r.kinds {
+		s := &section{kind: k}
+		if keys[k.Table] == nil {
+			keys[k.Table] = map[string]string{}
 		}
-		maps.Copy(keys[table], s.refers)
-		s.fields = s.documentFields(keys[table])
-		c.sections, c.byName[name], c.byTable[table] = append(c.sections, s), s, s
+		maps.Copy(keys[k.Table], k.Refers)
+		s.fields = k.documentFields(keys[k.Table])
+		c.sections, c.byName[name], c.byTable[k.Table] = append(c.sections, s), s, s
 	}
 	for table := range above {
 		above[table] = slices.DeleteFunc(above[table], func(x string) bool { return x == table })
 	}
 	depth := depthsOf(above)
 	slices.SortFunc(c.sections, func(a, b *section) int {
-		return cmp.Or(cmp.Compare(depth[a.table().Name], depth[b.table().Name]), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(depth[a.Table], depth[b.Table]), cmp.Compare(a.Name, b.Name))
 	})
 	for i, s := range c.sections {
 		s.place = i
-		if s.entries, err = s.all(ctx, q); err != nil {
+		if s.entries, err = s.readEntries(ctx, q); err != nil {
 			return nil, err
 		}
 		s.rename(s.entries)
@@ -176,7 +143,7 @@ func (s *section) rename(list []*entry) {
 // encoded is a stored row as documents have it.
 func (c *catalogue) encoded(s *section, e *entry) (err error) {
 	if e.fields == nil {
-		e.fields, err = s.shownIn(c, s, e.row, e.id)
+		e.fields, err = s.shownIn(c, e.row, e.id)
 	}
 	return err
 }
@@ -190,27 +157,19 @@ func (c *catalogue) said(s *section, e *entry) (bool, error) {
 		return true, err
 	}
 	// What an extension says by default is not said.
-	usual, err := s.shownIn(c, s, s.imagined(nil, e.id), e.id)
+	usual, err := s.shownIn(c, s.imagined(nil, e.id), e.id)
 	return !slices.EqualFunc(usual, e.fields, func(a, b wire.Raw) bool { return string(a) == string(b) }), err
-}
-
-func (k *Kind[T]) about() documentedKind {
-	x := documentedKind{title: k.Title, extends: k.extends, refers: k.Refers, natural: k.Natural, ordered: k.priority(new(T)).IsValid()}
-	for _, f := range k.codec.fields {
-		x.builtin = x.builtin || isBuiltin(f)
-	}
-	return x
 }
 
 // isBuiltin tells whether a field says that the row comes with the gateway, and is not to be deleted.
 func isBuiltin(f wire.Field) bool { return f.Name == "builtin" && f.ReadOnly }
 
-func (k *Kind[T]) documentFields(refers map[string]string) []documentField {
+func (k *kind) documentFields(refers map[string]string) []documentField {
 	var list []documentField
 	if k.extends != "" {
-		list = append(list, documentField{Field: wire.Field{Name: k.key()}, table: k.extends, own: true})
+		list = append(list, documentField{Field: wire.Field{Name: k.key}, table: k.extends, own: true})
 	}
-	ordered := k.priority(new(T)).IsValid()
+	ordered := k.ordered()
 	for _, f := range k.codec.fields {
 		if isMeta(f) || f.ReadOnly || ordered && f.Name == "priority" || slices.Contains(k.LocalColumns, f.Name) {
 			continue
@@ -225,18 +184,17 @@ func (k *Kind[T]) documentFields(refers map[string]string) []documentField {
 	return list
 }
 
-func (k *Kind[T]) all(ctx context.Context, q db.Querier) ([]*entry, error) {
-	rows, err := k.All(ctx, q)
+func (k *kind) readEntries(ctx context.Context, q db.Querier) ([]*entry, error) {
+	rows, err := k.all(ctx, q)
 	list := make([]*entry, len(rows))
-	for i := range rows {
-		v := &rows[i]
-		e := &entry{id: metaOf(v).ID, row: v, label: labelOf(v), passing: k.Passing != nil && k.Passing(v)}
+	for i, v := range rows {
+		e := &entry{id: v.meta().ID, row: v, label: labelOf(v), passing: k.Passing != nil && k.Passing(v)}
 		if p := k.priority(v); p.IsValid() {
 			e.priority = p.Int()
 		}
 		for _, f := range k.codec.fields {
 			if isBuiltin(f) {
-				e.builtin = k.field(v, f).Bool()
+				e.builtin = field(v, f).Bool()
 			}
 		}
 		list[i] = e
@@ -244,24 +202,22 @@ func (k *Kind[T]) all(ctx context.Context, q db.Querier) ([]*entry, error) {
 	return list, err
 }
 
-func (k *Kind[T]) labelOf(row any) string { return labelOf(row.(*T)) }
-
-func (k *Kind[T]) keyIn(c *catalogue, s *section, row any) string {
-	v := row.(*T)
+// keyIn tells a row from others of the kind.
+func (s *section) keyIn(c *catalogue, v record) string {
 	switch {
-	case k.single:
-		return k.Name
-	case k.extends != "":
-		return c.byTable[k.extends].names[metaOf(v).ID]
-	case len(k.Natural) == 0:
+	case s.single:
+		return s.Name
+	case s.extends != "":
+		return c.byTable[s.extends].names[v.meta().ID]
+	case len(s.Natural) == 0:
 		return labelOf(v)
 	}
 	var parts []string
 	for _, f := range s.fields {
-		if !slices.Contains(k.Natural, f.Name) {
+		if !slices.Contains(s.Natural, f.Name) {
 			continue
 		}
-		b, err := k.plain(c, f, reflect.ValueOf(v).Elem().FieldByIndex(f.Index))
+		b, err := c.plain(f, field(v, f.Field))
 		if err != nil {
 			b = nil // what is no value yet is complained about later
 		}
@@ -271,7 +227,7 @@ func (k *Kind[T]) keyIn(c *catalogue, s *section, row any) string {
 }
 
 // plain is a field that is no secret as documents have it.
-func (k *Kind[T]) plain(c *catalogue, f documentField, v reflect.Value) (wire.Raw, error) {
+func (c *catalogue) plain(f documentField, v reflect.Value) (wire.Raw, error) {
 	if f.table == "" {
 		return wire.Encode(v.Interface())
 	}
@@ -306,12 +262,12 @@ func named(names map[uuid.UUID]string, id *uuid.UUID) (wire.Raw, error) {
 	return wire.Encode(name)
 }
 
-func (k *Kind[T]) shownIn(c *catalogue, s *section, row any, id uuid.UUID) ([]wire.Raw, error) {
-	stored := row.(*T)
-	v := reflect.ValueOf(k.view(stored)).Elem()
+// shownIn is a row as documents have it: a value for each field, or nil for one that is left out.
+func (s *section) shownIn(c *catalogue, stored record, id uuid.UUID) ([]wire.Raw, error) {
+	v := reflect.ValueOf(s.view(stored)).Elem()
 	var made []string
-	if k.Made != nil {
-		made = k.Made(stored)
+	if s.Made != nil {
+		made = s.Made(stored)
 	}
 	place := ""
 	list := make([]wire.Raw, len(s.fields))
@@ -324,28 +280,28 @@ func (k *Kind[T]) shownIn(c *catalogue, s *section, row any, id uuid.UUID) ([]wi
 			list[i], err = named(c.byTable[f.table].names, &id)
 		case isSealed(f.Field):
 			if place == "" {
-				place = k.keyIn(c, s, row)
+				place = s.keyIn(c, stored)
 			}
-			list[i], err = k.secretIn(c, f, v.FieldByIndex(f.Index), id, place)
+			list[i], err = s.secretIn(c, f, v.FieldByIndex(f.Index), id, place)
 		case isPacked(f.Field):
 			packed = append(packed, i)
 			list[i], err = secret.Show(v.FieldByIndex(f.Index).Interface(), func(secret.Masked) (string, error) { return "", nil })
 		case f.Secret:
 		default:
-			list[i], err = k.plain(c, f, v.FieldByIndex(f.Index))
+			list[i], err = c.plain(f, v.FieldByIndex(f.Index))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("writing %s of %s: %w", f.Name, k.Name, err)
+			return nil, fmt.Errorf("writing %s of %s: %w", f.Name, s.Name, err)
 		}
 	}
 	if len(packed) == 0 {
 		return list, nil
 	}
-	place = k.keyIn(c, s, row) + s.around(func(i int) []byte { return list[i] })
+	place = s.keyIn(c, stored) + s.around(func(i int) []byte { return list[i] })
 	for _, i := range packed {
 		var err error
-		if list[i], err = k.secretIn(c, s.fields[i], v.FieldByIndex(s.fields[i].Index), id, place); err != nil {
-			return nil, fmt.Errorf("writing %s of %s: %w", s.fields[i].Name, k.Name, err)
+		if list[i], err = s.secretIn(c, s.fields[i], v.FieldByIndex(s.fields[i].Index), id, place); err != nil {
+			return nil, fmt.Errorf("writing %s of %s: %w", s.fields[i].Name, s.Name, err)
 		}
 	}
 	return list, nil
@@ -392,7 +348,7 @@ func unsealed(v any, instead func(sealed string) string) any {
 }
 
 // secretIn is a field with secrets as documents have it. What cannot be opened any more is left out.
-func (k *Kind[T]) secretIn(c *catalogue, f documentField, v reflect.Value, id uuid.UUID, place string) (wire.Raw, error) {
+func (k *kind) secretIn(c *catalogue, f documentField, v reflect.Value, id uuid.UUID, place string) (wire.Raw, error) {
 	seal := func(t secret.Text) (string, error) {
 		plain, err := t.Open(c.Secrets, k.Table, f.Name, id.String())
 		if err != nil {
@@ -423,39 +379,41 @@ func (k *Kind[T]) secretIn(c *catalogue, f documentField, v reflect.Value, id uu
 	})
 }
 
-func (k *Kind[T]) imagined(body map[string]jsontext.Value, id uuid.UUID) any {
-	row := k.fresh()
-	metaOf(row).ID = id
+// imagined is a row with the fields of a body, as far as they can be read.
+func (k *kind) imagined(body map[string]jsontext.Value, id uuid.UUID) record {
+	v := k.fresh()
+	v.meta().ID = id
 	for _, f := range k.codec.fields {
 		if raw, there := body[f.Name]; there && !f.ReadOnly {
-			_ = json.Unmarshal(raw, k.field(row, f).Addr().Interface())
+			_ = json.Unmarshal(raw, field(v, f).Addr().Interface())
 		}
 	}
-	if v, ok := any(row).(wire.Validator); ok {
+	if v, ok := v.(wire.Validator); ok {
 		_ = v.Validate() // some bring their fields into the canonical form here
 	}
-	return row
+	return v
 }
 
-func (k *Kind[T]) canonicalIn(c *catalogue, s *section, row any) {
-	if k.Canonical == nil {
+// canonicalIn writes what tells a row from others in the way in which it is stored.
+func (s *section) canonicalIn(c *catalogue, v record) {
+	if s.Canonical == nil {
 		return
 	}
-	v := row.(*T)
 	for _, f := range s.fields {
-		if f.table != "" && slices.Contains(k.Natural, f.Name) {
-			id, _ := k.field(v, f.Field).Interface().(uuid.UUID)
-			k.Canonical(v, c.byTable[f.table].names[id])
+		if f.table != "" && slices.Contains(s.Natural, f.Name) {
+			id, _ := field(v, f.Field).Interface().(uuid.UUID)
+			s.Canonical(v, c.byTable[f.table].names[id])
 			return
 		}
 	}
 }
 
-func (k *Kind[T]) changed(was any, body []byte) (any, error) {
-	row := k.fresh()
+// changed is a copy of a row with the fields of a body; was is nil for a new one.
+func (k *kind) changed(was record, body []byte) (record, error) {
+	now := k.fresh()
 	if was != nil {
-		*row = *was.(*T)
+		now = k.copied(was)
 	}
-	_, err := wire.Decode(body, row)
-	return row, err
+	_, err := wire.Decode(body, now)
+	return now, err
 }

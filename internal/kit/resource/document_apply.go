@@ -276,7 +276,7 @@ func (r *Registry) documentOnPrimary(c *httpd.Call) (bool, error) {
 	for _, name := range w.kindsOf() {
 		switch h := r.kinds[name]; {
 		case h == nil:
-		case h.table().Where == Local:
+		case h.Local:
 			local = append(local, name)
 		default:
 			shared = true

@@ -46,11 +46,11 @@ func (c *catalogue) write(x Export, admin bool) ([]byte, error) {
 	}
 	for _, s := range c.sections {
 		switch {
-		case s.adminOnly() && !admin && !slices.Contains(x.Kinds, s.name):
+		case s.AdminOnly && !admin && !slices.Contains(x.Kinds, s.Name):
 			continue
-		case s.adminOnly() && !admin:
+		case s.AdminOnly && !admin:
 			return nil, errAdmin
-		case len(x.Kinds) == 0 && s.apart(), len(x.Kinds) > 0 && !slices.Contains(x.Kinds, s.name):
+		case len(x.Kinds) == 0 && s.Apart, len(x.Kinds) > 0 && !slices.Contains(x.Kinds, s.Name):
 			continue
 		}
 		var err error
@@ -66,9 +66,9 @@ func (c *catalogue) write(x Export, admin bool) ([]byte, error) {
 
 func (c *catalogue) writeSection(b []byte, s *section, json bool) ([]byte, error) {
 	if json {
-		b = append(append(strconv.AppendQuote(append(b, ",\n"...), s.name), ':'), map[bool]string{true: "", false: "["}[s.isSingle()]...)
+		b = append(append(strconv.AppendQuote(append(b, ",\n"...), s.Name), ':'), map[bool]string{true: "", false: "["}[s.single]...)
 	} else {
-		b = append(append(b, s.name...), ':')
+		b = append(append(b, s.Name...), ':')
 	}
 	begun := false
 	for _, e := range s.entries {
@@ -80,16 +80,16 @@ func (c *catalogue) writeSection(b []byte, s *section, json bool) ([]byte, error
 			continue
 		}
 		switch {
-		case json && !s.isSingle() && begun:
+		case json && !s.single && begun:
 			b = append(b, ",\n"...)
-		case !json && !begun, json && !s.isSingle():
+		case !json && !begun, json && !s.single:
 			b = append(b, '\n')
 		}
 		begun = true
 		b = s.text(b, e.fields, json)
 	}
 	switch {
-	case json && !s.isSingle():
+	case json && !s.single:
 		return append(b, ']'), nil
 	case !json && !begun:
 		return append(b, " []\n"...), nil

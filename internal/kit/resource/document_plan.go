@@ -130,12 +130,12 @@ func (p *planning) run(ctx context.Context) error {
 		case s == nil:
 			p.complain(DocumentComplaint{Kind: k.name, Line: k.line, Message: fmt.Sprintf("There is no kind %q.", k.name)})
 			continue
-		case s.adminOnly() && !p.admin:
+		case s.AdminOnly && !p.admin:
 			return errAdmin
-		case s.isSingle() && (k.list || len(k.rows) != 1):
+		case s.single && (k.list || len(k.rows) != 1):
 			p.complain(DocumentComplaint{Kind: k.name, Line: k.line, Message: "There is exactly one. Write its fields, not a list."})
 			continue
-		case !s.isSingle() && !k.list:
+		case !s.single && !k.list:
 			p.complain(DocumentComplaint{Kind: k.name, Line: k.line, Message: "This must be a list of rows."})
 			continue
 		}
@@ -177,7 +177,7 @@ func (p *planning) about(row *plannedRow, field, message string) {
 	if n := row.lines[top]; n > 0 {
 		line = n
 	}
-	p.complain(DocumentComplaint{Kind: row.s.name, Name: row.name, Field: field, Line: line, Message: message})
+	p.complain(DocumentComplaint{Kind: row.s.Name, Name: row.name, Field: field, Line: line, Message: message})
 }
 
 // refused is what is wrong with the document. Its fields are named by their place.
@@ -217,7 +217,7 @@ func (p *planning) match(ctx context.Context, s *section, k *writtenKind) error 
 	if len(taken) < len(k.rows) {
 		for _, e := range s.entries {
 			if !e.passing && !taken[e.id] {
-				key := s.keyIn(p.catalogue, s, e.row)
+				key := s.keyIn(p.catalogue, e.row)
 				byKey[key] = append(byKey[key], e)
 			}
 		}
@@ -241,7 +241,7 @@ func (p *planning) match(ctx context.Context, s *section, k *writtenKind) error 
 		p.rows = append(p.rows, row)
 		e := row.entry
 		if e == nil {
-			e = &entry{id: row.id, label: s.labelOf(s.imagined(row.body, row.id))}
+			e = &entry{id: row.id, label: labelOf(s.imagined(row.body, row.id))}
 		}
 		list = append(list, e)
 		taken[row.id] = true
@@ -253,8 +253,8 @@ func (p *planning) match(ctx context.Context, s *section, k *writtenKind) error 
 	}
 	s.rename(list)
 	for _, row := range p.rows[len(p.rows)-len(k.rows):] {
-		if row.name = s.names[row.id]; s.isSingle() {
-			row.name = s.title
+		if row.name = s.names[row.id]; s.single {
+			row.name = s.Title
 		}
 	}
 	return nil
@@ -273,7 +273,7 @@ func (p *planning) find(row *plannedRow, byKey map[string][]*entry) error {
 			row.body[f.Name] = raw
 			continue
 		}
-		if !f.own && !slices.Contains(s.natural, f.Name) {
+		if !f.own && !slices.Contains(s.Natural, f.Name) {
 			continue // what it refers to may not be known yet
 		}
 		id, ok := p.resolve(row, f, raw)
@@ -297,8 +297,8 @@ func (p *planning) find(row *plannedRow, byKey map[string][]*entry) error {
 		return nil
 	}
 	imagined := s.imagined(row.body, uuid.Nil)
-	s.canonicalIn(p.catalogue, s, imagined)
-	key := s.keyIn(p.catalogue, s, imagined)
+	s.canonicalIn(p.catalogue, imagined)
+	key := s.keyIn(p.catalogue, imagined)
 	if list := byKey[key]; len(list) > 0 {
 		row.entry, byKey[key] = list[0], list[1:]
 		row.id = row.entry.id
@@ -316,12 +316,12 @@ func (p *planning) resolve(row *plannedRow, f documentField, raw jsontext.Value)
 	one := func(raw jsontext.Value) (jsontext.Value, bool) {
 		var name string
 		if json.Unmarshal(raw, &name) != nil {
-			p.about(row, f.Name, "must be the name of a "+to.title)
+			p.about(row, f.Name, "must be the name of a "+to.Title)
 			return nil, false
 		}
 		id, there := to.ids[name]
 		if !there {
-			p.about(row, f.Name, fmt.Sprintf("There is no %s with the name %q.", to.title, name))
+			p.about(row, f.Name, fmt.Sprintf("There is no %s with the name %q.", to.Title, name))
 			return nil, false
 		}
 		return jsontext.Value(`"` + id.String() + `"`), true
@@ -403,10 +403,10 @@ func (p *planning) compare(row *plannedRow) error {
 	for name := range row.fields {
 		switch {
 		case known[name]:
-		case name == "priority" && s.ordered:
+		case name == "priority" && s.ordered():
 			p.about(row, name, "does not belong into a document: the order is that of the list")
 		default:
-			p.about(row, name, "is not a field of a "+s.title+" in a document")
+			p.about(row, name, "is not a field of a "+s.Title+" in a document")
 		}
 	}
 	if len(p.wrong) > before {
@@ -416,7 +416,7 @@ func (p *planning) compare(row *plannedRow) error {
 	if err != nil {
 		return err
 	}
-	var was any
+	var was record
 	if row.entry != nil {
 		was = row.entry.row
 	}
@@ -437,12 +437,12 @@ func (p *planning) compare(row *plannedRow) error {
 }
 
 // differ leaves in the body what is not stored already.
-func (p *planning) differ(row *plannedRow, now any) error {
+func (p *planning) differ(row *plannedRow, now record) error {
 	s := row.s
 	if err := p.encoded(s, row.entry); err != nil {
 		return err
 	}
-	fields, err := s.shownIn(p.catalogue, s, now, row.id)
+	fields, err := s.shownIn(p.catalogue, now, row.id)
 	if err != nil {
 		return err
 	}
@@ -474,7 +474,7 @@ func (p *planning) open(row *plannedRow, f documentField, raw jsontext.Value) (j
 	if !strings.Contains(string(raw), secret.SealedPrefix) {
 		return raw, nil
 	}
-	place := row.s.keyIn(p.catalogue, row.s, row.s.imagined(row.body, row.id))
+	place := row.s.keyIn(p.catalogue, row.s.imagined(row.body, row.id))
 	other := errors.New("was sealed for another row, or was changed. Enter the secret itself")
 	if isPacked(f.Field) {
 		place += row.s.around(func(i int) []byte { return row.fields[row.s.fields[i].Name] })
@@ -486,7 +486,7 @@ func (p *planning) open(row *plannedRow, f documentField, raw jsontext.Value) (j
 		return nil, errors.New("must be text")
 	}
 	v = unsealed(v, func(sealed string) string {
-		plain, err := p.Secrets.Read(sealed, row.s.name, f.Name, place)
+		plain, err := p.Secrets.Read(sealed, row.s.Name, f.Name, place)
 		switch {
 		case errors.Is(err, secret.ErrOtherKey):
 			wrong = errors.New("was sealed with the master key of another gateway. Enter the secret itself")
@@ -514,7 +514,7 @@ func (p *planning) operations(kinds map[*section]*writtenKind) error {
 		if p.prune {
 			deleted[s] = p.unmentioned(s, of[s])
 		}
-		if s.ordered {
+		if s.ordered() {
 			of[s] = append(of[s], p.arrange(s, of[s], deleted[s])...)
 		}
 	}
@@ -546,7 +546,7 @@ func (p *planning) operations(kinds map[*section]*writtenKind) error {
 
 // unmentioned are the rows of a kind that the document does not have.
 func (p *planning) unmentioned(s *section, rows []*plannedRow) []*entry {
-	if s.isSingle() {
+	if s.single {
 		return nil
 	}
 	there := make(map[uuid.UUID]bool, len(rows))
@@ -562,10 +562,10 @@ func (p *planning) operation(row *plannedRow) (later func() error, err error) {
 	if row.same && row.rank == nil || row.entry != nil && len(row.body) == 0 && row.rank == nil {
 		return nil, nil
 	}
-	change := &DocumentChange{Kind: s.name, Name: row.name, Verb: "update", Line: row.at.line, Fields: map[string][2]wire.Raw{}, Secrets: []string{}, With: []User{}}
-	op := Operation{Kind: s.name, Verb: "update", ID: &row.id}
+	change := &DocumentChange{Kind: s.Name, Name: row.name, Verb: "update", Line: row.at.line, Fields: map[string][2]wire.Raw{}, Secrets: []string{}, With: []User{}}
+	op := Operation{Kind: s.Name, Verb: "update", ID: &row.id}
 	switch {
-	case s.isSingle():
+	case s.single:
 		op.ID = nil
 	case row.entry == nil:
 		op.Verb, change.Verb = "create", "create"
@@ -603,7 +603,7 @@ func (p *planning) operation(row *plannedRow) (later func() error, err error) {
 	}
 	if len(postponed) > 0 {
 		later = func() error {
-			return p.add(Operation{Kind: s.name, Verb: "update", ID: &row.id}, postponed, change, row)
+			return p.add(Operation{Kind: s.Name, Verb: "update", ID: &row.id}, postponed, change, row)
 		}
 	}
 	if row.entry != nil && len(row.body) == 0 {
@@ -645,13 +645,13 @@ func (p *planning) delete(s *section, e *entry) error {
 	if err := p.encoded(s, e); err != nil {
 		return err
 	}
-	change := &DocumentChange{Kind: s.name, Name: s.names[e.id], Verb: "delete", Fields: map[string][2]wire.Raw{}, Secrets: []string{}, With: []User{}}
-	op := Operation{Kind: s.name, Verb: "delete", ID: &e.id}
+	change := &DocumentChange{Kind: s.Name, Name: s.names[e.id], Verb: "delete", Fields: map[string][2]wire.Raw{}, Secrets: []string{}, With: []User{}}
+	op := Operation{Kind: s.Name, Verb: "delete", ID: &e.id}
 	var usual []wire.Raw
 	var body map[string]jsontext.Value
 	if s.extends != "" {
 		var err error
-		if usual, err = s.shownIn(p.catalogue, s, s.imagined(nil, e.id), e.id); err != nil {
+		if usual, err = s.shownIn(p.catalogue, s.imagined(nil, e.id), e.id); err != nil {
 			return err
 		}
 		op.Verb, change.Verb, body = "update", "update", map[string]jsontext.Value{}

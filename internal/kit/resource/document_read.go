@@ -506,7 +506,7 @@ func (s *section) text(b []byte, fields []wire.Raw, json bool) []byte {
 	switch {
 	case json:
 		return s.appendJSON(b, fields)
-	case s.isSingle():
+	case s.single:
 		return s.appendYAML(b, fields, "  ", "  ")
 	}
 	return s.appendYAML(b, fields, "  - ", "    ")

@@ -29,9 +29,9 @@ func (c *catalogue) schema() map[string]any {
 	types := wire.NewDefinitions()
 	properties := map[string]any{formKey: map[string]any{"const": documentForm, "description": "Version of the form."}}
 	for _, s := range c.sections {
-		row := map[string]any{"type": "object", "additionalProperties": false, "title": s.title}
+		row := map[string]any{"type": "object", "additionalProperties": false, "title": s.Title}
 		fields := map[string]any{}
-		all := s.schemas(types)
+		all := huma.SchemaFromType(types, s.typ).Properties
 		for _, f := range s.fields {
 			fields[f.Name] = c.property(f, all[f.Name])
 		}
@@ -39,10 +39,10 @@ func (c *catalogue) schema() map[string]any {
 		if required := s.required(); len(required) > 0 {
 			row["required"] = required
 		}
-		if s.isSingle() {
-			properties[s.name] = row
+		if s.single {
+			properties[s.Name] = row
 		} else {
-			properties[s.name] = map[string]any{"type": "array", "items": row}
+			properties[s.Name] = map[string]any{"type": "array", "items": row}
 		}
 	}
 	return map[string]any{
@@ -53,7 +53,7 @@ func (c *catalogue) schema() map[string]any {
 
 // required are the fields that tell which row is meant.
 func (s *section) required() []string {
-	if s.isSingle() {
+	if s.single {
 		return nil
 	}
 	if s.extends != "" {
@@ -61,12 +61,12 @@ func (s *section) required() []string {
 	}
 	var list []string
 	for _, f := range s.fields {
-		for _, name := range s.natural {
+		for _, name := range s.Natural {
 			if f.Name == name && f.Required {
 				list = append(list, name)
 			}
 		}
-		if len(s.natural) == 0 && f.Name == "name" && f.Required {
+		if len(s.Natural) == 0 && f.Name == "name" && f.Required {
 			list = append(list, f.Name)
 		}
 	}
@@ -77,7 +77,7 @@ func (s *section) required() []string {
 func (c *catalogue) property(f documentField, plain *huma.Schema) any {
 	title := ""
 	if to := c.byTable[f.table]; to != nil {
-		title = "Name of the " + to.title + "."
+		title = "Name of the " + to.Title + "."
 	}
 	switch {
 	case f.own:
@@ -98,8 +98,4 @@ func (c *catalogue) property(f documentField, plain *huma.Schema) any {
 		return &nullable
 	}
 	return plain
-}
-
-func (k *Kind[T]) schemas(types huma.Registry) map[string]*huma.Schema {
-	return huma.SchemaFromType(types, reflect.TypeFor[T]()).Properties
 }

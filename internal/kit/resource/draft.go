@@ -180,7 +180,7 @@ func (r *Registry) draftOnPrimary(c *httpd.Call) (bool, error) {
 		return false, err
 	}
 	for _, op := range in.Operations {
-		if h := r.kinds[op.Kind]; h != nil && h.table().Where == Local {
+		if h := r.kinds[op.Kind]; h != nil && h.Local {
 			return true, errLocalDraft
 		}
 	}
@@ -351,7 +351,7 @@ func (r *Registry) addOne(ctx context.Context, d *draft, op Operation) (drafted,
 	i := -1
 	var earlier *drafted
 	switch {
-	case h.isSingle():
+	case h.single:
 		i = slices.IndexFunc(d.list, func(x drafted) bool { return x.Kind == op.Kind })
 	case op.ID != nil:
 		i = d.find(op.Kind, *op.ID)
@@ -385,7 +385,7 @@ func (r *Registry) showDraft(ctx context.Context, d *draft) (Draft, error) {
 	if d.version != uuid.Nil {
 		out.Version, out.UpdatedAt = &d.version, &d.updated
 	}
-	err := r.byKind(d, func(h handler, places []int, some []drafted) error {
+	err := r.byKind(d, func(h *kind, places []int, some []drafted) error {
 		shown, err := h.showDraft(ctx, r.DB, some)
 		for n, i := range places {
 			if err == nil {
@@ -398,7 +398,7 @@ func (r *Registry) showDraft(ctx context.Context, d *draft) (Draft, error) {
 }
 
 // byKind goes through the operations of a draft, those of a kind at once.
-func (r *Registry) byKind(d *draft, f func(h handler, places []int, some []drafted) error) error {
+func (r *Registry) byKind(d *draft, f func(h *kind, places []int, some []drafted) error) error {
 	var kinds []string
 	places, some := map[string][]int{}, map[string][]drafted{}
 	for i, x := range d.list {
@@ -422,10 +422,10 @@ func (r *Registry) byKind(d *draft, f func(h handler, places []int, some []draft
 func (r *Registry) rebase(ctx context.Context, tx *db.Tx, v *inverse, d *draft) error {
 	v.out.Conflicts, v.out.Unrestored, v.out.Result = []Conflict{}, []Unrestored{}, Result{Changes: []Change{}, Files: []apply.FileDiff{}, Impact: []Impact{}}
 	planned := make([]rebased, len(d.list))
-	err := r.byKind(d, func(h handler, places []int, some []drafted) error {
+	err := r.byKind(d, func(h *kind, places []int, some []drafted) error {
 		since := make([]changes.Row, len(some))
 		for i, x := range some {
-			since[i] = changes.Row{Table: h.table().Name, ID: x.ID, At: x.At}
+			since[i] = changes.Row{Table: h.Table, ID: x.ID, At: x.At}
 		}
 		slices.SortFunc(since, func(a, b changes.Row) int { return b.At.Compare(a.At) }) // it looks from the last one on
 		if err := r.laterEdits(ctx, tx, v, since); err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -29,7 +28,7 @@ var (
 )
 
 // draft takes an operation into a draft that may do something to the row already. It is nil if both come to nothing.
-func (k *Kind[T]) draft(ctx context.Context, r *Registry, q db.Querier, op Operation, earlier *drafted) (*drafted, error) {
+func (k *kind) draft(ctx context.Context, r *Registry, q db.Querier, op Operation, earlier *drafted) (*drafted, error) {
 	d := &drafted{Kind: k.Name, Verb: op.Verb}
 	if earlier != nil {
 		*d = *earlier
@@ -52,13 +51,13 @@ func (k *Kind[T]) draft(ctx context.Context, r *Registry, q db.Querier, op Opera
 	if err != nil {
 		return nil, err
 	}
-	row := *base
+	row := k.copied(base)
 	if earlier != nil {
-		if _, err := wire.Decode(earlier.Body, &row); err != nil {
+		if _, err := wire.Decode(earlier.Body, row); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := wire.Decode(op.Body, &row); err != nil {
+	if _, err := wire.Decode(op.Body, row); err != nil {
 		return nil, err
 	}
 	if d.Body, err = k.together(d.Body, op.Body); err != nil || d.Verb == "create" {
@@ -66,7 +65,7 @@ func (k *Kind[T]) draft(ctx context.Context, r *Registry, q db.Querier, op Opera
 	}
 	differs := false
 	d.Body, err = k.reduce(d.Body, func(f wire.Field) bool {
-		kept := !f.Stored || !k.keeps(f.Name) || !equal(f, base, &row)
+		kept := !f.Stored || !k.keeps(f.Name) || !equal(f, base, row)
 		differs = differs || kept
 		return kept || f.Given
 	})
@@ -77,7 +76,7 @@ func (k *Kind[T]) draft(ctx context.Context, r *Registry, q db.Querier, op Opera
 }
 
 // begin gives an operation its place in a draft: the id, and the row as it is now.
-func (k *Kind[T]) begin(ctx context.Context, r *Registry, q db.Querier, op Operation, d *drafted) (err error) {
+func (k *kind) begin(ctx context.Context, r *Registry, q db.Querier, op Operation, d *drafted) (err error) {
 	if k.Local {
 		d.Node = r.Changes.Node()
 	}
@@ -87,7 +86,7 @@ func (k *Kind[T]) begin(ctx context.Context, r *Registry, q db.Querier, op Opera
 	if op.Verb == "create" {
 		if op.ID != nil {
 			d.ID = *op.ID
-			if _, err := k.get(ctx, q, " WHERE "+k.key()+" = $1", d.ID); !fault.Is(err, fault.NotFound) {
+			if _, err := k.get(ctx, q, " WHERE "+k.key+" = $1", d.ID); !fault.Is(err, fault.NotFound) {
 				return cmp.Or(err, errDraftTaken)
 			}
 			return nil
@@ -97,10 +96,10 @@ func (k *Kind[T]) begin(ctx context.Context, r *Registry, q db.Querier, op Opera
 	}
 	where, args := "", []any{append([]string{}, slices.Concat(k.LocalColumns, k.Unkept)...)} // not nil, which would be NULL
 	if op.ID != nil {
-		where, args = " WHERE t."+k.key()+" = $2", append(args, *op.ID)
+		where, args = " WHERE t."+k.key+" = $2", append(args, *op.ID)
 	}
 	var base []byte
-	err = q.QueryRow(ctx, "SELECT t."+k.key()+", to_jsonb(t) - $1::text[] FROM "+pgx.Identifier{k.Table}.Sanitize()+" t"+where, args...).Scan(&d.ID, &base)
+	err = q.QueryRow(ctx, "SELECT t."+k.key+", to_jsonb(t) - $1::text[] FROM "+pgx.Identifier{k.Table}.Sanitize()+" t"+where, args...).Scan(&d.ID, &base)
 	d.Base = base
 	switch {
 	case errors.Is(err, pgx.ErrNoRows) && k.extends != "":
@@ -113,7 +112,7 @@ func (k *Kind[T]) begin(ctx context.Context, r *Registry, q db.Querier, op Opera
 }
 
 // base is the row that an operation of a draft begins with.
-func (k *Kind[T]) base(ctx context.Context, q db.Querier, d drafted) (*T, error) {
+func (k *kind) base(ctx context.Context, q db.Querier, d drafted) (record, error) {
 	list, err := k.bases(ctx, q, []drafted{d})
 	if err != nil {
 		return nil, err
@@ -121,7 +120,7 @@ func (k *Kind[T]) base(ctx context.Context, q db.Querier, d drafted) (*T, error)
 	return list[0], nil
 }
 
-func (k *Kind[T]) bases(ctx context.Context, q db.Querier, list []drafted) ([]*T, error) {
+func (k *kind) bases(ctx context.Context, q db.Querier, list []drafted) ([]record, error) {
 	images := make([][]byte, len(list))
 	for i, d := range list {
 		images[i] = d.Base
@@ -133,24 +132,24 @@ func (k *Kind[T]) bases(ctx context.Context, q db.Querier, list []drafted) ([]*T
 	for i, row := range rows {
 		if row == nil {
 			rows[i] = k.fresh()
-			metaOf(rows[i]).ID = list[i].ID
+			rows[i].meta().ID = list[i].ID
 		}
 	}
 	return rows, nil
 }
 
 // wanted is the row that an operation of a draft makes of its base; nil if it deletes it.
-func (k *Kind[T]) wanted(d drafted, base *T) (*T, error) {
+func (k *kind) wanted(d drafted, base record) (record, error) {
 	if d.Verb == "delete" {
 		return nil, nil
 	}
-	row := *base
-	_, err := wire.Decode(d.Body, &row)
-	return &row, err
+	row := k.copied(base)
+	_, err := wire.Decode(d.Body, row)
+	return row, err
 }
 
 // together is a body with what a later one changes.
-func (k *Kind[T]) together(earlier, later wire.Raw) (wire.Raw, error) {
+func (k *kind) together(earlier, later wire.Raw) (wire.Raw, error) {
 	if earlier == nil {
 		earlier = wire.Raw("{}")
 	}
@@ -158,7 +157,7 @@ func (k *Kind[T]) together(earlier, later wire.Raw) (wire.Raw, error) {
 	if err := errors.Join(json.Unmarshal(earlier, &a), json.Unmarshal(later, &b)); err != nil {
 		return nil, err
 	}
-	for _, f := range wire.Fields(reflect.TypeFor[T]()) {
+	for _, f := range wire.Fields(k.typ) {
 		v, given := b[f.Name]
 		switch {
 		case f.ReadOnly || !given:
@@ -199,12 +198,12 @@ func encodeObject(o object) (wire.Raw, error) {
 }
 
 // reduce leaves out the fields of a body that are not to stay.
-func (k *Kind[T]) reduce(body wire.Raw, stays func(f wire.Field) bool) (wire.Raw, error) {
+func (k *kind) reduce(body wire.Raw, stays func(f wire.Field) bool) (wire.Raw, error) {
 	var o object
 	if err := json.Unmarshal(body, &o); err != nil {
 		return nil, err
 	}
-	for _, f := range wire.Fields(reflect.TypeFor[T]()) {
+	for _, f := range wire.Fields(k.typ) {
 		if _, given := o[f.Name]; given && !stays(f) {
 			delete(o, f.Name)
 		}
@@ -213,13 +212,13 @@ func (k *Kind[T]) reduce(body wire.Raw, stays func(f wire.Field) bool) (wire.Raw
 }
 
 // showDraft tells what operations of a draft do.
-func (k *Kind[T]) showDraft(ctx context.Context, q db.Querier, list []drafted) ([]DraftOperation, error) {
+func (k *kind) showDraft(ctx context.Context, q db.Querier, list []drafted) ([]DraftOperation, error) {
 	bases, err := k.bases(ctx, q, list)
 	if err != nil {
 		return nil, err
 	}
-	out, pairs := make([]DraftOperation, len(list)), make([]pair[T], len(list))
-	var shown []*T
+	out, pairs := make([]DraftOperation, len(list)), make([]pair, len(list))
+	var shown []record
 	for i, d := range list {
 		was := bases[i]
 		now, err := k.wanted(d, was)
@@ -240,7 +239,7 @@ func (k *Kind[T]) showDraft(ctx context.Context, q db.Querier, list []drafted) (
 			delete(out[i].Fields, "priority") // it goes last, wherever that is when the draft is applied
 		}
 		out[i].Secrets = k.secretsSet(was, now)
-		for place, row := range []*T{was, now} {
+		for place, row := range []record{was, now} {
 			if row == nil {
 				continue
 			}
@@ -272,10 +271,10 @@ func (k *Kind[T]) showDraft(ctx context.Context, q db.Querier, list []drafted) (
 }
 
 // secretsSet are the secret fields that a draft changes. One of which no history is kept is changed if it is given.
-func (k *Kind[T]) secretsSet(was, now *T) []string {
+func (k *kind) secretsSet(was, now record) []string {
 	names := k.secretsOf(was, now)
 	for _, f := range k.codec.fields {
-		if f.Secret && !k.keeps(f.Name) && now != nil && k.field(now, f).Interface().(wire.WriteOnly).Set() {
+		if f.Secret && !k.keeps(f.Name) && now != nil && field(now, f).Interface().(wire.WriteOnly).Set() {
 			names = append(names, f.Name)
 		}
 	}
@@ -286,12 +285,12 @@ func (k *Kind[T]) secretsSet(was, now *T) []string {
 type rebased struct {
 	op   *Operation // nil where there is nothing to do
 	name Unrestored
-	now  any // the row as it is; nil if there is none
+	now  record // the row as it is; nil if there is none
 }
 
 // rebase plans operations of a draft on the rows as they are now. A field that someone else has changed since is a conflict if the draft
 // changes it too, and stays what it is if not.
-func (k *Kind[T]) rebase(ctx context.Context, tx *db.Tx, v *inverse, list []drafted) ([]rebased, error) {
+func (k *kind) rebase(ctx context.Context, tx *db.Tx, v *inverse, list []drafted) ([]rebased, error) {
 	bases, err := k.bases(ctx, tx, list)
 	if err != nil {
 		return nil, err
@@ -300,13 +299,13 @@ func (k *Kind[T]) rebase(ctx context.Context, tx *db.Tx, v *inverse, list []draf
 	for i, d := range list {
 		ids[i] = d.ID
 	}
-	found, err := k.Where(ctx, tx, k.key()+" = ANY ($1)", ids)
+	found, err := k.where(ctx, tx, k.key+" = ANY ($1)", ids)
 	if err != nil {
 		return nil, err
 	}
-	current := map[uuid.UUID]*T{}
-	for i := range found {
-		current[metaOf(&found[i]).ID] = &found[i]
+	current := map[uuid.UUID]record{}
+	for _, v := range found {
+		current[v.meta().ID] = v
 	}
 	out := make([]rebased, len(list))
 	for i, d := range list {
@@ -315,12 +314,9 @@ func (k *Kind[T]) rebase(ctx context.Context, tx *db.Tx, v *inverse, list []draf
 		if err != nil {
 			return nil, err
 		}
-		x := rebased{name: Unrestored{Kind: k.Name, ID: d.ID, added: d.At}}
+		x := rebased{name: Unrestored{Kind: k.Name, ID: d.ID, added: d.At}, now: now}
 		if x.name.Name = k.called(want); want == nil {
 			x.name.Name = k.called(base)
-		}
-		if now != nil {
-			x.now = now
 		}
 		if d.Base == nil && (now == nil || k.extends == "") {
 			base = nil
@@ -334,7 +330,7 @@ func (k *Kind[T]) rebase(ctx context.Context, tx *db.Tx, v *inverse, list []draf
 }
 
 // onto is the operation that does to a row what a draft wants. To a revert, it is the way back from the base to what is wanted.
-func (k *Kind[T]) onto(v *inverse, d drafted, called Unrestored, base, want, now *T) (*Operation, error) {
+func (k *kind) onto(v *inverse, d drafted, called Unrestored, base, want, now record) (*Operation, error) {
 	if want == nil || now == nil {
 		op, err := k.back(v, called, d.ID, want, base, now, true)
 		if op != nil && base == nil {
@@ -378,16 +374,16 @@ func (k *Kind[T]) onto(v *inverse, d drafted, called Unrestored, base, want, now
 }
 
 // unchanged locks rows, and complains if they are not what they were.
-func (k *Kind[T]) unchanged(ctx context.Context, tx *db.Tx, rows map[uuid.UUID]any) error {
+func (k *kind) unchanged(ctx context.Context, tx *db.Tx, rows map[uuid.UUID]record) error {
 	ids := slices.Collect(maps.Keys(rows))
-	if _, err := tx.Exec(ctx, "SELECT FROM "+pgx.Identifier{k.Table}.Sanitize()+" WHERE "+k.key()+" = ANY ($1) ORDER BY "+k.key()+" FOR UPDATE", ids); err != nil {
+	if _, err := tx.Exec(ctx, "SELECT FROM "+pgx.Identifier{k.Table}.Sanitize()+" WHERE "+k.key+" = ANY ($1) ORDER BY "+k.key+" FOR UPDATE", ids); err != nil {
 		return err
 	}
-	found, err := k.Where(ctx, tx, k.key()+" = ANY ($1)", ids)
+	found, err := k.where(ctx, tx, k.key+" = ANY ($1)", ids)
 	if err != nil {
 		return err
 	}
-	if len(found) < len(ids) || slices.ContainsFunc(found, func(now T) bool { return !k.same(rows[metaOf(&now).ID].(*T), &now) }) {
+	if len(found) < len(ids) || slices.ContainsFunc(found, func(now record) bool { return !k.same(rows[now.meta().ID], now) }) {
 		return errMoved
 	}
 	return nil

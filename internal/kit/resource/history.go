@@ -90,7 +90,7 @@ func (r *Registry) mountHistory() {
 		case in.Kind != "" && h == nil:
 			complaints.Add("kind", "There is no kind %q.", in.Kind)
 		case h != nil:
-			f.Tables = []string{h.table().Name}
+			f.Tables = []string{h.Table}
 		case in.ID != uuid.Nil:
 			complaints.Add("kind", "is required with id")
 		}
@@ -118,7 +118,7 @@ func (r *Registry) stored(s changes.Set) Stored {
 		Kinds: []KindSum{}, Components: slices.Sorted(maps.Keys(s.Revisions))}
 	for _, t := range s.Tables {
 		if h := r.kindOf(t.Table); h != nil {
-			out.Kinds = append(out.Kinds, KindSum{h.table().Kind, t.Created, t.Updated, t.Deleted})
+			out.Kinds = append(out.Kinds, KindSum{h.Name, t.Created, t.Updated, t.Deleted})
 		}
 	}
 	if out.Components == nil {
@@ -128,9 +128,9 @@ func (r *Registry) stored(s changes.Set) Stored {
 }
 
 // kindOf finds the kind of a table; nil if it is no kind's.
-func (r *Registry) kindOf(table string) handler {
+func (r *Registry) kindOf(table string) *kind {
 	for _, h := range r.kinds {
-		if h.table().Name == table {
+		if h.Table == table {
 			return h
 		}
 	}
@@ -198,7 +198,7 @@ func verbOf(row changes.Row) string {
 }
 
 // tell says what was done to rows of the kind.
-func (k *Kind[T]) tell(ctx context.Context, q db.Querier, rows []changes.Row) ([]RowChange, error) {
+func (k *kind) tell(ctx context.Context, q db.Querier, rows []changes.Row) ([]RowChange, error) {
 	list := make([]RowChange, len(rows))
 	hidden := k.AdminOnly && actor.From(ctx).Role != actor.Admin
 	images, err := k.both(ctx, q, rows)
@@ -222,7 +222,7 @@ func (k *Kind[T]) tell(ctx context.Context, q db.Querier, rows []changes.Row) ([
 	return list, nil
 }
 
-func (k *Kind[T]) called(v *T) string {
+func (k *kind) called(v record) string {
 	switch {
 	case v == nil:
 		return ""
@@ -233,13 +233,13 @@ func (k *Kind[T]) called(v *T) string {
 }
 
 // secretsOf are the secret fields that two rows differ in.
-func (k *Kind[T]) secretsOf(was, now *T) []string {
+func (k *kind) secretsOf(was, now record) []string {
 	differ := []string{}
 	for _, f := range k.codec.fields {
 		if !f.Secret || !k.keeps(f.Name) {
 			continue
 		}
-		set := func(v *T) bool { return v != nil && k.field(v, f).Interface().(wire.WriteOnly).Set() }
+		set := func(v record) bool { return v != nil && field(v, f).Interface().(wire.WriteOnly).Set() }
 		if was != nil && now != nil && !equal(f, was, now) || set(was) != set(now) {
 			differ = append(differ, f.Name)
 		}
@@ -248,9 +248,9 @@ func (k *Kind[T]) secretsOf(was, now *T) []string {
 }
 
 // pair is a row before and after a change; nil where there is none.
-type pair[T any] struct{ was, now *T }
+type pair struct{ was, now record }
 
-func (k *Kind[T]) both(ctx context.Context, q db.Querier, rows []changes.Row) ([]pair[T], error) {
+func (k *kind) both(ctx context.Context, q db.Querier, rows []changes.Row) ([]pair, error) {
 	texts := make([][]byte, 0, 2*len(rows))
 	for _, row := range rows {
 		texts = append(texts, row.Was, row.Now)
@@ -259,32 +259,27 @@ func (k *Kind[T]) both(ctx context.Context, q db.Querier, rows []changes.Row) ([
 	if err != nil {
 		return nil, err
 	}
-	list := make([]pair[T], len(rows))
+	list := make([]pair, len(rows))
 	for i := range rows {
-		list[i] = pair[T]{images[2*i], images[2*i+1]}
+		list[i] = pair{images[2*i], images[2*i+1]}
 	}
 	return list, nil
-}
-
-// exists complains if there is no such row.
-func (k *Kind[T]) exists(ctx context.Context, q db.Querier, id uuid.UUID) error {
-	_, err := k.Get(ctx, q, id)
-	return err
 }
 
 // mostPast is how many entries the history of a row shows.
 const mostPast = 200
 
 // pastOf is the history of one row, newest first.
-func (r *Registry) pastOf(ctx context.Context, h handler, id uuid.UUID) (list []RowPast, err error) {
+func (r *Registry) pastOf(ctx context.Context, h *kind, id uuid.UUID) (list []RowPast, err error) {
 	err = r.DB.Snapshot(ctx, func(tx *db.Tx) error {
-		rows, err := r.Changes.Of(ctx, tx, h.table().Name, id, mostPast)
+		rows, err := r.Changes.Of(ctx, tx, h.Table, id, mostPast)
 		if err != nil {
 			return err
 		}
 		if len(rows) == 0 {
 			list = []RowPast{}
-			return h.exists(ctx, tx, id)
+			_, err := h.byID(ctx, tx, id)
+			return err
 		}
 		told, err := h.tell(ctx, tx, rows)
 		if err != nil {

@@ -35,10 +35,8 @@ type Kept struct {
 
 // Recall reads a row that was kept as a JSON object of its columns. It is nil if the table is no kind's.
 func (r *Registry) Recall(ctx context.Context, q db.Querier, table string, row []byte) (*Kept, error) {
-	for _, h := range r.kinds {
-		if h.table().Name == table {
-			return h.recall(ctx, q, row)
-		}
+	if h := r.kindOf(table); h != nil {
+		return h.recall(ctx, q, row)
 	}
 	return nil, nil
 }
@@ -89,10 +87,9 @@ func (r *Registry) refers(ctx context.Context, q db.Querier) (map[string][]strin
 		return nil, db.Fault(err)
 	}
 	for _, h := range r.kinds {
-		t := h.table()
-		for _, other := range t.refers {
-			if other != t.Name {
-				above[t.Name] = append(above[t.Name], other)
+		for _, other := range h.Refers {
+			if other != h.Table {
+				above[h.Table] = append(above[h.Table], other)
 			}
 		}
 	}
@@ -122,22 +119,22 @@ func depthsOf(above map[string][]string) map[string]int {
 	return depth
 }
 
-func (k *Kind[T]) recall(ctx context.Context, q db.Querier, row []byte) (*Kept, error) {
+func (k *kind) recall(ctx context.Context, q db.Querier, row []byte) (*Kept, error) {
 	then, err := k.image(ctx, q, row)
 	if err != nil {
 		return nil, err
 	}
-	m := metaOf(then)
+	m := then.meta()
 	x := &Kept{Kind: k.Name, ID: m.ID, Name: labelOf(then), table: k.Table, op: Operation{Kind: k.Name, Verb: "update", ID: &m.ID, kept: then, whole: true}}
 	if x.Then, err = k.encode(ctx, q, then); err != nil {
 		return nil, err
 	}
-	var now *T
+	var now record
 	if k.single {
 		x.op.ID = nil
 		now, err = k.get(ctx, q, "")
 	} else {
-		now, err = k.Get(ctx, q, m.ID)
+		now, err = k.byID(ctx, q, m.ID)
 	}
 	switch {
 	case fault.Is(err, fault.NotFound):
@@ -160,8 +157,8 @@ type restored struct{}
 func Restored(ctx context.Context) bool { return ctx.Value(restored{}) != nil }
 
 // equal tells whether a field of two rows is the same.
-func equal[T any](f wire.Field, a, b *T) bool {
-	x, y := reflect.ValueOf(a).Elem().FieldByIndex(f.Index), reflect.ValueOf(b).Elem().FieldByIndex(f.Index)
+func equal(f wire.Field, a, b record) bool {
+	x, y := field(a, f), field(b, f)
 	if x.Kind() == reflect.Slice && x.Len() == 0 && y.Len() == 0 {
 		return true
 	}
@@ -176,17 +173,16 @@ func equal[T any](f wire.Field, a, b *T) bool {
 func isMeta(f wire.Field) bool { return len(f.Index) > 1 && f.Index[0] == 0 }
 
 // restore brings a row back to an old state. It leaves alone what the history does not keep and, if the row exists, the fields that the gateway updates.
-func (k *Kind[T]) restore(then, row *T) (given map[string]bool, err error) {
-	from, to := reflect.ValueOf(then).Elem(), reflect.ValueOf(row).Elem()
+func (k *kind) restore(then, row record) (given map[string]bool, err error) {
 	body := map[string]any{}
-	there, lives := metaOf(row).ID != uuid.Nil, k.lives(row)
+	there, lives := row.meta().ID != uuid.Nil, k.lives(row)
 	for _, f := range k.codec.fields {
 		if isMeta(f) || !k.keeps(f.Name) || there && lives(f) {
 			continue
 		}
-		to.FieldByIndex(f.Index).Set(from.FieldByIndex(f.Index))
+		field(row, f).Set(field(then, f))
 		if f.Given {
-			body[f.Name] = from.FieldByIndex(f.Index).Interface()
+			body[f.Name] = field(then, f).Interface()
 		}
 	}
 	b, err := wire.Encode(body)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,7 +13,6 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
-	"edge.internal/gateway/internal/kit/secret"
 )
 
 // Meta is what every resource has. Embed it first.
@@ -29,7 +27,8 @@ func (m *Meta) meta() *Meta { return m }
 // Labeled is a resource that people know by a name; the audit log uses it.
 type Labeled interface{ Label() string }
 
-// Kind is a kind of row with the five verbs. T embeds Meta; its JSON names are its column names.
+// Kind is a kind of row with the five verbs. T embeds Meta; its JSON names are its column names. It is declared as
+// a whole before Mount, and read and changed after it.
 type Kind[T any] struct {
 	// Name is the kind's name in change sets and audit actions, such as ntp.pool.
 	Name string
@@ -86,13 +85,7 @@ type Kind[T any] struct {
 	Join  func(ctx context.Context, q db.Querier, rows []*T) error
 	Joins []string
 
-	// extends is the table whose rows these belong to, one each at most.
-	extends string
-	single  bool // it has one row, which nobody makes or deletes
-	codec   codec
-	box     *secret.Box
-	listing *atomic.Pointer[listing]
-	known   *known[T]
+	kind *kind // since Mount
 }
 
 // Singleton is a kind with exactly one row, which a migration makes. It has GET and PUT.
@@ -104,7 +97,7 @@ type Singleton[T any] struct {
 	Check                    func(ctx context.Context, tx *db.Tx, was, now *T) error
 	View                     func(v *T)
 
-	kind Kind[T]
+	kind *kind // since Mount
 }
 
 // Child is a kind whose rows belong to a parent, and are listed and made below it.
@@ -129,22 +122,6 @@ type Extension[T any] struct {
 	Of string
 }
 
-// key is the column that holds the id.
-func (k *Kind[T]) key() string {
-	if k.Key == "" {
-		return "id"
-	}
-	return k.Key
-}
-
-func (k *Kind[T]) fresh() *T {
-	v := new(T)
-	if k.New != nil {
-		*v = k.New()
-	}
-	return v
-}
-
 // User is a row that uses another one.
 type User struct {
 	Kind string    `json:"kind" doc:"Name of the kind, for example firewall.rule."`
@@ -165,15 +142,4 @@ func InUse(title string, users []User) error {
 		names = append(names[:3], fmt.Sprintf("and %d more", len(users)-3))
 	}
 	return &fault.Error{Kind: fault.Conflict, Message: strings.ToUpper(title[:1]) + title[1:] + " is still used by " + strings.Join(names, ", ") + ".", Details: map[string]any{"used_by": users}}
-}
-
-func metaOf[T any](v *T) *Meta {
-	return any(v).(interface{ meta() *Meta }).meta()
-}
-
-func labelOf[T any](v *T) string {
-	if l, ok := any(v).(Labeled); ok {
-		return l.Label()
-	}
-	return metaOf(v).ID.String()
 }

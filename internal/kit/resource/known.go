@@ -3,7 +3,6 @@ package resource
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 
@@ -15,16 +14,16 @@ import (
 
 // known keeps the rows of a large kind as they were last read, so that reading all of them again costs little more than
 // what has changed since.
-type known[T any] struct {
+type known struct {
 	mu   sync.Mutex
-	rows map[uuid.UUID]versioned[T]
+	rows map[uuid.UUID]versioned
 }
 
 // versioned is one version of a row. The transaction that wrote it and its place in the table tell it from every other,
 // whoever wrote it: this process, another one, replication, a person with psql.
-type versioned[T any] struct {
+type versioned struct {
 	version version
-	row     *T
+	row     record
 }
 
 type version struct {
@@ -37,26 +36,26 @@ const versionColumns = "xmin, ctid"
 // keepRows is from how many rows on they are kept.
 const keepRows = 200
 
-// all reads every row, in order.
-func (n *known[T]) all(ctx context.Context, k *Kind[T], q db.Querier) ([]T, error) {
-	list, err := n.read(ctx, k, q)
+// all reads every row, in order. Those who come later may get the same rows.
+func (k *kind) all(ctx context.Context, q db.Querier) ([]record, error) {
+	list, err := k.known.read(ctx, k, q)
 	if err != nil {
 		return nil, err
 	}
-	n.keep(list)
-	rows := make([]T, len(list))
+	k.known.keep(list)
+	rows := make([]record, len(list))
 	for i := range list {
-		rows[i] = *list[i].row
+		rows[i] = list[i].row
 	}
 	return rows, nil
 }
 
-func (n *known[T]) read(ctx context.Context, k *Kind[T], q db.Querier) (list []versioned[T], err error) {
+func (n *known) read(ctx context.Context, k *kind, q db.Querier) (list []versioned, err error) {
 	n.mu.Lock()
 	none := len(n.rows) == 0
 	n.mu.Unlock()
 	if none {
-		err := k.each(ctx, q, k.orderBy(), nil, func(x versioned[T]) { list = append(list, x) })
+		err := k.each(ctx, q, k.orderBy(), nil, func(x versioned) { list = append(list, x) })
 		return list, err
 	}
 	ids, list, err := n.recall(ctx, k, q)
@@ -73,22 +72,22 @@ func (n *known[T]) read(ctx context.Context, k *Kind[T], q db.Querier) (list []v
 	}
 	if len(missing) > 0 {
 		// What is read now may be newer than the versions were; each is kept under its own.
-		err = k.each(ctx, q, " WHERE "+k.key()+" = ANY ($1)", []any{missing}, func(x versioned[T]) { list[at[metaOf(x.row).ID]] = x })
-		list = slices.DeleteFunc(list, func(x versioned[T]) bool { return x.row == nil }) // deleted in between
+		err = k.each(ctx, q, " WHERE "+k.key+" = ANY ($1)", []any{missing}, func(x versioned) { list[at[x.row.meta().ID]] = x })
+		list = slices.DeleteFunc(list, func(x versioned) bool { return x.row == nil }) // deleted in between
 	}
 	return list, err
 }
 
 // recall reads which versions there are, and finds those that are known.
-func (n *known[T]) recall(ctx context.Context, k *Kind[T], q db.Querier) (ids []uuid.UUID, list []versioned[T], err error) {
-	rows, err := q.Query(ctx, "SELECT "+k.key()+", "+versionColumns+" FROM "+k.Table+k.orderBy())
+func (n *known) recall(ctx context.Context, k *kind, q db.Querier) (ids []uuid.UUID, list []versioned, err error) {
+	rows, err := q.Query(ctx, "SELECT "+k.key+", "+versionColumns+" FROM "+k.Table+k.orderBy())
 	if err != nil {
 		return nil, nil, db.Fault(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var id uuid.UUID
-		var x versioned[T]
+		var x versioned
 		// As plain bytes: by way of text, as the type scans itself, thousands of ids take longer than the query.
 		if err := rows.Scan((*[16]byte)(&id), &x.version.transaction, &x.version.place); err != nil {
 			return nil, nil, fmt.Errorf("reading the versions of %s: %w", k.Table, err)
@@ -107,7 +106,7 @@ func (n *known[T]) recall(ctx context.Context, k *Kind[T], q db.Querier) (ids []
 }
 
 // keep remembers what was read, if it is worth it.
-func (n *known[T]) keep(list []versioned[T]) {
+func (n *known) keep(list []versioned) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(list) < keepRows || len(n.rows) > 2*len(list) {
@@ -117,23 +116,23 @@ func (n *known[T]) keep(list []versioned[T]) {
 		return
 	}
 	if n.rows == nil {
-		n.rows = make(map[uuid.UUID]versioned[T], len(list))
+		n.rows = make(map[uuid.UUID]versioned, len(list))
 	}
 	for _, x := range list {
-		n.rows[metaOf(x.row).ID] = x
+		n.rows[x.row.meta().ID] = x
 	}
 }
 
 // each reads rows with their version.
-func (k *Kind[T]) each(ctx context.Context, q db.Querier, where string, args []any, f func(versioned[T])) error {
+func (k *kind) each(ctx context.Context, q db.Querier, where string, args []any, f func(versioned)) error {
 	rows, err := q.Query(ctx, "SELECT "+versionColumns+", "+k.codec.columns+where, args...)
 	if err != nil {
 		return db.Fault(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
-		x := versioned[T]{row: new(T)}
-		if err := k.codec.scan(rows, reflect.ValueOf(x.row).Elem(), &x.version.transaction, &x.version.place); err != nil {
+		x := versioned{row: k.empty()}
+		if err := k.codec.scan(rows, x.row, &x.version.transaction, &x.version.place); err != nil {
 			return fmt.Errorf("reading %s: %w", k.Table, err)
 		}
 		f(x)

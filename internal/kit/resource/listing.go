@@ -28,12 +28,12 @@ type tableState struct{ rows, mark int64 }
 // keepListing is the largest list that is kept.
 const keepListing = 8 << 20
 
-func (k *Kind[T]) state(ctx context.Context, q db.Querier) (s tableState, at db.Moment, err error) {
+func (k *kind) state(ctx context.Context, q db.Querier) (s tableState, at db.Moment, err error) {
 	var from []string
 	for i, table := range append([]string{k.Table}, k.Joins...) {
 		key := "id"
 		if i == 0 {
-			key = k.key()
+			key = k.key
 		}
 		// Rows of two tables may have the same id and the same writer. Transactions have 32 bits, and above them is the table.
 		from = append(from, fmt.Sprintf("SELECT uuid_hash_extended(%s, xmin::text::bigint + %d) AS hash FROM %s", key, i<<32, pgx.Identifier{table}.Sanitize()))
@@ -44,7 +44,7 @@ func (k *Kind[T]) state(ctx context.Context, q db.Querier) (s tableState, at db.
 
 // encodedList is the list as it is sent. Reading, encoding and hashing is done once for each state of the table. Asking for the state costs a small part of
 // that, and is only done when something was written since, in whatever table.
-func (k *Kind[T]) encodedList(ctx context.Context, d *db.DB) (httpd.Encoded, error) {
+func (k *kind) encodedList(ctx context.Context, d *db.DB) (httpd.Encoded, error) {
 	kept := k.listing.Load()
 	key := k.box.KeyID()
 	if kept != nil && kept.key == key {

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,9 +34,9 @@ type route struct {
 	below            bool // beside a collection of all rows: the one of a parent
 }
 
-func (k *Kind[T]) route(r *Registry) route {
+func (k *kind) route(r *Registry) route {
 	tag, _, _ := strings.Cut(k.Name, ".")
-	x := route{registry: r, name: k.Name, tag: tag, title: k.Title, read: httpd.Read, write: httpd.Write.OnPrimary(), typ: reflect.TypeFor[T]()}
+	x := route{registry: r, name: k.Name, tag: tag, title: k.Title, read: httpd.Read, write: httpd.Write.OnPrimary(), typ: k.typ}
 	if k.Local {
 		x.write = httpd.Write.Here()
 	}
@@ -278,19 +277,24 @@ func byID(c *httpd.Call) (*uuid.UUID, error) {
 
 // Mount gives the kind its routes.
 func (k *Kind[T]) Mount(r *Registry) {
+	k.kind = k.erased()
+	k.kind.mount(r)
+}
+
+func (k *kind) mount(r *Registry) {
 	k.register(r)
 	k.mountFlat(k.route(r))
 }
 
 // mountFlat adds the routes of a collection and of its rows.
-func (k *Kind[T]) mountFlat(x route) {
+func (k *kind) mountFlat(x route) {
 	x.list(k.Path, reflect.TypeFor[noInput](), func(c *httpd.Call, at *time.Time) (httpd.Encoded, error) { return k.listed(c, x.registry, at) })
 	x.create(k.Path, k.Path, reflect.TypeFor[noInput](), false)
 	k.mountItem(x, k.Path+"/{id}", reflect.TypeFor[idInput](), byID)
 }
 
 // listed is the list of all rows, as they are or as they were.
-func (k *Kind[T]) listed(c *httpd.Call, r *Registry, at *time.Time) (httpd.Encoded, error) {
+func (k *kind) listed(c *httpd.Call, r *Registry, at *time.Time) (httpd.Encoded, error) {
 	if at == nil {
 		return k.encodedList(c, r.DB)
 	}
@@ -301,33 +305,14 @@ func (k *Kind[T]) listed(c *httpd.Call, r *Registry, at *time.Time) (httpd.Encod
 	return encode(list)
 }
 
-func (k *Kind[T]) register(r *Registry) {
-	if r.kinds[k.Name] != nil {
-		panic("kind " + k.Name + " is registered twice")
-	}
-	k.codec = newCodec(reflect.TypeFor[T](), k.Table, k.key())
-	k.box = r.Secrets
-	k.listing, k.known = new(atomic.Pointer[listing]), new(known[T])
-	if first := reflect.TypeFor[T]().Field(0); first.Type != reflect.TypeFor[Meta]() {
-		panic(fmt.Sprintf("%s does not embed resource.Meta first", reflect.TypeFor[T]()))
-	}
-	r.kinds[k.Name] = k
-	if k.AdminOnly {
-		r.Audit.AdminOnly(k.Name)
-	}
-	if k.Path != "" && k.priority(new(T)).IsValid() {
-		k.mountOrder(r)
-	}
-}
-
 // mountItem adds the routes of one row, which find finds.
-func (k *Kind[T]) mountItem(x route, path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
+func (k *kind) mountItem(x route, path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
 	k.mountChanges(x, path, in, find)
 	x.delete(path, in, find)
 }
 
 // mountChanges adds the routes that read and change one row.
-func (k *Kind[T]) mountChanges(x route, path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
+func (k *kind) mountChanges(x route, path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
 	x.get(path, in, func(c *httpd.Call, at *time.Time) (wire.Raw, error) {
 		if at != nil {
 			id, err := byID(c) // by that alone: its parent may be another one now, or none
@@ -340,7 +325,7 @@ func (k *Kind[T]) mountChanges(x route, path string, in reflect.Type, find func(
 		if err != nil {
 			return nil, err
 		}
-		v, err := k.Get(c, x.registry.DB, *id)
+		v, err := k.byID(c, x.registry.DB, *id)
 		if err != nil {
 			return nil, err
 		}
@@ -353,65 +338,79 @@ func (k *Kind[T]) mountChanges(x route, path string, in reflect.Type, find func(
 	}
 }
 
-func (k *Kind[T]) shown(ctx context.Context, q db.Querier, where string, args ...any) ([]T, error) {
+func (k *kind) shown(ctx context.Context, q db.Querier, where string, args ...any) ([]record, error) {
 	list, err := k.query(ctx, q, where, args...)
-	rows := make([]*T, len(list))
-	for i := range list {
-		rows[i] = &list[i]
-		k.complete(rows[i])
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = k.join(ctx, q, rows...)
+	for _, v := range list {
+		k.complete(v)
 	}
-	return list, err
+	return list, k.join(ctx, q, list...)
 }
 
 // Mount gives the singleton its routes.
 func (s *Singleton[T]) Mount(r *Registry) {
-	s.kind = Kind[T]{single: true, Apart: s.Apart, Name: s.Name, Title: s.Title, Table: s.Table, Feeds: s.Feeds, Local: s.Local, AdminOnly: s.AdminOnly, Check: s.Check, View: s.View}
-	s.kind.register(r)
-	x := s.kind.route(r)
+	k := Kind[T]{Apart: s.Apart, Name: s.Name, Title: s.Title, Table: s.Table, Feeds: s.Feeds, Local: s.Local, AdminOnly: s.AdminOnly, Check: s.Check, View: s.View}
+	s.kind = k.erased()
+	s.kind.mountSingle(r, s.Path)
+}
+
+func (k *kind) mountSingle(r *Registry, path string) {
+	k.single = true
+	k.register(r)
+	x := k.route(r)
 	none := reflect.TypeFor[noInput]()
-	x.get(s.Path, none, func(c *httpd.Call, at *time.Time) (wire.Raw, error) {
-		v, err := s.Load(c, r.DB)
+	x.get(path, none, func(c *httpd.Call, at *time.Time) (wire.Raw, error) {
+		v, err := k.get(c, r.DB, "")
 		if err != nil {
 			return nil, err
 		}
 		if at != nil {
-			return s.kind.pastAt(c, r, *at, metaOf(v).ID)
+			return k.pastAt(c, r, *at, v.meta().ID)
 		}
-		return s.kind.encode(c, r.DB, v)
+		return k.encode(c, r.DB, v)
 	})
-	x.history(s.Path, none, func(c *httpd.Call) (*uuid.UUID, error) {
-		v, err := s.Load(c, r.DB)
+	x.history(path, none, func(c *httpd.Call) (*uuid.UUID, error) {
+		v, err := k.get(c, r.DB, "")
 		if err != nil {
 			return nil, err
 		}
-		return &metaOf(v).ID, nil
+		return &v.meta().ID, nil
 	})
-	x.update(s.Path, none, func(*httpd.Call) (*uuid.UUID, error) { return nil, nil })
+	x.update(path, none, func(*httpd.Call) (*uuid.UUID, error) { return nil, nil })
 }
 
 // Mount gives the extension its routes.
 func (e *Extension[T]) Mount(r *Registry) {
-	e.extends = e.Of
-	e.register(r)
-	x := e.route(r)
-	x.list(e.Path, reflect.TypeFor[noInput](), func(c *httpd.Call, at *time.Time) (httpd.Encoded, error) { return e.listed(c, r, at) })
-	e.mountChanges(x, e.Path+"/{id}", reflect.TypeFor[idInput](), byID)
+	e.kind = e.erased()
+	e.kind.mountExtension(r, e.Of)
+}
+
+func (k *kind) mountExtension(r *Registry, of string) {
+	k.extends = of
+	k.register(r)
+	x := k.route(r)
+	x.list(k.Path, reflect.TypeFor[noInput](), func(c *httpd.Call, at *time.Time) (httpd.Encoded, error) { return k.listed(c, r, at) })
+	k.mountChanges(x, k.Path+"/{id}", reflect.TypeFor[idInput](), byID)
 }
 
 // Mount gives the child kind its routes.
 func (k *Child[T]) Mount(r *Registry) {
+	k.kind = k.erased()
+	k.kind.mountChild(r, k.Under, k.Column, k.Parent)
+}
+
+func (k *kind) mountChild(r *Registry, under, column, parent string) {
+	k.Column, k.Parent = column, parent
 	k.register(r)
-	r.kinds[k.Name] = k
 	x := k.route(r)
-	home := k.Under
+	home := under
 	if k.Path != "" {
 		k.mountFlat(x)
 		home, x.below = k.Path, true
 	}
-	x.list(k.Under, reflect.TypeFor[parentInput](), func(c *httpd.Call, at *time.Time) (httpd.Encoded, error) {
+	x.list(under, reflect.TypeFor[parentInput](), func(c *httpd.Call, at *time.Time) (httpd.Encoded, error) {
 		if at != nil {
 			return k.listedBelow(c, r, *at)
 		}
@@ -425,7 +424,7 @@ func (k *Child[T]) Mount(r *Registry) {
 		}
 		return encode(list)
 	})
-	x.create(k.Under, home, reflect.TypeFor[parentInput](), true)
+	x.create(under, home, reflect.TypeFor[parentInput](), true)
 	if k.Path != "" {
 		return
 	}
@@ -445,11 +444,11 @@ func (k *Child[T]) Mount(r *Registry) {
 		}
 		return id, db.Fault(err)
 	}
-	k.mountItem(x, k.Under+"/{id}", reflect.TypeFor[childInput](), owned)
+	k.mountItem(x, under+"/{id}", reflect.TypeFor[childInput](), owned)
 }
 
 // listedBelow is the list of the rows that a parent had at a time.
-func (k *Child[T]) listedBelow(c *httpd.Call, r *Registry, at time.Time) (httpd.Encoded, error) {
+func (k *kind) listedBelow(c *httpd.Call, r *Registry, at time.Time) (httpd.Encoded, error) {
 	parent, err := httpd.PathID(c.Request, "parent")
 	if err != nil {
 		return httpd.Encoded{}, err
@@ -458,11 +457,11 @@ func (k *Child[T]) listedBelow(c *httpd.Call, r *Registry, at time.Time) (httpd.
 	if err != nil {
 		return httpd.Encoded{}, err
 	}
-	return encode(slices.DeleteFunc(list, func(v T) bool { return k.column(&v).Interface() != parent }))
+	return encode(slices.DeleteFunc(list, func(v record) bool { return k.parentOf(v).Interface() != parent }))
 }
 
 // parent is the parent of the request's path, which must exist.
-func (k *Child[T]) parent(c *httpd.Call, q db.Querier) (uuid.UUID, error) {
+func (k *kind) parent(c *httpd.Call, q db.Querier) (uuid.UUID, error) {
 	id, err := httpd.PathID(c.Request, "parent")
 	if err != nil {
 		return id, err
@@ -475,42 +474,22 @@ func (k *Child[T]) parent(c *httpd.Call, q db.Querier) (uuid.UUID, error) {
 	return id, db.Fault(err)
 }
 
-// run gives a new row the parent of the path it was posted to.
-func (k *Child[T]) run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
-	if op.Verb != "create" || op.parent == nil {
-		return k.Kind.run(ctx, r, tx, op)
-	}
+// adopt gives a new row the parent of the path that it was posted to.
+func (k *kind) adopt(ctx context.Context, tx *db.Tx, v record, parent uuid.UUID) error {
 	var found bool
-	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+k.Parent+" WHERE id = $1 FOR KEY SHARE)", *op.parent).Scan(&found)
+	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+k.Parent+" WHERE id = $1 FOR KEY SHARE)", parent).Scan(&found)
 	if err == nil && !found {
 		err = fault.New(fault.NotFound, "The parent does not exist.")
 	}
-	if err != nil {
-		return Change{}, err
-	}
-	under := k.Kind
-	under.New = func() T {
-		v := *k.fresh()
-		k.column(&v).Set(reflect.ValueOf(*op.parent))
-		return v
-	}
-	under.Check = func(ctx context.Context, tx *db.Tx, was, now *T) error {
-		if k.column(now).Interface() != *op.parent {
-			return fault.Field(k.Column, "must match the path, or be left out")
-		}
-		if k.Check == nil {
-			return nil
-		}
-		return k.Check(ctx, tx, was, now)
-	}
-	return under.run(ctx, r, tx, op)
+	k.parentOf(v).Set(reflect.ValueOf(parent))
+	return err
 }
 
-// column is the row's reference to its parent.
-func (k *Child[T]) column(v *T) reflect.Value {
+// parentOf is the row's reference to its parent.
+func (k *kind) parentOf(v record) reflect.Value {
 	for _, f := range k.codec.fields {
 		if f.Name == k.Column {
-			return reflect.ValueOf(v).Elem().FieldByIndex(f.Index)
+			return field(v, f)
 		}
 	}
 	panic(k.Name + " has no column " + k.Column)

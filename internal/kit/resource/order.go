@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"reflect"
 	"slices"
 
 	"github.com/google/uuid"
@@ -13,7 +14,6 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
-	"edge.internal/gateway/internal/kit/wire"
 )
 
 // Order is the body of a reorder.
@@ -31,55 +31,63 @@ type Place struct {
 const step = 10
 
 // mountOrder adds the routes that change the order of the rows.
-func (k *Kind[T]) mountOrder(r *Registry) {
+func (k *kind) mountOrder(r *Registry) {
 	x := k.route(r)
-	httpd.Handle(r.Router, http.MethodPost, k.Path+"/reorder", x.write, x.doc("reorder", "Put every "+k.Title+" in order"),
-		func(c *httpd.Call, in struct{ Body Order }) ([]T, error) {
-			var list []T
-			outcome, err := k.commit(c, r, func(tx *db.Tx) ([]apply.Row, error) {
-				if err := k.reorder(c, r, tx, in.Body.IDs); err != nil {
-					return nil, err
-				}
-				var err error
-				list, err = k.shown(c, tx, "")
+	r.Router.Add(httpd.Route{Doc: x.doc("reorder", "Put every "+k.Title+" in order"), Method: http.MethodPost, Path: k.Path + "/reorder", Policy: x.write, In: reflect.TypeFor[noInput](),
+		Body: &httpd.SchemaSource{Type: reflect.TypeFor[Order](), Suffix: "Input", New: true}, Out: &httpd.SchemaSource{Type: k.typ, List: true}}, func(c *httpd.Call) error {
+		var in struct{ Body Order }
+		if err := httpd.Query(c.Request, &in); err != nil {
+			return err
+		}
+		var list []record
+		outcome, err := k.commit(c, r, func(tx *db.Tx) (_ []apply.Row, err error) {
+			if err := k.reorder(c, r, tx, in.Body.IDs); err != nil {
 				return nil, err
-			})
-			if err == nil {
-				Applied(c, outcome, Change{by: r.confirmBy(changes.From(c))})
 			}
-			return list, err
+			list, err = k.shown(c, tx, "")
+			return nil, err
 		})
+		if err != nil {
+			return err
+		}
+		Applied(c, outcome, Change{by: r.confirmBy(changes.From(c))})
+		return c.Reply(list)
+	})
 	doc := x.doc("move", "Move one "+k.Title+" to another position")
 	doc.State = k.Path
-	httpd.Handle(r.Router, http.MethodPost, k.Path+"/{id}/move", x.write, doc,
-		func(c *httpd.Call, in struct {
-			ID   uuid.UUID `path:"id" doc:"Id of the row."`
+	r.Router.Add(httpd.Route{Doc: doc, Method: http.MethodPost, Path: k.Path + "/{id}/move", Policy: x.write, In: reflect.TypeFor[idInput](),
+		Body: &httpd.SchemaSource{Type: reflect.TypeFor[Place](), Suffix: "Input", New: true}, Out: &httpd.SchemaSource{Type: k.typ}}, func(c *httpd.Call) error {
+		var in struct {
+			ID   uuid.UUID `path:"id"`
 			Body Place
-		}) (wire.Encoded[T], error) {
-			var change Change
-			outcome, err := k.commit(c, r, func(tx *db.Tx) (rows []apply.Row, err error) {
-				change, rows, err = k.move(c, r, tx, in.ID, in.Body.After)
-				return rows, err
-			})
-			if err != nil {
-				return nil, err
-			}
-			change.by = r.confirmBy(changes.From(c))
-			Applied(c, outcome, change)
-			c.Header().Set("ETag", httpd.ETag(change.After))
-			return wire.Encoded[T](change.After), nil
+		}
+		if err := httpd.Query(c.Request, &in); err != nil {
+			return err
+		}
+		var change Change
+		outcome, err := k.commit(c, r, func(tx *db.Tx) (rows []apply.Row, err error) {
+			change, rows, err = k.move(c, r, tx, in.ID, in.Body.After)
+			return rows, err
 		})
+		if err != nil {
+			return err
+		}
+		change.by = r.confirmBy(changes.From(c))
+		Applied(c, outcome, change)
+		c.Header().Set("ETag", httpd.ETag(change.After))
+		return c.Reply(change.After)
+	})
 }
 
 // commit is a change of the order.
-func (k *Kind[T]) commit(ctx context.Context, r *Registry, write apply.Write) (apply.Outcome, error) {
+func (k *kind) commit(ctx context.Context, r *Registry, write apply.Write) (apply.Outcome, error) {
 	if k.Local {
 		return r.Engine.CommitBoth(ctx, nil, k.Feeds, write)
 	}
 	return r.Engine.Commit(ctx, k.Feeds, write)
 }
 
-func (k *Kind[T]) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.UUID) error {
+func (k *kind) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.UUID) error {
 	found, err := k.number(ctx, r, tx, ids)
 	if err != nil {
 		return err
@@ -95,7 +103,7 @@ func (k *Kind[T]) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uui
 }
 
 // number gives rows new priorities in the order of their ids, and tells how many it found.
-func (k *Kind[T]) number(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.UUID) (int64, error) {
+func (k *kind) number(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.UUID) (int64, error) {
 	tag, err := tx.Exec(ctx, "UPDATE "+k.Table+" t SET priority = o.n * $2, updated_at = $3 FROM unnest($1::uuid[]) WITH ORDINALITY o(id, n) WHERE t.id = o.id",
 		ids, int64(step), r.Clock.Now())
 	return tag.RowsAffected(), err
@@ -103,7 +111,7 @@ func (k *Kind[T]) number(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid
 
 // move puts a row right after another one, or before all. It changes that row alone where there is room between its new
 // neighbours, and numbers all rows where there is none.
-func (k *Kind[T]) move(ctx context.Context, r *Registry, tx *db.Tx, id uuid.UUID, after *uuid.UUID) (Change, []apply.Row, error) {
+func (k *kind) move(ctx context.Context, r *Registry, tx *db.Tx, id uuid.UUID, after *uuid.UUID) (Change, []apply.Row, error) {
 	was, change, err := k.stored(ctx, tx, Operation{Verb: "move", ID: &id})
 	if err != nil {
 		return Change{}, nil, err
@@ -120,9 +128,8 @@ func (k *Kind[T]) move(ctx context.Context, r *Registry, tx *db.Tx, id uuid.UUID
 			return Change{}, nil, fault.Field("after", "No other %s has this id.", k.Title)
 		}
 	}
-	now := new(T)
-	*now = *was
-	metaOf(now).UpdatedAt = r.Clock.Now()
+	now := k.copied(was)
+	now.meta().UpdatedAt = r.Clock.Now()
 	numbered := false
 	if to != from {
 		priority, room := between(priorities, to)
@@ -150,7 +157,7 @@ type moveDetails struct {
 }
 
 // order reads the ids and priorities of all rows, in order.
-func (k *Kind[T]) order(ctx context.Context, tx *db.Tx) (ids []uuid.UUID, priorities []int64, err error) {
+func (k *kind) order(ctx context.Context, tx *db.Tx) (ids []uuid.UUID, priorities []int64, err error) {
 	rows, err := tx.Query(ctx, "SELECT id, priority FROM "+k.Table+k.orderBy())
 	if err != nil {
 		return nil, nil, err

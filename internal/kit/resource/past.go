@@ -2,7 +2,6 @@ package resource
 
 import (
 	"context"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -19,13 +18,13 @@ import (
 )
 
 // some is the codec of some columns.
-func (k *Kind[T]) some(has func(column string) bool) (c codec, columns string) {
+func (k *kind) some(has func(column string) bool) (c codec, columns string) {
 	c = codec{table: k.codec.table, key: k.codec.key}
 	var names []string
 	for i, f := range k.codec.fields {
 		column := f.Name
 		if column == "id" {
-			column = k.key()
+			column = k.key
 		}
 		if has(column) {
 			c.fields, c.packed, names = append(c.fields, f), append(c.packed, k.codec.packed[i]), append(names, k.codec.column(f))
@@ -35,12 +34,12 @@ func (k *Kind[T]) some(has func(column string) bool) (c codec, columns string) {
 }
 
 // keeps tells whether the history has a column of the rows.
-func (k *Kind[T]) keeps(column string) bool {
+func (k *kind) keeps(column string) bool {
 	return !slices.Contains(k.LocalColumns, column) && !slices.Contains(k.Unkept, column)
 }
 
 // image reads a row that was kept as a JSON object of its columns. What the object does not have is as in a new row.
-func (k *Kind[T]) image(ctx context.Context, q db.Querier, row []byte) (*T, error) {
+func (k *kind) image(ctx context.Context, q db.Querier, row []byte) (record, error) {
 	list, err := k.images(ctx, q, [][]byte{row})
 	if err != nil {
 		return nil, err
@@ -49,8 +48,8 @@ func (k *Kind[T]) image(ctx context.Context, q db.Querier, row []byte) (*T, erro
 }
 
 // images reads several rows. Those of one version of the schema have the same columns, and are read at once.
-func (k *Kind[T]) images(ctx context.Context, q db.Querier, rows [][]byte) ([]*T, error) {
-	list := make([]*T, len(rows))
+func (k *kind) images(ctx context.Context, q db.Querier, rows [][]byte) ([]record, error) {
+	list := make([]record, len(rows))
 	groups := map[string][]int{}
 	for i, row := range rows {
 		if row == nil {
@@ -87,7 +86,7 @@ func (k *Kind[T]) images(ctx context.Context, q db.Querier, rows [][]byte) ([]*T
 		}
 		for i := 0; found.Next(); i++ {
 			v := k.fresh()
-			if err := c.scan(found, reflect.ValueOf(v).Elem()); err != nil {
+			if err := c.scan(found, v); err != nil {
 				found.Close()
 				return nil, unreadable(err)
 			}
@@ -105,7 +104,7 @@ func unreadable(err error) error {
 }
 
 // at reads the rows as they were at a moment, in the order of lists; with an id, that one alone.
-func (k *Kind[T]) at(ctx context.Context, r *Registry, moment time.Time, id *uuid.UUID) (list []T, err error) {
+func (k *kind) at(ctx context.Context, r *Registry, moment time.Time, id *uuid.UUID) (list []record, err error) {
 	err = r.DB.Snapshot(ctx, func(tx *db.Tx) error {
 		list, err = k.atIn(ctx, r, tx, moment, id)
 		return err
@@ -113,14 +112,14 @@ func (k *Kind[T]) at(ctx context.Context, r *Registry, moment time.Time, id *uui
 	return list, err
 }
 
-func (k *Kind[T]) atIn(ctx context.Context, r *Registry, tx *db.Tx, moment time.Time, id *uuid.UUID) ([]T, error) {
+func (k *kind) atIn(ctx context.Context, r *Registry, tx *db.Tx, moment time.Time, id *uuid.UUID) ([]record, error) {
 	if err := r.Changes.Reaches(ctx, tx, "at", moment); err != nil {
 		return nil, err
 	}
 	var ids []uuid.UUID
 	where, args := "", []any(nil)
 	if id != nil {
-		ids, where, args = []uuid.UUID{*id}, " WHERE "+k.key()+" = $1", []any{*id}
+		ids, where, args = []uuid.UUID{*id}, " WHERE "+k.key+" = $1", []any{*id}
 	}
 	now, err := k.query(ctx, tx, where, args...)
 	if err != nil {
@@ -130,9 +129,9 @@ func (k *Kind[T]) atIn(ctx context.Context, r *Registry, tx *db.Tx, moment time.
 	if err != nil {
 		return nil, err
 	}
-	rows := map[uuid.UUID]*T{}
-	for i := range now {
-		rows[metaOf(&now[i]).ID] = &now[i]
+	rows := map[uuid.UUID]record{}
+	for _, v := range now {
+		rows[v.meta().ID] = v
 	}
 	var changed []uuid.UUID
 	var was [][]byte
@@ -149,49 +148,41 @@ func (k *Kind[T]) atIn(ctx context.Context, r *Registry, tx *db.Tx, moment time.
 		return nil, err
 	}
 	for _, then := range images {
-		if current := rows[metaOf(then).ID]; current != nil {
+		if current := rows[then.meta().ID]; current != nil {
 			k.copyUnkept(current, then)
 		}
-		rows[metaOf(then).ID] = then
+		rows[then.meta().ID] = then
 	}
 	order, err := k.sorted(ctx, tx, changed, was)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]T, 0, len(rows))
+	list := make([]record, 0, len(rows))
 	for _, id := range order {
-		if row := rows[id]; row != nil {
-			list = append(list, *k.view(row))
+		if v := rows[id]; v != nil {
+			list = append(list, k.view(v))
 		}
 	}
-	return list, k.join(ctx, tx, pointers(list)...)
-}
-
-func pointers[T any](list []T) []*T {
-	all := make([]*T, len(list))
-	for i := range list {
-		all[i] = &list[i]
-	}
-	return all
+	return list, k.join(ctx, tx, list...)
 }
 
 // copyUnkept gives a row of the past what the history does not have.
-func (k *Kind[T]) copyUnkept(from, to *T) {
+func (k *kind) copyUnkept(from, to record) {
 	for _, f := range k.codec.fields {
 		if !k.keeps(f.Name) {
-			reflect.ValueOf(to).Elem().FieldByIndex(f.Index).Set(reflect.ValueOf(from).Elem().FieldByIndex(f.Index))
+			field(to, f).Set(field(from, f))
 		}
 	}
 }
 
 // sorted are the ids of rows in the order of lists: of those that were not changed, and of those that are given as they were.
-func (k *Kind[T]) sorted(ctx context.Context, tx *db.Tx, changed []uuid.UUID, was [][]byte) ([]uuid.UUID, error) {
+func (k *kind) sorted(ctx context.Context, tx *db.Tx, changed []uuid.UUID, was [][]byte) ([]uuid.UUID, error) {
 	array, err := json.Marshal(values(was))
 	if err != nil {
 		return nil, err
 	}
 	table := pgx.Identifier{k.Table}.Sanitize()
-	rows, err := tx.Query(ctx, "SELECT "+k.key()+" FROM (SELECT * FROM "+table+" WHERE "+k.key()+" <> ALL ($1) UNION ALL SELECT * FROM jsonb_populate_recordset(NULL::"+table+", $2::jsonb)) t"+k.orderBy(),
+	rows, err := tx.Query(ctx, "SELECT "+k.key+" FROM (SELECT * FROM "+table+" WHERE "+k.key+" <> ALL ($1) UNION ALL SELECT * FROM jsonb_populate_recordset(NULL::"+table+", $2::jsonb)) t"+k.orderBy(),
 		append([]uuid.UUID{}, changed...), string(array)) // not nil, which would be NULL, and no row differs from that
 	if err != nil {
 		return nil, db.Fault(err)
@@ -210,7 +201,7 @@ func values(list [][]byte) []jsontext.Value {
 }
 
 // pastAt is one row as it was at a moment.
-func (k *Kind[T]) pastAt(ctx context.Context, r *Registry, moment time.Time, id uuid.UUID) (wire.Raw, error) {
+func (k *kind) pastAt(ctx context.Context, r *Registry, moment time.Time, id uuid.UUID) (wire.Raw, error) {
 	list, err := k.at(ctx, r, moment, &id)
 	if err != nil {
 		return nil, err
@@ -218,12 +209,12 @@ func (k *Kind[T]) pastAt(ctx context.Context, r *Registry, moment time.Time, id 
 	if len(list) == 0 {
 		return nil, fault.New(fault.NotFound, "This %s did not exist at that time.", k.Title)
 	}
-	return wire.Encode(&list[0])
+	return wire.Encode(list[0])
 }
 
 // past is what the rows of a kind that were changed after a moment were at that moment.
-func (r *Registry) past(ctx context.Context, q db.Querier, h handler, moment time.Time, ids []uuid.UUID) (map[uuid.UUID]changes.Row, error) {
-	rows, err := r.Changes.Since(ctx, q, h.table().Name, moment, ids)
+func (r *Registry) past(ctx context.Context, q db.Querier, h *kind, moment time.Time, ids []uuid.UUID) (map[uuid.UUID]changes.Row, error) {
+	rows, err := r.Changes.Since(ctx, q, h.Table, moment, ids)
 	found := make(map[uuid.UUID]changes.Row, len(rows))
 	for _, row := range rows {
 		found[row.ID] = row

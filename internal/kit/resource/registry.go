@@ -41,7 +41,7 @@ type Registry struct {
 	Clock   clock.Clock
 	Secrets *secret.Box
 	Log     *slog.Logger
-	kinds   map[string]handler
+	kinds   map[string]*kind
 	others  []Table
 	below   atomic.Pointer[map[string][]reference]
 	proofs  proofs
@@ -56,7 +56,7 @@ type Registry struct {
 
 // NewRegistry makes a registry without kinds.
 func NewRegistry(d *db.DB, a *audit.Log, h *changes.Log, alarms *alarm.Port, e *apply.Engine, r *httpd.Router, c clock.Clock, s *secret.Box, log *slog.Logger) *Registry {
-	return &Registry{DB: d, Audit: a, Changes: h, Alarms: alarms, Engine: e, Router: r, Clock: c, Secrets: s, Log: log, kinds: map[string]handler{}}
+	return &Registry{DB: d, Audit: a, Changes: h, Alarms: alarms, Engine: e, Router: r, Clock: c, Secrets: s, Log: log, kinds: map[string]*kind{}}
 }
 
 // Where says which nodes of a cluster have a row.
@@ -83,8 +83,6 @@ type Table struct {
 	Unkept []string
 	// LocalColumns of a shared table belong to one node alone.
 	LocalColumns []string
-	// refers are the tables that it refers to without a foreign key.
-	refers []string
 }
 
 // Declare says where the rows of a table are that is no kind's, and which of its columns belong to one node alone. Every table is declared, by
@@ -113,13 +111,13 @@ type Operation struct {
 	// notes, when there are some, are the only fields that the body may have.
 	notes []string
 	// prepared is a row of the kind, whose Prepared fields are those of the body.
-	prepared any
+	prepared record
 	// give is what Kind.Prepare has answered.
-	give any
+	give func(now record)
 	// amend changes the row of the transaction, after the body has.
-	amend any
+	amend func(now record) error
 	// kept is a row of the kind, which the row is to be again; there is no body. It is whole if nothing in it is of another time.
-	kept  any
+	kept  record
 	whole bool
 }
 
@@ -137,28 +135,6 @@ type Change struct {
 	with   []User                 // what a delete takes along
 	row    apply.Row
 	by     time.Time // when it is taken back, unless it is confirmed
-}
-
-// handler runs operations on rows of one kind.
-type handler interface {
-	table() Table
-	isSingle() bool
-	isExtension() bool
-	adminOnly() bool
-	users(ctx context.Context, q db.Querier, column string, id uuid.UUID) ([]User, error)
-	setsSecret(op Operation) bool
-	feeds() []apply.ID
-	prepare(ctx context.Context, r *Registry, op *Operation) error
-	run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error)
-	recall(ctx context.Context, q db.Querier, row []byte) (*Kept, error)
-	tell(ctx context.Context, q db.Querier, rows []changes.Row) ([]RowChange, error)
-	inverse(ctx context.Context, tx *db.Tx, v *inverse, rows []changes.Row, care bool) ([]*Operation, []Unrestored, error)
-	apart() bool
-	exists(ctx context.Context, q db.Querier, id uuid.UUID) error
-	draft(ctx context.Context, r *Registry, q db.Querier, op Operation, earlier *drafted) (*drafted, error)
-	showDraft(ctx context.Context, q db.Querier, list []drafted) ([]DraftOperation, error)
-	rebase(ctx context.Context, tx *db.Tx, v *inverse, list []drafted) ([]rebased, error)
-	unchanged(ctx context.Context, tx *db.Tx, rows map[uuid.UUID]any) error
 }
 
 // Set is a change set: operations that happen together or not at all.
@@ -240,7 +216,7 @@ func (r *Registry) secrets(set Set) []apply.ID {
 	var fed []apply.ID
 	for _, op := range set.Operations {
 		if h := r.kinds[op.Kind]; h.setsSecret(op) {
-			fed = append(fed, h.feeds()...)
+			fed = append(fed, h.Feeds...)
 		}
 	}
 	return fed
@@ -289,16 +265,16 @@ func (r *Registry) feeds(set Set) (shared, local []apply.ID, err error) {
 			c.Add(at+"kind", "There is no kind %q.", op.Kind)
 			continue
 		}
-		c.That(!h.isSingle() || op.Verb == "update", at+"verb", "There is exactly one %s. It can only be updated.", op.Kind)
-		c.That(!h.isExtension() || op.Verb == "update", at+"verb", "A %s cannot be created or deleted, only updated.", op.Kind)
-		c.That(h.isSingle() || op.Verb == "create" || op.ID != nil, at+"id", "The id of the row is missing.")
+		c.That(!h.single || op.Verb == "update", at+"verb", "There is exactly one %s. It can only be updated.", op.Kind)
+		c.That(h.extends == "" || op.Verb == "update", at+"verb", "A %s cannot be created or deleted, only updated.", op.Kind)
+		c.That(h.single || op.Verb == "create" || op.ID != nil, at+"id", "The id of the row is missing.")
 		c.That(op.ID == nil || *op.ID != uuid.Nil, at+"id", "The id must not be all zeros.")
 		switch {
 		case op.notes != nil:
-		case h.table().Where == Local:
-			local = append(local, h.feeds()...)
+		case h.Local:
+			local = append(local, h.Feeds...)
 		default:
-			shared = append(shared, h.feeds()...)
+			shared = append(shared, h.Feeds...)
 		}
 	}
 	return shared, local, c.Err()
@@ -316,7 +292,7 @@ func (r *Registry) OnPrimary(c *httpd.Call) (bool, error) {
 	for i, op := range in.Operations {
 		switch h := r.kinds[op.Kind]; {
 		case h == nil: // the set complains itself
-		case h.table().Where == Local:
+		case h.Local:
 			local = append(local, i)
 		default:
 			shared++
@@ -386,7 +362,7 @@ func (r *Registry) MaySuppose(a actor.Actor, set Set) error {
 	for _, op := range set.Operations {
 		switch h := r.kinds[op.Kind]; {
 		case h == nil: // the set complains itself
-		case h.adminOnly():
+		case h.AdminOnly:
 			return errAdmin
 		case h.setsSecret(op):
 			return fault.New(fault.Forbidden, "Only an administrator may preview a change that sets a secret.")
@@ -426,31 +402,31 @@ func (r *Registry) record(ctx context.Context, tx *db.Tx, c Change, set Set) err
 
 // prepare does what an operation needs before its transaction. Complaints are left to the transaction, where an update knows
 // the fields that it does not give.
-func (k *Kind[T]) prepare(ctx context.Context, r *Registry, op *Operation) error {
+func (k *kind) prepare(ctx context.Context, r *Registry, op *Operation) error {
 	if err := context.Cause(ctx); err != nil || op.Verb == "delete" || op.kept != nil {
 		return err
 	}
 	if err := k.prepareFields(ctx, op); err != nil || k.Prepare == nil {
 		return err
 	}
-	var was *T
+	var was record
 	now := k.fresh()
 	if op.Verb == "update" && op.ID != nil {
-		stored, err := k.Get(ctx, r.DB, *op.ID)
+		stored, err := k.byID(ctx, r.DB, *op.ID)
 		if err != nil {
 			return nil
 		}
-		was, *now = stored, *stored
+		was, now = stored, k.copied(stored)
 	}
 	if _, err := wire.Decode(op.Body, now); err != nil {
 		return nil
 	}
-	give, err := k.Prepare(ctx, was, now)
-	op.give = give
+	var err error
+	op.give, err = k.Prepare(ctx, was, now)
 	return err
 }
 
-func (k *Kind[T]) prepareFields(ctx context.Context, op *Operation) error {
+func (k *kind) prepareFields(ctx context.Context, op *Operation) error {
 	// Most bodies do not name such a field. One with an escape might name it in disguise.
 	named := func(f wire.Field) bool {
 		return bytes.Contains(op.Body, []byte(`"`+f.Name+`"`)) || bytes.ContainsRune(op.Body, '\\')
@@ -463,7 +439,7 @@ func (k *Kind[T]) prepareFields(ctx context.Context, op *Operation) error {
 		return nil
 	}
 	for _, f := range k.codec.prepared {
-		if err := reflect.ValueOf(row).Elem().FieldByIndex(f.Index).Addr().Interface().(Prepared).Prepare(ctx); err != nil {
+		if err := field(row, f).Addr().Interface().(Prepared).Prepare(ctx); err != nil {
 			return err
 		}
 	}
@@ -472,27 +448,26 @@ func (k *Kind[T]) prepareFields(ctx context.Context, op *Operation) error {
 }
 
 // decode reads an operation's body onto a row.
-func (k *Kind[T]) decode(op Operation, row *T) (given map[string]bool, err error) {
-	if then, ok := op.kept.(*T); ok {
-		return k.restore(then, row)
+func (k *kind) decode(op Operation, row record) (given map[string]bool, err error) {
+	if op.kept != nil {
+		return k.restore(op.kept, row)
 	}
 	given, err = wire.Decode(op.Body, row)
-	if prepared, ok := op.prepared.(*T); ok {
-		from, to := reflect.ValueOf(prepared).Elem(), reflect.ValueOf(row).Elem()
+	if op.prepared != nil {
 		for _, f := range k.codec.prepared {
-			if v := from.FieldByIndex(f.Index); v.Interface().(wire.WriteOnly).Set() {
-				to.FieldByIndex(f.Index).Set(v)
+			if v := field(op.prepared, f); v.Interface().(wire.WriteOnly).Set() {
+				field(row, f).Set(v)
 			}
 		}
 	}
-	if give, ok := op.give.(func(*T)); ok && give != nil {
-		give(row)
+	if op.give != nil {
+		op.give(row)
 	}
-	if amend, ok := op.amend.(func(*T) error); ok && err == nil {
-		if err = amend(row); err != nil {
+	if op.amend != nil && err == nil {
+		if err = op.amend(row); err != nil {
 			return nil, err
 		}
-		if v, ok := any(row).(wire.Validator); ok {
+		if v, ok := row.(wire.Validator); ok {
 			err = v.Validate()
 		}
 	}
@@ -502,7 +477,11 @@ func (k *Kind[T]) decode(op Operation, row *T) (given map[string]bool, err error
 // Amend changes one row by what it is at that moment, and is otherwise an update like that of a caller: checked, audited and applied.
 // What the row refers to is shared: f replaces it instead of changing it. Kind.Prepare sees the row as it was.
 func (k *Kind[T]) Amend(ctx context.Context, r *Registry, id uuid.UUID, f func(now *T) error) (Change, apply.Outcome, error) {
-	list, outcome, err := r.Commit(ctx, Set{Operations: []Operation{{Kind: k.Name, Verb: "update", ID: &id, Body: wire.Raw("{}"), amend: f}}})
+	return r.amend(ctx, k.Name, id, func(now record) error { return f(typed[T](now)) })
+}
+
+func (r *Registry) amend(ctx context.Context, kind string, id uuid.UUID, f func(now record) error) (Change, apply.Outcome, error) {
+	list, outcome, err := r.Commit(ctx, Set{Operations: []Operation{{Kind: kind, Verb: "update", ID: &id, Body: wire.Raw("{}"), amend: f}}})
 	if err != nil {
 		return Change{}, nil, err
 	}
@@ -510,7 +489,7 @@ func (k *Kind[T]) Amend(ctx context.Context, r *Registry, id uuid.UUID, f func(n
 }
 
 // run is one operation on a row of the kind.
-func (k *Kind[T]) run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
+func (k *kind) run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
 	switch op.Verb {
 	case "create":
 		return k.create(ctx, r, tx, op)
@@ -520,13 +499,21 @@ func (k *Kind[T]) run(ctx context.Context, r *Registry, tx *db.Tx, op Operation)
 	return k.remove(ctx, r, tx, op)
 }
 
-func (k *Kind[T]) create(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
+func (k *kind) create(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
 	now := k.fresh()
+	if op.parent != nil {
+		if err := k.adopt(ctx, tx, now, *op.parent); err != nil {
+			return Change{}, err
+		}
+	}
 	given, err := k.decode(op, now)
 	if err != nil {
 		return Change{}, err
 	}
-	m := metaOf(now)
+	if op.parent != nil && k.parentOf(now).Interface() != *op.parent {
+		return Change{}, fault.Field(k.Column, "must match the path, or be left out")
+	}
+	m := now.meta()
 	if op.ID != nil {
 		m.ID = *op.ID
 	} else if m.ID, err = uuid.NewV7(); err != nil {
@@ -542,13 +529,12 @@ func (k *Kind[T]) create(ctx context.Context, r *Registry, tx *db.Tx, op Operati
 	return k.store(ctx, r, tx, nil, now, Change{Kind: k.Name, Verb: "create"})
 }
 
-func (k *Kind[T]) update(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
+func (k *kind) update(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
 	was, change, err := k.stored(ctx, tx, op)
 	if err != nil {
 		return Change{}, err
 	}
-	now := new(T)
-	*now = *was
+	now := k.copied(was)
 	given, err := k.decode(op, now)
 	if err != nil {
 		return Change{}, err
@@ -562,9 +548,9 @@ func (k *Kind[T]) update(ctx context.Context, r *Registry, tx *db.Tx, op Operati
 			return Change{}, err
 		}
 	}
-	metaOf(now).UpdatedAt = r.Clock.Now()
+	now.meta().UpdatedAt = r.Clock.Now()
 	if change.first {
-		metaOf(now).CreatedAt = metaOf(now).UpdatedAt
+		now.meta().CreatedAt = now.meta().UpdatedAt
 		was = nil
 	}
 	if op.whole {
@@ -574,15 +560,15 @@ func (k *Kind[T]) update(ctx context.Context, r *Registry, tx *db.Tx, op Operati
 }
 
 // store checks and writes a row.
-func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, was, now *T, change Change) (Change, error) {
+func (k *kind) store(ctx context.Context, r *Registry, tx *db.Tx, was, now record, change Change) (Change, error) {
 	if k.Check != nil {
 		if err := k.Check(ctx, tx, was, now); err != nil {
 			return Change{}, err
 		}
 	}
 	change.idle = was != nil && !slices.ContainsFunc(k.codec.fields, func(f wire.Field) bool { return !isMeta(f) && !equal(f, was, now) })
-	m := metaOf(now)
-	sql, args, err := k.codec.statement(r.Secrets, reflect.ValueOf(was).Elem(), reflect.ValueOf(now).Elem(), m.ID)
+	m := now.meta()
+	sql, args, err := k.codec.statement(r.Secrets, was, now)
 	if err != nil {
 		return Change{}, err
 	}
@@ -590,7 +576,7 @@ func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, was, now *T
 		tx.Queue(sql, args...)
 	}
 	change.ID, change.Name = m.ID.String(), labelOf(now)
-	change.row = rowOf(k.Name, was, now)
+	change.row = apply.Row{Kind: k.Name, Was: was, Now: now}
 	if change.After, err = k.encode(ctx, tx, now); err != nil {
 		return Change{}, err
 	}
@@ -598,7 +584,7 @@ func (k *Kind[T]) store(ctx context.Context, r *Registry, tx *db.Tx, was, now *T
 	return change, err
 }
 
-func (k *Kind[T]) remove(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
+func (k *kind) remove(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
 	was, change, err := k.stored(ctx, tx, op)
 	if err != nil {
 		return Change{}, err
@@ -608,20 +594,20 @@ func (k *Kind[T]) remove(ctx context.Context, r *Registry, tx *db.Tx, op Operati
 			return Change{}, err
 		}
 	}
-	if change.with, err = r.with(ctx, tx, k.Table, metaOf(was).ID); err != nil {
+	if change.with, err = r.with(ctx, tx, k.Table, was.meta().ID); err != nil {
 		return Change{}, err
 	}
-	tx.Queue(k.codec.del, metaOf(was).ID)
-	change.row = rowOf(k.Name, was, nil)
+	tx.Queue(k.codec.del, was.meta().ID)
+	change.row = apply.Row{Kind: k.Name, Was: was}
 	change.fields, err = k.differences(was, nil)
 	return change, err
 }
 
 // stored reads and locks the row of an operation, and begins its change.
-func (k *Kind[T]) stored(ctx context.Context, tx *db.Tx, op Operation) (*T, Change, error) {
+func (k *kind) stored(ctx context.Context, tx *db.Tx, op Operation) (record, Change, error) {
 	where, args := " FOR UPDATE", []any(nil)
 	if op.ID != nil {
-		where, args = " WHERE "+k.key()+" = $1 FOR UPDATE", []any{*op.ID}
+		where, args = " WHERE "+k.key+" = $1 FOR UPDATE", []any{*op.ID}
 	}
 	was, err := k.get(ctx, tx, where, args...)
 	first := k.extends != "" && fault.Is(err, fault.NotFound)
@@ -640,7 +626,7 @@ func (k *Kind[T]) stored(ctx context.Context, tx *db.Tx, op Operation) (*T, Chan
 	if err != nil {
 		return nil, Change{}, err
 	}
-	change := Change{Kind: k.Name, Verb: op.Verb, ID: metaOf(was).ID.String(), Name: labelOf(was), first: first}
+	change := Change{Kind: k.Name, Verb: op.Verb, ID: was.meta().ID.String(), Name: labelOf(was), first: first}
 	if change.Before, err = k.encode(ctx, tx, was); err != nil {
 		return nil, Change{}, err
 	}
@@ -650,20 +636,8 @@ func (k *Kind[T]) stored(ctx context.Context, tx *db.Tx, op Operation) (*T, Chan
 	return was, change, err
 }
 
-// rowOf is what the engine hears of a change. A row that is not there is nil, and not a nil pointer to a T.
-func rowOf[T any](kind string, was, now *T) apply.Row {
-	row := apply.Row{Kind: kind}
-	if was != nil {
-		row.Was = was
-	}
-	if now != nil {
-		row.Now = now
-	}
-	return row
-}
-
 // encode is a row as it is shown.
-func (k *Kind[T]) encode(ctx context.Context, q db.Querier, v *T) (wire.Raw, error) {
+func (k *kind) encode(ctx context.Context, q db.Querier, v record) (wire.Raw, error) {
 	shown := k.view(v)
 	if err := k.join(ctx, q, shown); err != nil {
 		return nil, err
@@ -671,29 +645,29 @@ func (k *Kind[T]) encode(ctx context.Context, q db.Querier, v *T) (wire.Raw, err
 	return wire.Encode(shown)
 }
 
-func (k *Kind[T]) join(ctx context.Context, q db.Querier, rows ...*T) error {
+func (k *kind) join(ctx context.Context, q db.Querier, rows ...record) error {
 	if k.Join == nil || len(rows) == 0 {
 		return nil
 	}
 	return k.Join(ctx, q, rows)
 }
 
-func (k *Kind[T]) view(v *T) *T {
-	shown := *v
-	k.complete(&shown)
-	return &shown
+func (k *kind) view(v record) record {
+	shown := k.copied(v)
+	k.complete(shown)
+	return shown
 }
 
 // differences are the fields that differ between two rows as they are shown, so that no secret is among them.
-func (k *Kind[T]) differences(was, now *T) (map[string][2]wire.Raw, error) {
+func (k *kind) differences(was, now record) (map[string][2]wire.Raw, error) {
 	var rows [2]reflect.Value
-	for i, row := range []*T{was, now} {
+	for i, row := range []record{was, now} {
 		if row != nil {
 			rows[i] = reflect.ValueOf(k.view(row)).Elem()
 		}
 	}
 	differ := map[string][2]wire.Raw{}
-	for _, f := range wire.Fields(reflect.TypeFor[T]())[metaFields:] {
+	for _, f := range wire.Fields(k.typ)[metaFields:] {
 		if f.Secret {
 			continue
 		}
@@ -717,30 +691,20 @@ func (k *Kind[T]) differences(was, now *T) (map[string][2]wire.Raw, error) {
 // metaFields is how many fields come from Meta, which is embedded first.
 var metaFields = reflect.TypeFor[Meta]().NumField()
 
-func (k *Kind[T]) feeds() []apply.ID { return k.Feeds }
-
-func (k *Kind[T]) adminOnly() bool { return k.AdminOnly }
-
-func (k *Kind[T]) apart() bool { return k.Apart }
-
-func (k *Kind[T]) isSingle() bool { return k.single }
-
-func (k *Kind[T]) isExtension() bool { return k.extends != "" }
-
 // setsSecret tells whether an operation gives a field that no answer shows.
-func (k *Kind[T]) setsSecret(op Operation) bool {
+func (k *kind) setsSecret(op Operation) bool {
 	given := wire.Given(op.Body)
-	return slices.ContainsFunc(wire.Fields(reflect.TypeFor[T]()), func(f wire.Field) bool { return (f.Secret || isPacked(f)) && given[f.Name] })
+	return slices.ContainsFunc(wire.Fields(k.typ), func(f wire.Field) bool { return (f.Secret || isPacked(f)) && given[f.Name] })
 }
 
-func (k *Kind[T]) table() Table {
-	t := Table{Kind: k.Name, Name: k.Table, LocalColumns: k.LocalColumns, Key: k.key(), Unkept: k.Unkept, refers: slices.Collect(maps.Values(k.Refers))}
+func (k *kind) table() Table {
+	t := Table{Kind: k.Name, Name: k.Table, LocalColumns: k.LocalColumns, Key: k.key, Unkept: k.Unkept}
 	if k.Local {
 		t.Where = Local
 	}
 	for _, f := range k.codec.fields {
 		if f.Name == "id" {
-			t.Columns = append(t.Columns, k.key())
+			t.Columns = append(t.Columns, k.key)
 			continue
 		}
 		t.Columns = append(t.Columns, f.Name)
@@ -749,17 +713,20 @@ func (k *Kind[T]) table() Table {
 }
 
 // priority is the row's priority field, if the kind has one. One that may be absent is not about the order of rows.
-func (k *Kind[T]) priority(v *T) reflect.Value {
+func (k *kind) priority(v record) reflect.Value {
 	for _, f := range k.codec.fields {
 		if f.Name == "priority" && f.Type.Kind() != reflect.Pointer {
-			return reflect.ValueOf(v).Elem().FieldByIndex(f.Index)
+			return field(v, f)
 		}
 	}
 	return reflect.Value{}
 }
 
+// ordered tells whether the rows have priorities.
+func (k *kind) ordered() bool { return k.priority(k.empty()).IsValid() }
+
 // last puts a new row behind all others.
-func (k *Kind[T]) last(ctx context.Context, tx *db.Tx, priority reflect.Value) error {
+func (k *kind) last(ctx context.Context, tx *db.Tx, priority reflect.Value) error {
 	var n int64
 	err := tx.QueryRow(ctx, "SELECT coalesce(max(priority), 0) + $1 FROM "+k.Table, int64(step)).Scan(&n)
 	priority.SetInt(n)

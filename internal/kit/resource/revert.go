@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"reflect"
 	"slices"
 	"time"
 
@@ -154,20 +153,20 @@ func (r *Registry) revertOnPrimary(c *httpd.Call) (bool, error) {
 	if err := c.Peek(&in); err != nil {
 		return false, err
 	}
-	here := func(name string) bool { return r.kinds[name] != nil && r.kinds[name].table().Where == Local }
+	here := func(name string) bool { return r.kinds[name] != nil && r.kinds[name].Local }
 	return len(in.Kinds) == 0 || slices.ContainsFunc(in.Kinds, func(name string) bool { return !here(name) }), nil
 }
 
 // expected are the rows that something was planned on, by kind and id.
-type expected map[string]map[uuid.UUID]any
+type expected map[string]map[uuid.UUID]record
 
 // expect notes a row as the plan has found it.
-func (v *inverse) expect(kind string, id uuid.UUID, row any) {
+func (v *inverse) expect(kind string, id uuid.UUID, row record) {
 	if v.rows == nil {
 		v.rows = expected{}
 	}
 	if v.rows[kind] == nil {
-		v.rows[kind] = map[uuid.UUID]any{}
+		v.rows[kind] = map[uuid.UUID]record{}
 	}
 	v.rows[kind][id] = row
 }
@@ -351,7 +350,7 @@ func (r *Registry) changedSince(ctx context.Context, rows []User, at time.Time) 
 		if h == nil {
 			continue
 		}
-		found, err := r.Changes.Later(ctx, r.DB, h.table().Name, at, some)
+		found, err := r.Changes.Later(ctx, r.DB, h.Table, at, some)
 		if err != nil {
 			return nil, err
 		}
@@ -433,10 +432,10 @@ func (r *Registry) goBack(ctx context.Context, tx *db.Tx, v *inverse, to RevertT
 	var rows []changes.Row
 	for _, name := range kinds {
 		h := r.kinds[name]
-		if len(to.Kinds) == 0 && h.apart() {
+		if len(to.Kinds) == 0 && h.Apart {
 			continue
 		}
-		since, err := r.Changes.Since(ctx, tx, h.table().Name, to.At, ids)
+		since, err := r.Changes.Since(ctx, tx, h.Table, to.At, ids)
 		if err != nil {
 			return err
 		}
@@ -444,7 +443,7 @@ func (r *Registry) goBack(ctx context.Context, tx *db.Tx, v *inverse, to RevertT
 		for i := range since {
 			last[i] = since[i].ID
 		}
-		newest, err := r.Changes.Later(ctx, tx, h.table().Name, to.At, last)
+		newest, err := r.Changes.Later(ctx, tx, h.Table, to.At, last)
 		if err != nil {
 			return err
 		}
@@ -475,7 +474,7 @@ func (r *Registry) plan(ctx context.Context, tx *db.Tx, v *inverse, rows []chang
 		for n, i := range places {
 			some[n] = rows[i]
 		}
-		if h.adminOnly() && actor.From(ctx).Role != actor.Admin {
+		if h.AdminOnly && actor.From(ctx).Role != actor.Admin {
 			return errAdmin
 		}
 		if care {
@@ -510,7 +509,7 @@ func (r *Registry) nest(ctx context.Context, tx *db.Tx, v *inverse) error {
 	ops, names := v.set.Operations, v.names
 	tables := make([]string, len(ops))
 	for i, op := range ops {
-		tables[i] = r.kinds[op.Kind].table().Name
+		tables[i] = r.kinds[op.Kind].Table
 	}
 	move := func(from, to int) {
 		op, name, table := ops[from], names[from], tables[from]
@@ -579,7 +578,7 @@ func (r *Registry) laterEdits(ctx context.Context, tx *db.Tx, v *inverse, rows [
 }
 
 // inverse plans how rows of the kind become what they were. An operation is nil where there is nothing to do.
-func (k *Kind[T]) inverse(ctx context.Context, tx *db.Tx, v *inverse, rows []changes.Row, care bool) ([]*Operation, []Unrestored, error) {
+func (k *kind) inverse(ctx context.Context, tx *db.Tx, v *inverse, rows []changes.Row, care bool) ([]*Operation, []Unrestored, error) {
 	images, err := k.both(ctx, tx, rows)
 	if err != nil {
 		return nil, nil, err
@@ -588,13 +587,13 @@ func (k *Kind[T]) inverse(ctx context.Context, tx *db.Tx, v *inverse, rows []cha
 	for i := range rows {
 		ids[i] = rows[i].ID
 	}
-	found, err := k.Where(ctx, tx, k.key()+" = ANY ($1)", ids)
+	found, err := k.where(ctx, tx, k.key+" = ANY ($1)", ids)
 	if err != nil {
 		return nil, nil, err
 	}
-	current := map[uuid.UUID]*T{}
-	for i := range found {
-		current[metaOf(&found[i]).ID] = &found[i]
+	current := map[uuid.UUID]record{}
+	for _, v := range found {
+		current[v.meta().ID] = v
 	}
 	ops, names := make([]*Operation, len(rows)), make([]Unrestored, len(rows))
 	for i, row := range rows {
@@ -612,7 +611,7 @@ func (k *Kind[T]) inverse(ctx context.Context, tx *db.Tx, v *inverse, rows []cha
 }
 
 // back is the operation that makes a row what it was before a change made it what it was then; now is what it is.
-func (k *Kind[T]) back(v *inverse, called Unrestored, id uuid.UUID, was, then, now *T, care bool) (*Operation, error) {
+func (k *kind) back(v *inverse, called Unrestored, id uuid.UUID, was, then, now record, care bool) (*Operation, error) {
 	op := &Operation{Kind: k.Name, ID: &id}
 	if k.single {
 		op.ID = nil
@@ -663,7 +662,7 @@ func (k *Kind[T]) back(v *inverse, called Unrestored, id uuid.UUID, was, then, n
 }
 
 // same tells whether two rows are equal, apart from their times, what the history does not keep, and the fields that the gateway updates.
-func (k *Kind[T]) same(a, b *T) bool {
+func (k *kind) same(a, b record) bool {
 	lives := k.lives(b)
 	return !slices.ContainsFunc(k.codec.fields, func(f wire.Field) bool {
 		return k.keeps(f.Name) && !isMeta(f) && !lives(f) && !equal(f, a, b)
@@ -671,7 +670,7 @@ func (k *Kind[T]) same(a, b *T) bool {
 }
 
 // lives tells which fields go on by themselves while a row is there: those that the gateway has made, and what it says about them.
-func (k *Kind[T]) lives(row *T) func(f wire.Field) bool {
+func (k *kind) lives(row record) func(f wire.Field) bool {
 	var made []string
 	if k.Made != nil {
 		made = k.Made(row)
@@ -680,20 +679,19 @@ func (k *Kind[T]) lives(row *T) func(f wire.Field) bool {
 }
 
 // living is an old state of a row with the present values of the fields that the gateway updates.
-func (k *Kind[T]) living(was, now *T) *T {
-	row, lives := *was, k.lives(now)
+func (k *kind) living(was, now record) record {
+	row, lives := k.copied(was), k.lives(now)
 	for _, f := range k.codec.fields {
 		if lives(f) {
-			k.field(&row, f).Set(k.field(now, f))
+			field(row, f).Set(field(now, f))
 		}
 	}
-	return &row
+	return row
 }
 
 // merge takes what a change did to the fields of a row back, and leaves all others as they are now.
-func (k *Kind[T]) merge(v *inverse, called Unrestored, was, then, now *T, care bool) (*T, error) {
-	merged := new(T)
-	*merged = *now
+func (k *kind) merge(v *inverse, called Unrestored, was, then, now record, care bool) (record, error) {
+	merged := k.copied(now)
 	for _, f := range k.codec.fields {
 		switch {
 		case isMeta(f) || !k.keeps(f.Name) || equal(f, was, now):
@@ -704,10 +702,10 @@ func (k *Kind[T]) merge(v *inverse, called Unrestored, was, then, now *T, care b
 			c := Conflict{Kind: called.Kind, ID: called.ID, Name: called.Name, Field: f.Name}
 			if !f.Secret {
 				var err error
-				if c.Then, err = wire.Encode(k.field(k.view(was), f).Interface()); err != nil {
+				if c.Then, err = wire.Encode(field(k.view(was), f).Interface()); err != nil {
 					return nil, err
 				}
-				if c.Now, err = wire.Encode(k.field(k.view(now), f).Interface()); err != nil {
+				if c.Now, err = wire.Encode(field(k.view(now), f).Interface()); err != nil {
 					return nil, err
 				}
 			}
@@ -715,12 +713,7 @@ func (k *Kind[T]) merge(v *inverse, called Unrestored, was, then, now *T, care b
 				continue
 			}
 		}
-		k.field(merged, f).Set(k.field(was, f))
+		field(merged, f).Set(field(was, f))
 	}
 	return merged, nil
-}
-
-// field is a field of a row.
-func (k *Kind[T]) field(v *T, f wire.Field) reflect.Value {
-	return reflect.ValueOf(v).Elem().FieldByIndex(f.Index)
 }

@@ -41,7 +41,7 @@ func newTold(t reflect.Type) told {
 }
 
 // complete completes a row before it is shown.
-func (k *Kind[T]) complete(v *T) {
+func (k *kind) complete(v record) {
 	if k.codec.told.again != nil {
 		k.tellSecrets(v)
 	}
@@ -51,7 +51,7 @@ func (k *Kind[T]) complete(v *T) {
 }
 
 // tellSecrets says which secrets there are, and which have to be entered again: those that the gateway makes itself, it makes anew.
-func (k *Kind[T]) tellSecrets(v *T) {
+func (k *kind) tellSecrets(v record) {
 	row, again := reflect.ValueOf(v).Elem(), []string{}
 	var made []string
 	if k.Made != nil {

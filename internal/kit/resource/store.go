@@ -73,8 +73,8 @@ func isSealed(f wire.Field) bool { return f.Type == reflect.TypeFor[secret.Text]
 func isPacked(f wire.Field) bool { return secret.Holds(f.Type) }
 
 // scan reads one row; what stands before its columns goes elsewhere.
-func (c *codec) scan(row pgx.Row, into reflect.Value, before ...any) error {
-	dest := make([]any, len(c.fields))
+func (c *codec) scan(row pgx.Row, into record, before ...any) error {
+	v, dest := reflect.ValueOf(into).Elem(), make([]any, len(c.fields))
 	var sealed map[int]*[]byte
 	for i, f := range c.fields {
 		if isSealed(f) || c.packed[i] {
@@ -85,39 +85,40 @@ func (c *codec) scan(row pgx.Row, into reflect.Value, before ...any) error {
 			dest[i] = sealed[i]
 			continue
 		}
-		dest[i] = into.FieldByIndex(f.Index).Addr().Interface()
+		dest[i] = v.FieldByIndex(f.Index).Addr().Interface()
 	}
 	if err := row.Scan(append(before, dest...)...); err != nil {
 		return err
 	}
 	for i, b := range sealed {
 		if c.packed[i] {
-			if err := secret.Unpack(*b, into.FieldByIndex(c.fields[i].Index).Addr().Interface()); err != nil {
+			if err := secret.Unpack(*b, v.FieldByIndex(c.fields[i].Index).Addr().Interface()); err != nil {
 				return fmt.Errorf("reading %s: %w", c.fields[i].Name, err)
 			}
 			continue
 		}
-		into.FieldByIndex(c.fields[i].Index).Set(reflect.ValueOf(secret.FromSealed(*b)))
+		v.FieldByIndex(c.fields[i].Index).Set(reflect.ValueOf(secret.FromSealed(*b)))
 	}
 	return nil
 }
 
 // statement writes a row: whole when it is new, and otherwise the columns that differ; it is empty when none does.
-func (c *codec) statement(box *secret.Box, was, now reflect.Value, id uuid.UUID) (sql string, args []any, err error) {
+func (c *codec) statement(box *secret.Box, was, now record) (sql string, args []any, err error) {
+	id := now.meta().ID.String()
 	var sets []string
 	for i, f := range c.fields {
-		v := now.FieldByIndex(f.Index)
-		if was.IsValid() && f.Name != "id" && reflect.DeepEqual(was.FieldByIndex(f.Index).Interface(), v.Interface()) {
+		v := field(now, f)
+		if was != nil && f.Name != "id" && reflect.DeepEqual(field(was, f).Interface(), v.Interface()) {
 			continue
 		}
 		arg := v.Interface()
 		switch {
 		case isSealed(f):
-			if arg, err = v.Interface().(secret.Text).Sealed(box, c.table, f.Name, id.String()); err != nil {
+			if arg, err = v.Interface().(secret.Text).Sealed(box, c.table, f.Name, id); err != nil {
 				return "", nil, fmt.Errorf("sealing %s: %w", f.Name, err)
 			}
 		case c.packed[i]:
-			if arg, err = box.Pack(arg, c.table, f.Name, id.String()); err != nil {
+			if arg, err = box.Pack(arg, c.table, f.Name, id); err != nil {
 				return "", nil, fmt.Errorf("sealing %s: %w", f.Name, err)
 			}
 		case v.Kind() == reflect.Slice && v.IsNil():
@@ -128,7 +129,7 @@ func (c *codec) statement(box *secret.Box, was, now reflect.Value, id uuid.UUID)
 		sets = append(sets, fmt.Sprintf("%s = $%d", c.column(f), len(args)))
 	}
 	switch {
-	case !was.IsValid():
+	case was == nil:
 		return c.insert, args, nil
 	case len(args) == 1:
 		return "", nil, nil
@@ -142,39 +143,57 @@ func errNotFound(title string) error {
 
 // All reads every row in the order of lists, for a room's Load. What the rows refer to is shared: whoever gets them
 // changes none of it.
-func (k *Kind[T]) All(ctx context.Context, q db.Querier) ([]T, error) { return k.known.all(ctx, k, q) }
+func (k *Kind[T]) All(ctx context.Context, q db.Querier) ([]T, error) {
+	return typedList[T](k.kind.all(ctx, q))
+}
 
 // Where reads the rows that a condition names, in the order of lists.
 func (k *Kind[T]) Where(ctx context.Context, q db.Querier, condition string, args ...any) ([]T, error) {
+	return typedList[T](k.kind.where(ctx, q, condition, args...))
+}
+
+// Get reads one row. Of an extension that has none yet, it gives the defaults.
+func (k *Kind[T]) Get(ctx context.Context, q db.Querier, id uuid.UUID) (*T, error) {
+	v, err := k.kind.byID(ctx, q, id)
+	return typed[T](v), err
+}
+
+// Load reads the one row, for a room's Load.
+func (s *Singleton[T]) Load(ctx context.Context, q db.Querier) (*T, error) {
+	v, err := s.kind.get(ctx, q, "")
+	return typed[T](v), err
+}
+
+func (k *kind) where(ctx context.Context, q db.Querier, condition string, args ...any) ([]record, error) {
 	return k.query(ctx, q, " WHERE "+condition, args...)
 }
 
-func (k *Kind[T]) query(ctx context.Context, q db.Querier, where string, args ...any) ([]T, error) {
+func (k *kind) query(ctx context.Context, q db.Querier, where string, args ...any) ([]record, error) {
 	rows, err := q.Query(ctx, k.codec.selectAll+where+k.orderBy(), args...)
 	if err != nil {
 		return nil, db.Fault(err)
 	}
 	defer rows.Close()
-	list := []T{}
+	list := []record{}
 	for rows.Next() {
-		list = append(list, *new(T))
-		if err := k.codec.scan(rows, reflect.ValueOf(&list[len(list)-1]).Elem()); err != nil {
+		v := k.empty()
+		if err := k.codec.scan(rows, v); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", k.Table, err)
 		}
+		list = append(list, v)
 	}
 	return list, db.Fault(rows.Err())
 }
 
-func (k *Kind[T]) orderBy() string {
+func (k *kind) orderBy() string {
 	if k.Order == "" {
-		return " ORDER BY " + k.key()
+		return " ORDER BY " + k.key
 	}
-	return " ORDER BY " + k.Order + ", " + k.key()
+	return " ORDER BY " + k.Order + ", " + k.key
 }
 
-// Get reads one row. Of an extension that has none yet, it gives the defaults.
-func (k *Kind[T]) Get(ctx context.Context, q db.Querier, id uuid.UUID) (*T, error) {
-	v, err := k.get(ctx, q, " WHERE "+k.key()+" = $1", id)
+func (k *kind) byID(ctx context.Context, q db.Querier, id uuid.UUID) (record, error) {
+	v, err := k.get(ctx, q, " WHERE "+k.key+" = $1", id)
 	if k.extends != "" && fault.Is(err, fault.NotFound) {
 		return k.defaults(ctx, q, id, "")
 	}
@@ -182,9 +201,9 @@ func (k *Kind[T]) Get(ctx context.Context, q db.Querier, id uuid.UUID) (*T, erro
 }
 
 // defaults is the row that an extension would have, if there is something that it can extend. It has been so as long as that exists.
-func (k *Kind[T]) defaults(ctx context.Context, q db.Querier, id uuid.UUID, lock string) (*T, error) {
+func (k *kind) defaults(ctx context.Context, q db.Querier, id uuid.UUID, lock string) (record, error) {
 	v := k.fresh()
-	meta := metaOf(v)
+	meta := v.meta()
 	err := q.QueryRow(ctx, "SELECT created_at FROM "+pgx.Identifier{k.extends}.Sanitize()+" WHERE id = $1"+lock, id).Scan(&meta.CreatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = errNotFound(k.Title)
@@ -193,16 +212,11 @@ func (k *Kind[T]) defaults(ctx context.Context, q db.Querier, id uuid.UUID, lock
 	return v, db.Fault(err)
 }
 
-func (k *Kind[T]) get(ctx context.Context, q db.Querier, where string, args ...any) (*T, error) {
-	v := new(T)
-	err := k.codec.scan(q.QueryRow(ctx, k.codec.selectAll+where, args...), reflect.ValueOf(v).Elem())
+func (k *kind) get(ctx context.Context, q db.Querier, where string, args ...any) (record, error) {
+	v := k.empty()
+	err := k.codec.scan(q.QueryRow(ctx, k.codec.selectAll+where, args...), v)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, errNotFound(k.Title)
 	}
 	return v, db.Fault(err)
-}
-
-// Load reads the one row, for a room's Load.
-func (s *Singleton[T]) Load(ctx context.Context, q db.Querier) (*T, error) {
-	return s.kind.get(ctx, q, "")
 }

@@ -1,0 +1,160 @@
+package resource
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// record is a row in memory: a pointer to a kind's type; nil where there is none.
+type record interface{ meta() *Meta }
+
+// kind is a Kind whose type is known while the program runs, and not before. What is done to rows is written for it, and compiled once: what is
+// written for Kind is compiled for each type, in each package that knows the type.
+type kind struct {
+	Name, Title, Path, Table, Order             string
+	Feeds                                       []apply.ID
+	Local, Apart, AdminOnly                     bool
+	LocalColumns, Unkept, Natural, Notes, Joins []string
+	Refers                                      map[string]string
+
+	// The hooks take rows of the kind. Any but fresh may be nil.
+	fresh     func() record
+	Canonical func(now record, of string)
+	Made      func(v record) []string
+	Passing   func(v record) bool
+	Prepare   func(ctx context.Context, was, now record) (give func(now record), err error)
+	Check     func(ctx context.Context, tx *db.Tx, was, now record) error
+	View      func(v record)
+	Join      func(ctx context.Context, q db.Querier, rows []record) error
+
+	typ     reflect.Type
+	key     string // the column that holds the id
+	extends string // the table whose rows these belong to, one each at most
+	single  bool   // it has one row, which nobody makes or deletes
+	// Column and Parent are those of a Child.
+	Column, Parent string
+
+	codec   codec
+	box     *secret.Box
+	listing atomic.Pointer[listing]
+	known   known
+}
+
+// erased is the kind as it was declared, without its type.
+func (k *Kind[T]) erased() *kind {
+	x := &kind{
+		Name: k.Name, Title: k.Title, Path: k.Path, Table: k.Table, Order: k.Order, Feeds: k.Feeds, Local: k.Local, Apart: k.Apart, AdminOnly: k.AdminOnly,
+		LocalColumns: k.LocalColumns, Unkept: k.Unkept, Natural: k.Natural, Notes: k.Notes, Joins: k.Joins, Refers: k.Refers,
+		typ: reflect.TypeFor[T](), key: k.Key, fresh: func() record { return recordOf(new(T)) },
+	}
+	if k.New != nil {
+		x.fresh = func() record { v := k.New(); return recordOf(&v) }
+	}
+	if k.Canonical != nil {
+		x.Canonical = func(now record, of string) { k.Canonical(typed[T](now), of) }
+	}
+	if k.Made != nil {
+		x.Made = func(v record) []string { return k.Made(typed[T](v)) }
+	}
+	if k.Passing != nil {
+		x.Passing = func(v record) bool { return k.Passing(typed[T](v)) }
+	}
+	if k.Prepare != nil {
+		x.Prepare = func(ctx context.Context, was, now record) (func(record), error) {
+			give, err := k.Prepare(ctx, typed[T](was), typed[T](now))
+			if give == nil {
+				return nil, err
+			}
+			return func(now record) { give(typed[T](now)) }, err
+		}
+	}
+	if k.Check != nil {
+		x.Check = func(ctx context.Context, tx *db.Tx, was, now record) error {
+			return k.Check(ctx, tx, typed[T](was), typed[T](now))
+		}
+	}
+	if k.View != nil {
+		x.View = func(v record) { k.View(typed[T](v)) }
+	}
+	if k.Join != nil {
+		x.Join = func(ctx context.Context, q db.Querier, rows []record) error {
+			list := make([]*T, len(rows))
+			for i, v := range rows {
+				list[i] = typed[T](v)
+			}
+			return k.Join(ctx, q, list)
+		}
+	}
+	return x
+}
+
+func recordOf[T any](v *T) record { return any(v).(record) }
+
+// typed is a row with its type; nil where there is none.
+func typed[T any](v record) *T {
+	t, _ := any(v).(*T)
+	return t
+}
+
+// typedList copies rows into a list of their type.
+func typedList[T any](rows []record, err error) ([]T, error) {
+	if err != nil {
+		return nil, err
+	}
+	list := make([]T, len(rows))
+	for i, v := range rows {
+		list[i] = *typed[T](v)
+	}
+	return list, nil
+}
+
+// register makes the kind one that changes can be made to.
+func (k *kind) register(r *Registry) {
+	if r.kinds[k.Name] != nil {
+		panic("kind " + k.Name + " is registered twice")
+	}
+	if first := k.typ.Field(0); first.Type != reflect.TypeFor[Meta]() {
+		panic(fmt.Sprintf("%s does not embed resource.Meta first", k.typ))
+	}
+	if k.key == "" {
+		k.key = "id"
+	}
+	k.codec = newCodec(k.typ, k.Table, k.key)
+	k.box = r.Secrets
+	r.kinds[k.Name] = k
+	if k.AdminOnly {
+		r.Audit.AdminOnly(k.Name)
+	}
+	if k.Path != "" && k.ordered() {
+		k.mountOrder(r)
+	}
+}
+
+// empty is a row without its defaults.
+func (k *kind) empty() record { return reflect.New(k.typ).Interface().(record) }
+
+// copied is a copy of a row. Both share what it refers to.
+func (k *kind) copied(v record) record {
+	c := reflect.New(k.typ)
+	c.Elem().Set(reflect.ValueOf(v).Elem())
+	return c.Interface().(record)
+}
+
+// field is a field of a row.
+func field(v record, f wire.Field) reflect.Value {
+	return reflect.ValueOf(v).Elem().FieldByIndex(f.Index)
+}
+
+func labelOf(v record) string {
+	if l, ok := v.(Labeled); ok {
+		return l.Label()
+	}
+	return v.meta().ID.String()
+}
