@@ -278,15 +278,16 @@ type watcher struct {
 	programs map[string]bool   // the checkers
 	user     map[string]string // who a process has become
 	checks   map[string]string // the checker that a process is or was started by
+	ended    []string          // the processes that have ended since this subject began
 	subject  int               // which is being checked
 	checked  int
 	found    map[int][]string
 }
 
 func (w *watcher) line(line string) {
-	if m := ended.FindStringSubmatch(line); m != nil { // the next one may have the same id
-		delete(w.checks, m[1])
-		delete(w.user, m[1])
+	if m := ended.FindStringSubmatch(line); m != nil {
+		w.ended = append(w.ended, m[1])
+		w.forget(m[1])
 		return
 	}
 	if m := resumed.FindStringSubmatch(line); m != nil {
@@ -321,6 +322,9 @@ func (w *watcher) line(line string) {
 		}
 	case strings.HasPrefix(file, marker):
 		w.subject, _ = strconv.Atoi(strings.TrimPrefix(file, marker))
+		// That a process has started another one can be told after that one's end.
+		w.forget(w.ended...)
+		w.ended = nil
 	case program == "":
 	case name == "clone" || name == "clone3" || name == "fork" || name == "vfork":
 		if r := result.FindStringSubmatch(line); r != nil {
@@ -336,6 +340,14 @@ func (w *watcher) line(line string) {
 		}
 	default:
 		w.complain(line)
+	}
+}
+
+// forget forgets processes that have ended: others get their ids.
+func (w *watcher) forget(pids ...string) {
+	for _, pid := range pids {
+		delete(w.checks, pid)
+		delete(w.user, pid)
 	}
 }
 
