@@ -5329,7 +5329,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Add an exclusion for a legitimate request */
+        /** Add the exclusions for a legitimate request */
         post: operations["waf.alert.exclude"];
         delete?: never;
         options?: never;
@@ -5346,7 +5346,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Propose the narrowest exclusion for a false positive, and test it */
+        /** Propose the narrowest exclusions that let the request of an alert pass, and test them */
         post: operations["waf.alert.propose"];
         delete?: never;
         options?: never;
@@ -14027,11 +14027,11 @@ export interface components {
             uri: string;
         };
         WafAttacks: {
-            /** @description Names of those that are not. */
+            /** @description Names of those that pass in at least one of the parameters. */
             passing: string[];
             /**
              * Format: int64
-             * @description How many of these are still refused with them.
+             * @description How many of these are still refused with all of them.
              */
             refused: number;
             /**
@@ -14168,7 +14168,7 @@ export interface components {
             variable: string;
         };
         WafExcludeInput: {
-            /** @description As they were proposed, or narrower or wider. All are for the rule of the record. */
+            /** @description As they were proposed, or narrower or wider. They are stored by one change. */
             exclusions: components["schemas"]["WafExclusion"][];
             /** @description Why; stored with each one that has no note of its own. */
             note?: string;
@@ -14289,9 +14289,9 @@ export interface components {
             score: number;
         };
         WafProposal: {
-            /** @description The built-in attacks, sent to the same path and the same parameter. */
+            /** @description The built-in attacks, sent to the same path, in each of the excluded parameters. */
             attacks: components["schemas"]["WafAttacks"];
-            /** @description Proposed exclusions: the rule, at and below the request's path, for the parameters that it matched; the whole rule if it matched something else. */
+            /** @description All exclusions that the request needs: each rule that contributed, at and below the request's path, for the parameters that it matched; the whole rule if it matched something else. */
             exclusions: components["schemas"]["WafExclusion"][];
             /** @description What to know before it is saved. */
             notes: string[];
