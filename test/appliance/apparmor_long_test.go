@@ -21,7 +21,7 @@ var harmless = map[denial]string{
 // list. A node has none, because it runs on this machine's kernel: what is installed there boots with Debian's.
 func TestAppArmor(t *testing.T) {
 	installed := newAppliance(t)
-	installed.install(t, "apparmor")
+	installed.install(t, append([]string{"apparmor"}, detection...)...)
 	image := installed.disk(t)
 	began := time.Now()
 	// Debian 12's kernel lets no one else have the IPv4 address that the installation has bound: the gateway gets another one beside it.
