@@ -22,7 +22,7 @@ import (
 
 // Proposal is the narrowest way to let a request pass, and what comes of it as a whole. Nothing of it is stored.
 type Proposal struct {
-	Exclusions []Exclusion `json:"exclusions" doc:"All exclusions that the request needs: each rule that contributed, at and below the request's path, for the parameters that it matched; the whole rule if it matched something else."`
+	Exclusions []Exclusion `json:"exclusions" doc:"All exclusions that the request needs: each rule that contributed, at the request's path and not below it, for the parameters that it matched; the whole rule if it matched something else."`
 	Notes      []string    `json:"notes" doc:"What to know before it is saved."`
 	Replay     *Replay     `json:"replay" doc:"The kept request, inspected again; null if it was not kept."`
 	Attacks    Attacks     `json:"attacks" doc:"The built-in attacks, sent to the same path, in each of the excluded parameters."`
@@ -131,7 +131,7 @@ func (r *Room) configOf(ctx context.Context, a Alert) (*Config, error) {
 
 // tuning is what to leave out of the inspection of one request.
 type tuning struct {
-	path       string
+	path       string // alone; empty for all
 	exclusions []Exclusion
 	notes      []string
 }
@@ -144,7 +144,7 @@ func narrowest(a Alert, records []Alert) (*tuning, error) {
 	if plain {
 		t.path = path
 	} else {
-		t.notes = append(t.notes, "Servers may read the path of this request in different ways, so the exclusions cannot be limited to it.")
+		t.notes = append(t.notes, "Servers may read the path of this request in different ways, so the exclusions cannot be limited to it and hold for the whole site.")
 	}
 	records = slices.DeleteFunc(slices.Clone(records), func(x Alert) bool { return !engine.Excludable(x.RuleID) })
 	decided := slices.ContainsFunc(records, func(x Alert) bool { return x.Deciding })
@@ -161,7 +161,7 @@ func narrowest(a Alert, records []Alert) (*tuning, error) {
 
 // leaveOut adds what is needed for a rule that matched these parts of the request. It says whether that was anything.
 func (t *tuning) leaveOut(rule int, parts []Datum) bool {
-	whole := Exclusion{RuleID: rule, Path: t.path}
+	whole := Exclusion{RuleID: rule, Path: t.path, Exact: t.path != ""}
 	if !engine.Excludable(rule) || slices.Contains(t.exclusions, whole) {
 		return false
 	}
@@ -171,7 +171,8 @@ func (t *tuning) leaveOut(rule int, parts []Datum) bool {
 		why = "matched a part of the request that is not a parameter"
 	}
 	for _, d := range parts {
-		x := Exclusion{RuleID: rule, Path: t.path, Variable: d.Variable, Parameter: d.Key}
+		x := whole
+		x.Variable, x.Parameter = d.Variable, d.Key
 		if !engine.ExcludableParameter(rule, d.Variable, d.Key) {
 			why = "matched a part of the request that is not a parameter"
 		} else if !slices.Contains(list, x) {

@@ -80,7 +80,7 @@ func TestTuningFromOneRequest(t *testing.T) {
 	var p Proposal
 	b.Do(t, "viewer", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 403) // it costs a core
 	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 200).Into(t, &p)
-	want := Exclusion{RuleID: 942100, Path: "/shop/search", Variable: "ARGS_GET", Parameter: "q"}
+	want := Exclusion{RuleID: 942100, Path: "/shop/search", Exact: true, Variable: "ARGS_GET", Parameter: "q"}
 	if len(p.Exclusions) != 1 || p.Exclusions[0] != want {
 		t.Errorf("proposed: %+v", p.Exclusions)
 	}
@@ -174,7 +174,7 @@ func TestTuningARequestThatManyRulesRefuse(t *testing.T) {
 	}
 	for _, rule := range rules {
 		for _, x := range p.Exclusions {
-			if x.Path != "/help/search" || x.Parameter != "q" && x.Parameter != "also" {
+			if x.Path != "/help/search" || !x.Exact || x.Parameter != "q" && x.Parameter != "also" {
 				t.Errorf("proposed: %+v", x)
 			}
 		}
@@ -216,6 +216,31 @@ func TestTuningARequestThatManyRulesRefuse(t *testing.T) {
 	}
 }
 
+// An alarm at the start page is not a reason to leave the rule out on the whole site.
+func TestTuningTheStartPage(t *testing.T) {
+	r, b, shop, _ := bench(t)
+	b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true, "mode": "blocking"}).Want(t, 200)
+	const query = "?q=1%27+or+%271%27%3D%271"
+	_, ids := raise(t, b, shop, "start", "/"+query)
+	var p Proposal
+	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+ids[0].String()+"/propose", nil).Want(t, 200).Into(t, &p)
+	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+ids[0].String()+"/exclude", body{"exclusions": p.Exclusions}).Want(t, 200)
+	var c Config
+	b.Get(t, at(shop)).Into(t, &c)
+	with, closed, err := r.settings(must(set()), &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed()
+	for uri, refused := range map[string]bool{"/" + query: false, "/login" + query: true, "/a/" + query: true, "//" + query: true} {
+		q := attack{"", inQuery, ""}.request(Exclusion{})
+		q.URI = uri
+		if v, err := must(set()).Inspect(t.Context(), q, with); err != nil || v.Deny != refused {
+			t.Errorf("%s: %+v, %v", uri, v, err)
+		}
+	}
+}
+
 // A rule that refuses a request at once hides what others would say about it, and a record names a few parameters only. What the request needs is
 // found by inspecting it again.
 func TestTuningFindsWhatTheRecordsDoNotSay(t *testing.T) {
@@ -237,7 +262,7 @@ func TestTuningFindsWhatTheRecordsDoNotSay(t *testing.T) {
 	}
 	_, ids := raise(t, b, shop, "wide", uri)
 	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+ids[0].String()+"/propose", nil).Want(t, 200).Into(t, &p)
-	if p.Replay.After.Refused || !slices.Contains(p.Exclusions, Exclusion{RuleID: 942100, Path: "/list"}) || !strings.Contains(strings.Join(p.Notes, " "), "Rule 942100 matched more than 10 parameters") {
+	if p.Replay.After.Refused || !slices.Contains(p.Exclusions, Exclusion{RuleID: 942100, Path: "/list", Exact: true}) || !strings.Contains(strings.Join(p.Notes, " "), "Rule 942100 matched more than 10 parameters") {
 		t.Errorf("%+v, %q", p, p.Notes)
 	}
 }
@@ -303,6 +328,7 @@ func TestProposalsSayWhatTheyCannotShow(t *testing.T) {
 	}
 	p := propose(alarm(t, b, shop, "unclear", "/a/../b?q=x", Datum{Variable: "REQUEST_URI", Value: "x"}))
 	said(p, "different ways")
+	said(p, "hold for the whole site")
 	said(p, "not a parameter")
 	said(p, "was not stored")
 	if len(p.Exclusions) != 1 || p.Exclusions[0] != (Exclusion{RuleID: 942100}) || p.Replay != nil {
@@ -311,7 +337,7 @@ func TestProposalsSayWhatTheyCannotShow(t *testing.T) {
 	keep(t, b, shop, "secret", "/login?password=%5Bmasked%5D", true)
 	p = propose(alarm(t, b, shop, "secret", "/login?password=%5Bmasked%5D", Datum{Variable: "ARGS", Key: "password", Value: "***", Masked: true}))
 	said(p, "masked")
-	if p.Exclusions[0] != (Exclusion{RuleID: 942100, Path: "/login", Variable: "ARGS", Parameter: "password"}) || p.Replay == nil || p.Replay.Before.Refused {
+	if p.Exclusions[0] != (Exclusion{RuleID: 942100, Path: "/login", Exact: true, Variable: "ARGS", Parameter: "password"}) || p.Replay == nil || p.Replay.Before.Refused {
 		t.Errorf("%+v", p)
 	}
 
@@ -325,7 +351,7 @@ func TestProposalsSayWhatTheyCannotShow(t *testing.T) {
 	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+uuid.NewString()+"/propose", nil).Want(t, 404)
 
 	id = alarm(t, b, shop, "false", search, Datum{Variable: "ARGS", Key: "q"})
-	for _, bad := range []any{[]body{}, []body{{"rule_id": 942999}}, []body{{"rule_id": 942100, "path": "x"}}, "x"} {
+	for _, bad := range []any{[]body{}, []body{{"rule_id": 942999}}, []body{{"rule_id": 942100, "path": "x"}}, []body{{"rule_id": 942100, "exact": true}}, "x"} {
 		b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/exclude", body{"exclusions": bad}).WantField(t, "exclusions")
 	}
 	if n := b.Rows(t, "waf_configs"); n != 0 {

@@ -13929,7 +13929,7 @@ export interface components {
              * @description When it was written.
              */
             created_at: string;
-            /** @description Parts of the request that the rule matched, without secrets. */
+            /** @description Parts of the request that the rule matched, without secrets. For requests that could not be inspected: how many there were and how many of them were refused, at least, and why. */
             data: components["schemas"]["WafDatum"][];
             /** @description The rule decided about the request. */
             deciding: boolean;
@@ -13982,7 +13982,7 @@ export interface components {
              * @description When it was written.
              */
             created_at: string;
-            /** @description Parts of the request that the rule matched, without secrets. */
+            /** @description Parts of the request that the rule matched, without secrets. For requests that could not be inspected: how many there were and how many of them were refused, at least, and why. */
             data: components["schemas"]["WafDatum"][];
             /** @description The rule decided about the request. */
             deciding: boolean;
@@ -14174,11 +14174,13 @@ export interface components {
             note?: string;
         };
         WafExclusion: {
+            /** @description Leave it out at the path alone, and not below it. */
+            exact: boolean;
             /** @description Why. */
             note: string;
             /** @description Name of that parameter. */
             parameter: string;
-            /** @description Path at and below which it is left out; empty for every path. */
+            /** @description Path at and below which it is left out; empty or / for every path. */
             path: string;
             /**
              * Format: int64
@@ -14291,7 +14293,7 @@ export interface components {
         WafProposal: {
             /** @description The built-in attacks, sent to the same path, in each of the excluded parameters. */
             attacks: components["schemas"]["WafAttacks"];
-            /** @description All exclusions that the request needs: each rule that contributed, at and below the request's path, for the parameters that it matched; the whole rule if it matched something else. */
+            /** @description All exclusions that the request needs: each rule that contributed, at the request's path and not below it, for the parameters that it matched; the whole rule if it matched something else. */
             exclusions: components["schemas"]["WafExclusion"][];
             /** @description What to know before it is saved. */
             notes: string[];
@@ -14369,7 +14371,7 @@ export interface components {
             enabled?: boolean;
         };
         WafSummary: {
-            /** @description Records and requests by action. */
+            /** @description Records and requests by action. All numbers are lower bounds: records that the agent had not stored when it was killed are missing. */
             actions: components["schemas"]["WafCounted"][];
             /** @description The program that inspects requests, as it is now. */
             agent: components["schemas"]["WafAgent"];
@@ -14389,7 +14391,7 @@ export interface components {
             hours: number;
             /** @description The rules that matched most requests. */
             rules: components["schemas"]["WafRuleCount"][];
-            /** @description Requests per hour, oldest first, including hours without any. */
+            /** @description Requests per hour, oldest first, including hours without any. Lower bounds, too. */
             series: components["schemas"]["WafHourCount"][];
         };
     };

@@ -8,6 +8,7 @@ import { Tune } from './Tune'
 const exclusion = (rule_id: number, parameter: string) => ({
   rule_id,
   path: '/search',
+  exact: true,
   variable: 'ARGS',
   parameter,
   note: '',
@@ -52,7 +53,7 @@ it('shows all that a request needs as one proposal, what passes then, and saves 
   )
   for (const { rule_id, parameter } of exclusions)
     expect(
-      await screen.findByText(`Rule ${rule_id} no longer inspects parameter ${parameter} at and below /search.`),
+      await screen.findByText(`Rule ${rule_id} no longer inspects parameter ${parameter} at /search and nowhere else.`),
     ).toBeDefined()
   expect(screen.getByRole('region', { name: 'Now' }).textContent).toContain('refused')
   expect(screen.getByRole('region', { name: 'With all exclusions' }).textContent).toContain('passes')

@@ -15,10 +15,12 @@ import { wafConfigs } from './resources'
 import classes from './Waf.module.css'
 
 /** What an exclusion leaves out, in a sentence. */
-function inWords({ rule_id: id, path, variable, parameter }: WafExclusion): string {
-  const words = { id, path, part: partName(variable), parameter }
-  if (variable) return i18n.t(path ? 'waf:tune.parameter' : 'waf:tune.parameterEverywhere', words)
-  return i18n.t(path ? 'waf:tune.path' : 'waf:tune.everywhere', words)
+function inWords({ rule_id: id, path, exact, variable, parameter }: WafExclusion): string {
+  const everywhere = i18n.t('waf:tune.everywhere')
+  const where =
+    path && (exact || path !== '/') ? i18n.t(exact ? 'waf:tune.at' : 'waf:tune.below', { path }) : everywhere
+  const words = { id, where, part: partName(variable), parameter }
+  return i18n.t(variable ? 'waf:tune.parameter' : 'waf:tune.rule', words)
 }
 
 /** From "this was legitimate" to all exclusions that the request needs: what they leave out, what comes of it, why, and then saved. */
