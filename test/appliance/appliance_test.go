@@ -80,11 +80,12 @@ func TestAppliance(t *testing.T) {
 		do   func(*testing.T, *appliance)
 	}{
 		{"Install", always, func(t *testing.T, g *appliance) { g.install(t, detection...) }},
-		{"SetUp", always, func(t *testing.T, g *appliance) { g.setUp(t) }},
+		{"SetUp", always, func(t *testing.T, g *appliance) { g.setUp(t); g.nothingFailed(t) }},
 		{"Database", long, database},
 		{"NotRoot", always, notRoot},
 		{"Diagnostics", long, diagnostics},
 		{"EveryComponentChanges", always, func(t *testing.T, g *appliance) { g.everyComponentChanges(t) }},
+		{"FilterBeforeTheNetwork", always, filterBeforeTheNetwork},
 		{"DaemonsAreConfined", always, daemonsAreConfined},
 		{"Traffic", always, traffic},
 		{"Services", long, services},
@@ -166,6 +167,29 @@ func (g *gateway) completeSetup(t *testing.T) {
 		"acme_enabled": false, "ipv6_enabled": true, "setup_token": g.sh(t, "gateway-ctl setup-token"),
 	}, 200, nil)
 	g.Login(t)
+}
+
+// nothingFailed: there is no unit that systemd could not start, or that ended badly.
+func (g *gateway) nothingFailed(t *testing.T) {
+	t.Helper()
+	if failed := g.sh(t, "systemctl list-units --failed --no-legend --plain"); failed != "" {
+		t.Errorf("failed: %s", failed)
+	}
+}
+
+// What the machine does at boot, before the network is up, loads the table that was kept.
+func filterBeforeTheNetwork(t *testing.T, g *appliance) {
+	look := func() (handle, rules string) {
+		return g.sh(t, "nft --handle list table inet gateway | head -n 1"), g.sh(t, "nft --stateless list table inet gateway | grep -w -e chain -e jump -e accept -e drop")
+	}
+	was, before := look()
+	if out := g.sh(t, "systemctl restart gateway-firewall.service 2>&1"); out != "" {
+		t.Error(out)
+	}
+	g.nothingFailed(t)
+	if now, after := look(); now == was || after != before {
+		t.Errorf("%s has\n%s\nand %s had\n%s", now, after, was, before)
+	}
 }
 
 // components of a gateway.
