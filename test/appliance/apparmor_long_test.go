@@ -43,9 +43,7 @@ func TestAppArmor(t *testing.T) {
 			t.Errorf("AppArmor does not confine %s: %s", unit, profile)
 		}
 	}
-	if failed := g.sh(t, "systemctl list-units --failed --no-legend --plain"); failed != "" {
-		t.Errorf("failed: %s", failed)
-	}
+	g.nothingFailed(t)
 	denied := g.denials(t)
 	if len(denied[refused]) == 0 {
 		t.Errorf("the log does not have what AppArmor denies: %v", denied)

@@ -123,6 +123,15 @@ func (g *appliance) install(t *testing.T, packages ...string) {
 	}
 	t.Logf("installed in %s", time.Since(started).Round(time.Second))
 	g.waitUp(t)
+	g.nothingFailed(t)
+}
+
+// nothingFailed looks for units that have failed.
+func (g *gateway) nothingFailed(t *testing.T) {
+	t.Helper()
+	if failed := g.sh(t, "systemctl list-units --failed --no-legend --plain"); failed != "" {
+		t.Errorf("failed: %s", failed)
+	}
 }
 
 // publish builds a version of the package into the node's repository, as the vendor does.
