@@ -28,7 +28,7 @@ LONGEST    := test/e2e test/machine test/appliance internal/cluster internal/app
 
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 
-.PHONY: help run vet check test test-long test-busy appliance waf-regression trixie build programs package repository generate lint bench fuzz faults cluster-faults screenshots clean run-packages test-packages
+.PHONY: help run ready vet-go vet-ui check test test-long test-busy appliance waf-regression trixie build programs package repository generate lint bench fuzz faults cluster-faults screenshots clean run-packages test-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -37,17 +37,17 @@ run: run-packages build ## set everything up and run a whole gateway in a box (N
 	$(call say,starting the gateway (Ctrl-C stops it and leaves nothing behind))
 	@exec bin/gateway-lab up --dir $(LAB_DIR) --ui $(UI_ADDR) --nodes $(or $(NODES),1)
 
-check: vet ## format, vet, types, and the tests that need no daemon and no other preparation
+check: ## format, vet, types, and the tests that need no daemon and no other preparation
+	@$(MAKE) --no-print-directory -j2 vet-go vet-ui
 	$(call say,Go: the tests that need no daemon)
 	@go test -vet=off $$(packaging/light.sh)
 
-test: test-packages build vet ## set everything up and run the tests
-	@cd ui && npm run --silent size
+test: test-packages ready ## set everything up and run the tests
 	$(call say,Go: rooms and programs and lab and virtual machine and faults and browser)
 	@# What takes longest begins first, and there are more at once than cores, because much of it waits, for one of two places at least.
 	@packaging/gotest.sh -vet=off -p 4 -parallel 4 -timeout 20m -- $(addprefix ./,$(LONGEST)) ./...
 
-test-long: test-packages build vet ## all tests: every page in every size, every kill, every broken upgrade, both Debians, the whole rule set
+test-long: test-packages ready ## all tests: every page in every size, every kill, every broken upgrade, both Debians, the whole rule set
 	@packaging/appliance.sh trixie >/dev/null
 	$(call say,Go: everything)
 	@GATEWAY_WAF_REGRESSION=all packaging/gotest.sh -vet=off -tags long -p 3 -parallel 4 -timeout 2h -- $(addprefix ./,$(LONGEST)) ./...
@@ -57,10 +57,18 @@ test-long: test-packages build vet ## all tests: every page in every size, every
 test-busy: ## make test beside an endless loop per core, to find tests that want the machine for themselves (LOOPS=2: two per core)
 	@packaging/busy.sh $(or $(LOOPS),1) $(MAKE) test
 
-vet: ui/node_modules/.installed
+# What has to be there and right before the tests. Go and Node.js work side by side.
+ready:
+	@$(MAKE) --no-print-directory -j2 vet-go vet-ui ui/dist/index.html
+	@$(MAKE) --no-print-directory programs
+	@cd ui && npm run --silent size
+
+vet-go:
 	$(call say,Go: format and vet)
 	@test -z "$$(gofmt -l cmd internal packaging test ui/*.go)" || { echo 'not formatted:'; gofmt -l cmd internal packaging test ui/*.go; exit 1; }
 	@go vet -tags vm,long ./...
+
+vet-ui: ui/node_modules/.installed
 	$(call say,UI: types and unit tests)
 	@cd ui && npm run --silent typecheck && npm run --silent lint && npm run --silent test
 

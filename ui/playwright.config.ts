@@ -1,7 +1,7 @@
 import { defineConfig } from '@playwright/test'
 import { baseURL, launch, results, sessionFile } from './e2e/gateway'
 
-// One gateway, one state: the tests run one after the other, in any order, and those behind the door after the door's.
+// One gateway, one state: the tests run one after the other, in any order, and those behind the door after the door's, or with a key to it.
 export default defineConfig({
   testDir: 'e2e',
   outputDir: results,
@@ -25,12 +25,13 @@ export default defineConfig({
   projects: [
     // A gateway is set up once, and a cluster is made once: their second try takes new gateways.
     { name: 'door', testMatch: 'door.setup.ts', retries: 0 },
+    { name: 'key', testMatch: 'key.setup.ts', retries: 0 },
     { name: 'cluster', testMatch: 'cluster.spec.ts', retries: 0 },
     {
       name: 'e2e',
       testMatch: '*.spec.ts',
       testIgnore: 'cluster.spec.ts',
-      dependencies: ['door'],
+      dependencies: [process.env.GATEWAY_KEY ? 'key' : 'door'],
       use: { storageState: sessionFile },
     },
     { name: 'bench', testMatch: 'lists.bench.ts' },

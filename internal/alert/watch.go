@@ -395,10 +395,10 @@ func (w *Watcher) Inspected(ctx context.Context) error {
 		if m.LastSeen.Sub(m.FirstSeen) < restarts {
 			continue
 		}
-		a := alarm.Alarm{Kind: alarm.Uninspected, Key: m.ID, Severity: alarm.Warning, Subject: "Domain " + m.Name, Message: fmt.Sprintf("Within a minute, %d requests passed without inspection. Why: %s.", m.Passed, m.Reason)}
+		a := alarm.Alarm{Kind: alarm.Uninspected, Key: m.ID, Severity: alarm.Warning, Subject: "Domain " + m.Name, Message: fmt.Sprintf("Within a minute, at least %d requests passed without inspection. Why: %s.", m.Passed, m.Reason)}
 		if m.Refused > 0 {
 			a.Severity = alarm.Critical
-			a.Message = fmt.Sprintf("Within a minute, %d requests were refused because they could not be inspected. Why: %s.", m.Refused, m.Reason)
+			a.Message = fmt.Sprintf("Within a minute, at least %d requests were refused because they could not be inspected. Why: %s.", m.Refused, m.Reason)
 		}
 		missed = append(missed, a)
 	}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"os"
@@ -16,24 +15,13 @@ import (
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/host/machine/backups"
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/setup"
 )
-
-// held waits in the middle of a dump.
-type held struct {
-	host.Backups
-	entered, leave chan struct{}
-}
-
-func (h held) DumpDatabase(ctx context.Context, snapshot string, without []string, into *os.File) error {
-	close(h.entered)
-	<-h.leave
-	return h.Backups.DumpDatabase(ctx, snapshot, without, into)
-}
 
 // slowly is an empty archive that takes its time.
 type slowly struct{ leave chan struct{} }
@@ -56,7 +44,7 @@ func obstacles(b *kittest.Bench) []obstacle {
 	return []obstacle{
 		{"another backup", "A backup is running.", func(t *testing.T) func() {
 			entered, leave, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-			b.Machine.LendPostgreSQL(held{programs, entered, leave})
+			b.Machine.LendPostgreSQL(hosttest.HeldDump{Backups: programs, Entered: entered, Leave: leave})
 			go func() {
 				defer close(ended)
 				if _, err := askAPI[backup.Backup](t.Context(), b.Paths, http.MethodPost, "/backups", nil); err != nil {

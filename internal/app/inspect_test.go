@@ -461,7 +461,7 @@ func TestNothingPassesSilently(t *testing.T) {
 				t.Fatalf("recorded: %v", recorded)
 			}
 		}
-		for name, want := range map[string]string{blockingSite: "0 let through, 1 refused", answersSite: "0 let through, 1 refused", detectingSite: "1 let through, 0 refused", openSite: "1 let through, 0 refused"} {
+		for name, want := range map[string]string{blockingSite: ": at least 1 refused.", answersSite: ": at least 1 refused.", detectingSite: ": at least 1 let through.", openSite: ": at least 1 let through."} {
 			if !strings.Contains(recorded[name], want) {
 				t.Errorf("%s: %q", name, recorded[name])
 			}

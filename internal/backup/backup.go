@@ -77,8 +77,8 @@ type byID struct {
 	ID uuid.UUID `path:"id"`
 }
 
-// backupPath is where a backup is in the API.
-const backupPath = "/backups/{id}"
+// Path is where a backup is in the API.
+const Path = "/backups/{id}"
 
 // Mount adds the room's routes. Those that need no database answer without it, too: that is when a restore is needed.
 func (r *Room) Mount() {
@@ -98,7 +98,7 @@ func (r *Room) Mount() {
 		})
 	httpd.Stream(r.Router, "/backups/live", httpd.Read.Offline(), doc("backup.live", "Changes of backups, live"), r.follow)
 	made := audited("backup.create", "Back up the gateway. The answer comes when the backup is done or has failed")
-	made.Creates = backupPath
+	made.Creates = Path
 	httpd.Handle(r.Router, http.MethodPost, "/backups", httpd.Write.Here(), made, r.create)
 	httpd.Handle(r.Router, http.MethodPost, "/backups/scheduled", httpd.Write.Here(), audited("backup.create-scheduled", "Run the daily backup: back up the gateway, upload the archive to the off-site targets, and test that it can be restored"), r.scheduled)
 	httpd.Handle(r.Router, http.MethodDelete, "/backups/{id}", httpd.Write.Offline().Here(), audited("backup.delete", "Delete a backup with its archive"), r.delete)

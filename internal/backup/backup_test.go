@@ -30,6 +30,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/host/machine/backups"
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -259,7 +260,7 @@ func TestOneAtATime(t *testing.T) {
 	b := newBench(t)
 	made := b.make(t, nil)
 	entered, leave := make(chan struct{}), make(chan struct{})
-	b.Machine.LendPostgreSQL(slow{backups.New(home.Home{}, nil, dbtest.Address(b.DB), nil), entered, leave})
+	b.Machine.LendPostgreSQL(hosttest.HeldDump{Backups: backups.New(home.Home{}, nil, dbtest.Address(b.DB), nil), Entered: entered, Leave: leave})
 	var done sync.WaitGroup
 	done.Go(func() { b.make(t, nil) })
 	<-entered
@@ -279,18 +280,6 @@ func TestOneAtATime(t *testing.T) {
 	if a := b.Do(t, "admin", http.MethodPost, "/backups", nil).Want(t, 409); !strings.Contains(a.Error.Message, "A restore is running") {
 		t.Error(a.Error.Message)
 	}
-}
-
-// slow waits before it dumps.
-type slow struct {
-	host.Backups
-	entered, leave chan struct{}
-}
-
-func (s slow) DumpDatabase(ctx context.Context, snapshot string, without []string, into *os.File) error {
-	close(s.entered)
-	<-s.leave
-	return s.Backups.DumpDatabase(ctx, snapshot, without, into)
 }
 
 // What a former process has begun and not ended is interrupted, and its files go.

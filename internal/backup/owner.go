@@ -33,7 +33,7 @@ type ChosenWish struct {
 func (r *Room) mountOwner() {
 	doc := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "setup", Summary: summary} }
 	r.Router.Add(httpd.Route{
-		Doc:    httpd.Doc{ID: "setup.restore.upload", Tag: "setup", Summary: "Upload an archive to a machine that is not set up yet, to restore it there. It replaces an earlier one", Audit: "setup.restore.upload", Creates: backupPath},
+		Doc:    httpd.Doc{ID: "setup.restore.upload", Tag: "setup", Summary: "Upload an archive to a machine that is not set up yet, to restore it there. It replaces an earlier one", Audit: "setup.restore.upload", Creates: Path},
 		Method: http.MethodPost, Path: "/setup/restore/upload", Policy: httpd.Owner.Here(), In: reflect.TypeFor[struct{}](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[Backup]()}, Takes: mimeType,
 	}, func(c *httpd.Call) error {
 		attempt, err := r.tries.Begin("", throttle.Address(c.Client()))

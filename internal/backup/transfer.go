@@ -31,7 +31,7 @@ func (r *Room) mountTransfer() {
 		return r.download(c, id)
 	})
 	r.Router.Add(httpd.Route{
-		Doc:    httpd.Doc{ID: "backup.upload", Tag: "backup", Summary: "Upload an archive of this or another gateway, to restore it. A damaged archive is refused", Audit: "backup.upload", Creates: backupPath},
+		Doc:    httpd.Doc{ID: "backup.upload", Tag: "backup", Summary: "Upload an archive of this or another gateway, to restore it. A damaged archive is refused", Audit: "backup.upload", Creates: Path},
 		Method: http.MethodPost, Path: "/backups/upload", Policy: httpd.Write.Offline().Here().BySession(), In: reflect.TypeFor[struct{}](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[Backup]()}, Takes: mimeType,
 	}, func(c *httpd.Call) error {
 		b, err := r.upload(c)

@@ -196,7 +196,8 @@ func (r *Room) Joining() string {
 // primary. named hears the name that the node has in the cluster, before it is used. What a join that fails has
 // got stays: the same token goes on from there, and another one replaces it.
 func (r *Room) Join(ctx context.Context, w Wish, named func(fqdn string) error) error {
-	ctx = actor.With(ctx, actor.System("setup"))
+	// It empties and fills every table. Whoever asked waits for that.
+	ctx = db.Bulk(actor.With(ctx, actor.System("setup")))
 	step := func(name string) { r.joins.Store(&name) }
 	defer r.joins.Store(nil)
 	says, _, _, err := readToken(w.Token)

@@ -166,7 +166,7 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 	case len(problems) == 0:
 		return nil
 	case len(missing) == max(1, len(c.Settings.ListenAddresses)) && slices.ContainsFunc(missing, func(a netip.AddrPort) bool { return r.has(ctx, a.Addr()) }):
-		return errors.New(strings.Join(problems, "; ")) // nobody is served: what ran before is better
+		return errors.New(strings.Join(problems, "; ")) // no client is served, so the previous configuration is better
 	}
 	return &apply.Partial{Problems: problems}
 }

@@ -61,24 +61,32 @@ func (r *Room) restart(ctx context.Context, _ Config, files []host.File) error {
 func (r *Room) awake(ctx context.Context, ended ...string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("CrowdSec does not answer within %s of its start", startWithin))
 	defer cancel()
-	for {
+	return until(ctx, startAgain, func() (bool, error) {
 		_, err := r.Host.DetectionAsk(ctx, host.DetectionQuestion{Verb: host.DetectionDecisions, Query: harmless})
 		if err == nil || unknown(err) {
-			return nil
+			return true, nil
 		}
 		if !errors.Is(err, host.ErrNotRunning) {
-			return err
+			return false, err
 		}
-		switch state, err := r.Host.State(ctx, unit); {
-		case err != nil:
+		state, err := r.Host.State(ctx, unit)
+		if err == nil && slices.Contains(ended, state.Active) {
+			err = fmt.Errorf("%s is %s: %s", unit, state.Active, state.Detail)
+		}
+		return false, err
+	})
+}
+
+// until asks every so often until the answer is yes, or an error.
+func until(ctx context.Context, every time.Duration, ask func() (yes bool, err error)) error {
+	for {
+		if yes, err := ask(); yes || err != nil {
 			return err
-		case slices.Contains(ended, state.Active):
-			return fmt.Errorf("%s is %s: %s", unit, state.Active, state.Detail)
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(startAgain):
+		case <-time.After(every):
 		}
 	}
 }
@@ -113,17 +121,13 @@ func (r *Room) restartBouncer(ctx context.Context, _ BouncerConfig, _ []host.Fil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("the firewall bouncer has no tables within %s of its start", startWithin))
 	defer cancel()
-	for {
-		// CrowdSec may still be about to learn who asks it about administrators.
-		if _, err := r.guard(ctx); !errors.Is(err, host.ErrNotRunning) && !unknown(err) {
-			return err
+	return until(ctx, startAgain, func() (bool, error) {
+		_, err := r.guard(ctx)
+		if errors.Is(err, host.ErrNotRunning) || unknown(err) {
+			return false, nil // CrowdSec may still be about to learn who asks it about administrators
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(startAgain):
-		}
-	}
+		return err == nil, err
+	})
 }
 
 // verifyBouncer says whether the bouncer runs, and the kernel drops the packets of whom it bans. It ends when CrowdSec refuses its key.

@@ -129,7 +129,7 @@ func (r *Room) decided(ctx context.Context, query url.Values) ([]Decision, error
 	return list, nil
 }
 
-// inForce are all decisions, for who looks at them. The list is shared: whoever gets it changes none of it.
+// inForce lists all decisions. Callers share the list, so they must not change it.
 func (r *Room) inForce(ctx context.Context) ([]Decision, error) {
 	return r.asked.decisions.Ask(ctx, "", func(ctx context.Context) ([]Decision, error) { return r.decided(ctx, nil) })
 }
@@ -237,17 +237,11 @@ func (r *Room) awaitKernel(ctx context.Context, d *Decision) {
 	ctx, cancel := context.WithTimeout(ctx, enforceWithin)
 	defer cancel()
 	one := []Decision{*d}
-	for {
-		if r.prove(ctx, one); one[0].Enforced {
-			*d = one[0]
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(enforceAgain):
-		}
-	}
+	_ = until(ctx, enforceAgain, func() (bool, error) {
+		r.prove(ctx, one)
+		return one[0].Enforced, nil
+	})
+	*d = one[0]
 }
 
 // mayBan complains about a ban of who is never banned, and asks before one of who is at work here.

@@ -38,7 +38,7 @@ type Alert struct {
 	Score     int        `json:"score" doc:"Total score of the rules that matched."`
 	Paranoia  int        `json:"paranoia" doc:"Lowest paranoia level that uses the rule; 0 if it has none."`
 	Tags      []string   `json:"tags" doc:"What the rule is about."`
-	Data      []Datum    `json:"data" doc:"Parts of the request that the rule matched, without secrets."`
+	Data      []Datum    `json:"data" doc:"Parts of the request that the rule matched, without secrets. For requests that could not be inspected: how many there were and how many of them were refused, at least, and why."`
 	Partial   bool       `json:"partial" doc:"Not all of the body was inspected."`
 	Deciding  bool       `json:"deciding" doc:"The rule decided about the request."`
 }

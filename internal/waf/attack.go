@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"edge.internal/gateway/internal/waf/engine"
@@ -99,7 +100,22 @@ var attacks = []attack{
 	{"scanner: nikto", inHeader, `Mozilla/5.00 (Nikto/2.1.6) (Evasions:None) (Test:000003)`},
 }
 
-// request sends the attack where an exclusion holds: to its path and, for an exclusion of a parameter, in that parameter.
+// requests send the attack where an exclusion holds: to its path and, for an exclusion of a parameter, in that parameter. One of a cookie
+// or header is attacked there, too, wherever the attack is otherwise.
+func (x attack) requests(at Exclusion) []*engine.Request {
+	list := []*engine.Request{x.request(at)}
+	switch {
+	case x.in == inPath:
+	case at.Variable == "REQUEST_COOKIES" && x.in != inCookie:
+		x.in = inCookie
+		list = append(list, x.request(at))
+	case at.Variable == "REQUEST_HEADERS" && x.in != inHeader:
+		x.in = inHeader
+		list = append(list, x.request(at))
+	}
+	return list
+}
+
 func (x attack) request(at Exclusion) *engine.Request {
 	path, name := "/", "q"
 	if at.Path != "" {
@@ -108,13 +124,17 @@ func (x attack) request(at Exclusion) *engine.Request {
 	if at.Parameter != "" {
 		name = at.Parameter
 	}
-	agent := "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
 	q := &engine.Request{
 		ID: "attack", Method: "GET", URI: path, Version: "HTTP/1.1", Complete: true,
 		Source: netip.MustParseAddrPort("192.0.2.1:50000"), Destination: netip.MustParseAddrPort("192.0.2.2:443"),
 	}
-	add := func(name, value string) { q.Header = append(q.Header, engine.Field{Name: name, Value: value}) }
+	add := func(name, value string) {
+		q.Header = slices.DeleteFunc(q.Header, func(f engine.Field) bool { return f.Name == name })
+		q.Header = append(q.Header, engine.Field{Name: name, Value: value})
+	}
 	add("host", "www.example.net")
+	add("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0")
+	add("accept", "text/html,application/json;q=0.9")
 	switch x.in {
 	case inQuery:
 		q.URI += "?" + url.QueryEscape(name) + "=" + url.QueryEscape(x.value)
@@ -130,11 +150,12 @@ func (x attack) request(at Exclusion) *engine.Request {
 	case inCookie:
 		add("cookie", "theme=light; "+url.QueryEscape(name)+"="+x.value)
 	case inHeader:
-		agent = x.value
+		if at.Variable != "REQUEST_HEADERS" {
+			name = "user-agent"
+		}
+		add(strings.ToLower(name), x.value)
 	case inPath:
 		q.URI = strings.TrimSuffix(path, "/") + x.value
 	}
-	add("user-agent", agent)
-	add("accept", "text/html,application/json;q=0.9")
 	return q
 }

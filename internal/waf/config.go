@@ -62,7 +62,8 @@ type Config struct {
 // Exclusion leaves a rule out for a part of the requests.
 type Exclusion struct {
 	RuleID    int    `json:"rule_id" doc:"The rule."`
-	Path      string `json:"path" doc:"Path at and below which it is left out; empty for every path."`
+	Path      string `json:"path" doc:"Path at and below which it is left out; empty or / for every path."`
+	Exact     bool   `json:"exact" doc:"Leave it out at the path alone, and not below it."`
 	Variable  string `json:"variable" doc:"Part of a request, for example ARGS, whose parameter is excluded; empty to exclude the whole rule."`
 	Parameter string `json:"parameter" doc:"Name of that parameter."`
 	Note      string `json:"note" doc:"Why."`
@@ -70,7 +71,14 @@ type Exclusion struct {
 
 // narrow is an exclusion as the engine has it.
 func (x *Exclusion) narrow() (engine.Exclusion, error) {
-	return engine.NewExclusion(x.RuleID, x.Path, x.Variable, x.Parameter)
+	n, err := engine.NewExclusion(x.RuleID, x.Path, x.Variable, x.Parameter)
+	if err == nil && x.Exact {
+		if x.Path == "" {
+			return n, errors.New("the path is missing that it is for")
+		}
+		n = n.Exactly()
+	}
+	return n, err
 }
 
 // same tells whether two exclusions leave out the same.

@@ -18,7 +18,7 @@ import (
 )
 
 // The agent cannot record that it was not there, or not in time. The proxy says so in its log, line by line, at a socket of the
-// service.
+// service. The kernel keeps few lines for a service that is busy, and the proxy does not wait: so what is counted is a lower bound.
 
 const (
 	// gapEvery is how often a domain's requests that were not inspected become a record.
@@ -278,7 +278,14 @@ func (n *gapCount) severity() string {
 
 // message is what people read about it.
 func (n *gapCount) message() string {
-	return fmt.Sprintf("Requests that were not inspected: %d let through, %d refused. Why: %s.", n.count-n.refusals, n.refusals, reason(n.reason))
+	var ends []string
+	if passed := n.count - n.refusals; passed > 0 {
+		ends = append(ends, fmt.Sprintf("at least %d let through", passed))
+	}
+	if n.refusals > 0 {
+		ends = append(ends, fmt.Sprintf("at least %d refused", n.refusals))
+	}
+	return "Requests that were not inspected: " + strings.Join(ends, ", ") + ". Why: " + reason(n.reason) + "."
 }
 
 func (n *gapCount) data() []Datum {

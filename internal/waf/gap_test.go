@@ -92,11 +92,11 @@ func TestGapsAreRecorded(t *testing.T) {
 		}
 	}
 	for _, a := range list {
-		want, client, domain, severity := "0 let through, ", "192.0.2.7", "shop.example.net", "critical"
+		want, client, domain, severity := " refused. Why", "192.0.2.7", "shop.example.net", "critical"
 		if *a.DomainID == blog {
-			want, client, domain, severity = " 0 refused", "198.51.100.1", "blog.example.net", "warning"
+			want, client, domain, severity = " let through. Why", "198.51.100.1", "blog.example.net", "warning"
 		}
-		if a.RuleID != 0 || a.Severity != severity || !strings.Contains(a.Message, want) || a.ClientIP != client || a.Domain != domain || a.RequestID == "" || a.URI != `/a?{"token":"[masked]"}` {
+		if a.RuleID != 0 || a.Severity != severity || !strings.Contains(a.Message, ": at least ") || !strings.Contains(a.Message, want) || a.ClientIP != client || a.Domain != domain || a.RequestID == "" || a.URI != `/a?{"token":"[masked]"}` {
 			t.Errorf("%+v", a)
 		}
 	}

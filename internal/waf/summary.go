@@ -80,14 +80,15 @@ func (r *Room) agent(ctx context.Context) Agent {
 	return said
 }
 
-// Summary is what happened in the last hours.
+// Summary is what happened in the last hours, as far as there are records of it: an agent that is killed takes along what it has not written yet, and the
+// proxy's word about requests that were not inspected may get lost.
 type Summary struct {
 	Hours   int         `json:"hours" doc:"How far it looks back."`
-	Actions []Counted   `json:"actions" doc:"Records and requests by action."`
+	Actions []Counted   `json:"actions" doc:"Records and requests by action. All numbers are lower bounds: records that the agent had not stored when it was killed are missing."`
 	Rules   []RuleCount `json:"rules" doc:"The rules that matched most requests."`
 	Domains []Counted   `json:"domains" doc:"The domains with the most requests that matched."`
 	Clients []Counted   `json:"clients" doc:"The clients with the most requests that matched."`
-	Series  []HourCount `json:"series" doc:"Requests per hour, oldest first, including hours without any."`
+	Series  []HourCount `json:"series" doc:"Requests per hour, oldest first, including hours without any. Lower bounds, too."`
 	Enabled int         `json:"enabled" doc:"How many domains have the WAF on."`
 	Agent   Agent       `json:"agent" doc:"The program that inspects requests, as it is now."`
 }

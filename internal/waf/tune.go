@@ -2,9 +2,12 @@ package waf
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,12 +20,12 @@ import (
 	"edge.internal/gateway/internal/waf/engine"
 )
 
-// Proposal is the narrowest way to let a request pass, and what comes of it. Nothing of it is stored.
+// Proposal is the narrowest way to let a request pass, and what comes of it as a whole. Nothing of it is stored.
 type Proposal struct {
-	Exclusions []Exclusion `json:"exclusions" doc:"Proposed exclusions: the rule, at and below the request's path, for the parameters that it matched; the whole rule if it matched something else."`
+	Exclusions []Exclusion `json:"exclusions" doc:"All exclusions that the request needs: each rule that contributed, at the request's path and not below it, for the parameters that it matched; the whole rule if it matched something else."`
 	Notes      []string    `json:"notes" doc:"What to know before it is saved."`
 	Replay     *Replay     `json:"replay" doc:"The kept request, inspected again; null if it was not kept."`
-	Attacks    Attacks     `json:"attacks" doc:"The built-in attacks, sent to the same path and the same parameter."`
+	Attacks    Attacks     `json:"attacks" doc:"The built-in attacks, sent to the same path, in each of the excluded parameters."`
 }
 
 // Replay is the kept request, inspected with the domain's settings as if it were in blocking mode.
@@ -41,8 +44,8 @@ type Outcome struct {
 // Attacks are what the built-in attacks come to.
 type Attacks struct {
 	Total   int      `json:"total" doc:"How many of them are refused without the exclusions."`
-	Refused int      `json:"refused" doc:"How many of these are still refused with them."`
-	Passing []string `json:"passing" doc:"Names of those that are not."`
+	Refused int      `json:"refused" doc:"How many of these are still refused with all of them."`
+	Passing []string `json:"passing" doc:"Names of those that pass in at least one of the parameters."`
 }
 
 // Forecast is what blocking mode would have refused.
@@ -67,7 +70,13 @@ const (
 	// replayWithin bounds the inspection of the request and of all attacks.
 	replayWithin = 30 * time.Second
 	// mostExclusions is how many can be saved at once.
-	mostExclusions = 20
+	mostExclusions = 100
+	// mostParameters is for how many parameters a rule is left out, each by its name. A rule that matches more is left out as a whole.
+	mostParameters = 10
+	// mostReplays is how often the request is inspected again to find out what else it needs.
+	mostReplays = 10
+	// responseRules is where the ids of rules about responses begin.
+	responseRules = 950_000
 	// threshold is the score from which on the core rule set refuses a request.
 	threshold = 5
 	// quietFor is how long nothing may have happened.
@@ -82,9 +91,9 @@ type alertInput struct {
 
 func (r *Room) mountTuning() {
 	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "waf", Summary: summary} }
-	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/propose", httpd.AdminRead.Here(), tagged("waf.alert.propose", "Propose the narrowest exclusion for a false positive, and test it"),
+	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/propose", httpd.AdminRead.Here(), tagged("waf.alert.propose", "Propose the narrowest exclusions that let the request of an alert pass, and test them"),
 		func(c *httpd.Call, in alertInput) (Proposal, error) { return r.propose(c, in.ID) })
-	exclude := tagged("waf.alert.exclude", "Add an exclusion for a legitimate request")
+	exclude := tagged("waf.alert.exclude", "Add the exclusions for a legitimate request")
 	exclude.Audit, exclude.Feeds = "waf.config.update", []string{string(feeds[0]), string(feeds[1])}
 	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/exclude", httpd.Write.Here(), exclude,
 		func(c *httpd.Call, in struct {
@@ -104,7 +113,7 @@ func (r *Room) mountTuning() {
 
 // Exclude is what to leave out from now on.
 type Exclude struct {
-	Exclusions []Exclusion `json:"exclusions" required:"true" doc:"As they were proposed, or narrower or wider. All are for the rule of the record."`
+	Exclusions []Exclusion `json:"exclusions" required:"true" doc:"As they were proposed, or narrower or wider. They are stored by one change."`
 	Note       string      `json:"note" maxLength:"1000" doc:"Why; stored with each one that has no note of its own."`
 }
 
@@ -120,46 +129,102 @@ func (r *Room) configOf(ctx context.Context, a Alert) (*Config, error) {
 	return c, err
 }
 
-// narrowest is what to leave out so that the rule no longer matches the request.
-func narrowest(a Alert) (list []Exclusion, notes []string, err error) {
+// tuning is what to leave out of the inspection of one request.
+type tuning struct {
+	path       string // alone; empty for all
+	exclusions []Exclusion
+	notes      []string
+}
+
+// narrowest is what to leave out so that the rules that contributed to an alarm no longer match the request: those that decided, or all
+// that matched if that was too little to decide.
+func narrowest(a Alert, records []Alert) (*tuning, error) {
+	t := &tuning{}
 	path, plain := engine.PlainPath(a.URI)
-	if !plain {
-		path = ""
-		notes = append(notes, "Servers may read the path of this request in different ways, so the exclusion cannot be limited to it.")
+	if plain {
+		t.path = path
+	} else {
+		t.notes = append(t.notes, "Servers may read the path of this request in different ways, so the exclusions cannot be limited to it and hold for the whole site.")
 	}
-	for _, d := range a.Data {
-		x := Exclusion{RuleID: a.RuleID, Path: path, Variable: d.Variable, Parameter: d.Key}
-		if !engine.Excludable(a.RuleID, d.Variable, d.Key) {
-			list = nil
-			break
+	records = slices.DeleteFunc(slices.Clone(records), func(x Alert) bool { return !engine.Excludable(x.RuleID) })
+	decided := slices.ContainsFunc(records, func(x Alert) bool { return x.Deciding })
+	for _, x := range records {
+		if x.Deciding || !decided {
+			t.leaveOut(x.RuleID, x.Data)
 		}
-		if !slices.Contains(list, x) {
+	}
+	if len(t.exclusions) == 0 {
+		return nil, fault.New(fault.Conflict, "Rule %d is part of the engine and cannot be excluded.", a.RuleID)
+	}
+	return t, nil
+}
+
+// leaveOut adds what is needed for a rule that matched these parts of the request. It says whether that was anything.
+func (t *tuning) leaveOut(rule int, parts []Datum) bool {
+	whole := Exclusion{RuleID: rule, Path: t.path, Exact: t.path != ""}
+	if !engine.Excludable(rule) || slices.Contains(t.exclusions, whole) {
+		return false
+	}
+	list := slices.DeleteFunc(slices.Clone(t.exclusions), func(x Exclusion) bool { return x.RuleID != rule })
+	before, why := len(list), ""
+	if len(parts) == 0 {
+		why = "matched a part of the request that is not a parameter"
+	}
+	for _, d := range parts {
+		x := whole
+		x.Variable, x.Parameter = d.Variable, d.Key
+		if !engine.ExcludableParameter(rule, d.Variable, d.Key) {
+			why = "matched a part of the request that is not a parameter"
+		} else if !slices.Contains(list, x) {
 			list = append(list, x)
 		}
 	}
-	if len(list) == 0 {
-		list = []Exclusion{{RuleID: a.RuleID, Path: path}}
-		notes = append(notes, "The rule matched a part of the request that is not a parameter, so the whole rule is excluded there.")
+	if len(list) > mostParameters {
+		why = fmt.Sprintf("matched more than %d parameters", mostParameters)
 	}
-	if _, err := list[0].narrow(); err != nil {
-		return nil, nil, fault.New(fault.Conflict, "Rule %d is part of the engine and cannot be excluded.", a.RuleID)
+	if why != "" {
+		list = []Exclusion{whole}
+		t.notes = append(t.notes, fmt.Sprintf("Rule %d %s, so the whole rule is excluded there.", rule, why))
+	} else if len(list) == before {
+		return false
 	}
-	return list, notes, nil
+	t.exclusions = append(slices.DeleteFunc(t.exclusions, func(x Exclusion) bool { return x.RuleID == rule }), list...)
+	return true
+}
+
+// more adds what a request needs that is still refused, and says whether there is anything. A rule that refuses a request at once keeps
+// others from being asked, and a record has only some of the parameters.
+func (t *tuning) more(v *engine.Verdict) (found bool) {
+	for _, m := range v.Matches {
+		parts := make([]Datum, len(m.Data))
+		for i, d := range m.Data {
+			parts[i] = Datum(d)
+		}
+		found = t.leaveOut(m.Rule, parts) || found
+	}
+	return found
+}
+
+func outcome(v *engine.Verdict) Outcome {
+	o := Outcome{Refused: v.Deny, Score: v.Score, Rules: []int{}}
+	for _, m := range v.Matches {
+		if !slices.Contains(o.Rules, m.Rule) {
+			o.Rules = append(o.Rules, m.Rule)
+		}
+	}
+	return o
 }
 
 func (r *Room) propose(ctx context.Context, id uuid.UUID) (p Proposal, err error) {
-	a, err := r.alert(ctx, r.DB, id)
+	d, err := r.detail(ctx, id)
 	if err != nil {
 		return p, err
 	}
-	c, err := r.configOf(ctx, a)
+	c, err := r.configOf(ctx, d.Alert)
 	if err != nil {
 		return p, err
 	}
-	if p.Exclusions, p.Notes, err = narrowest(a); err != nil {
-		return p, err
-	}
-	kept, err := r.kept(ctx, r.DB, a.RequestID)
+	t, err := narrowest(d.Alert, d.Records)
 	if err != nil {
 		return p, err
 	}
@@ -183,72 +248,112 @@ func (r *Room) propose(ctx context.Context, id uuid.UUID) (p Proposal, err error
 		return p, err
 	}
 	defer func() { _ = closeBefore() }()
-	after, closeAfter, err := r.settings(set, &as, p.Exclusions...)
+	with := func(list []Exclusion) (engine.Settings, error) {
+		s, closed, err := r.settings(set, &as, list...)
+		if err != nil {
+			return s, err
+		}
+		return s, closed() // before holds the engine
+	}
+	after, err := with(t.exclusions)
 	if err != nil {
 		return p, err
 	}
-	defer func() { _ = closeAfter() }()
-	try := func(q *engine.Request, with engine.Settings) (Outcome, error) {
-		v, err := set.Inspect(ctx, q, with)
-		o := Outcome{Refused: v.Deny, Score: v.Score, Rules: []int{}}
-		for _, m := range v.Matches {
-			if !slices.Contains(o.Rules, m.Rule) {
-				o.Rules = append(o.Rules, m.Rule)
+	if d.Request == nil {
+		t.notes = append(t.notes, "The request was not stored, so it could not be inspected again.")
+	} else {
+		q := d.Request.request(d.Alert)
+		was, err := set.Inspect(ctx, q, before)
+		if err != nil {
+			return p, err
+		}
+		now, err := set.Inspect(ctx, q, after)
+		for n := 0; err == nil && now.Deny && n < mostReplays && t.more(&now); n++ {
+			if after, err = with(t.exclusions); err == nil {
+				now, err = set.Inspect(ctx, q, after)
 			}
 		}
-		return o, err
-	}
-	if kept == nil {
-		p.Notes = append(p.Notes, "The request was not stored, so it could not be inspected again.")
-	} else {
-		p.Replay = &Replay{}
-		q := kept.request(a)
-		if p.Replay.Before, err = try(q, before); err != nil {
+		if err != nil {
 			return p, err
 		}
-		if p.Replay.After, err = try(q, after); err != nil {
-			return p, err
-		}
-		p.Notes = append(p.Notes, p.Replay.notes(a, kept)...)
+		p.Replay = &Replay{Before: outcome(&was), After: outcome(&now)}
+		t.notes = append(t.notes, p.Replay.notes(t.exclusions, d.Request)...)
 	}
-	p.Attacks.Passing = []string{}
+	p.Exclusions, p.Notes = t.exclusions, t.notes
+	if p.Notes == nil {
+		p.Notes = []string{}
+	}
+	p.Attacks, err = try(ctx, set, before, after, p.Exclusions)
+	return p, err
+}
+
+// try sends the attacks to each parameter that is left out, with and without the exclusions.
+func try(ctx context.Context, set *engine.Set, before, after engine.Settings, exclusions []Exclusion) (a Attacks, err error) {
+	var places []Exclusion
+	for _, x := range exclusions {
+		if x.RuleID = 0; !slices.Contains(places, x) {
+			places = append(places, x)
+		}
+	}
+	a.Passing = []string{}
 	for _, x := range attacks {
-		q := x.request(p.Exclusions[0])
-		was, err := try(q, before)
-		if err != nil {
-			return p, err
+		counts, passes := false, false
+		for _, at := range places {
+			for _, q := range x.requests(at) {
+				was, err := set.Inspect(ctx, q, before)
+				if err != nil {
+					return a, err
+				}
+				if !was.Deny {
+					continue
+				}
+				now, err := set.Inspect(ctx, q, after)
+				if err != nil {
+					return a, err
+				}
+				counts, passes = true, passes || !now.Deny
+			}
 		}
-		now, err := try(q, after)
-		if err != nil {
-			return p, err
-		}
-		if !was.Refused {
-			continue
-		}
-		p.Attacks.Total++
-		if now.Refused {
-			p.Attacks.Refused++
-		} else {
-			p.Attacks.Passing = append(p.Attacks.Passing, x.name)
+		switch {
+		case passes:
+			a.Total++
+			a.Passing = append(a.Passing, x.name)
+		case counts:
+			a.Total++
+			a.Refused++
 		}
 	}
-	return p, nil
+	return a, nil
 }
 
 // notes say what the replay does not.
-func (p *Replay) notes(a Alert, kept *KeptRequest) (list []string) {
-	if !slices.Contains(p.Before.Rules, a.RuleID) {
-		switch {
-		case kept.Masked:
-			list = append(list, "Secrets in the stored request are masked, and without them the rule does not match. The replay cannot show the effect of the exclusion.")
-		case kept.BodyTruncated:
-			list = append(list, "Only the beginning of the body was stored, and the rule does not match it. The replay cannot show the effect of the exclusion.")
-		default:
-			list = append(list, "The rule no longer matches the request, because the settings of the domain have changed.")
+func (p *Replay) notes(exclusions []Exclusion, kept *KeptRequest) (list []string) {
+	var silent []string
+	responses := false
+	for _, x := range exclusions {
+		if x.RuleID >= responseRules {
+			responses = true
+			continue
+		}
+		if id := strconv.Itoa(x.RuleID); !slices.Contains(p.Before.Rules, x.RuleID) && !slices.Contains(silent, id) {
+			silent = append(silent, id)
 		}
 	}
+	if len(silent) > 0 {
+		why := "The settings of the domain have changed since then."
+		switch {
+		case kept.Masked:
+			why = "Its secrets are masked, so the replay cannot show the effect of all exclusions."
+		case kept.BodyTruncated:
+			why = "Only the beginning of its body was stored, so the replay cannot show the effect of all exclusions."
+		}
+		list = append(list, "The stored request no longer matches: "+strings.Join(silent, ", ")+". "+why)
+	}
+	if responses {
+		list = append(list, "Responses are not stored, so the replay cannot show the effect of exclusions for them.")
+	}
 	if p.After.Refused {
-		list = append(list, "Other rules still refuse the request.")
+		list = append(list, "Other rules, which cannot be excluded, still refuse the request.")
 	}
 	return list
 }
@@ -282,9 +387,6 @@ func (r *Room) exclude(c *httpd.Call, id uuid.UUID, body Exclude) (wire.Encoded[
 	}
 	add := slices.Clone(body.Exclusions)
 	for i := range add {
-		if add[i].RuleID != a.RuleID {
-			return nil, fault.Field("exclusions", "item %d must be for rule %d, which made the record", i+1, a.RuleID)
-		}
 		if add[i].Note == "" {
 			add[i].Note = body.Note
 		}

@@ -3,7 +3,9 @@ package waf
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -52,16 +54,16 @@ func TestAttacksAreRefused(t *testing.T) {
 	}
 }
 
-// alarm is a false alarm: somebody searches for words that look like SQL.
-func alarm(t *testing.T, b *kittest.Bench, domain uuid.UUID, uri string, data ...Datum) uuid.UUID {
+// alarm is a false alarm of one rule: somebody searches for words that look like SQL.
+func alarm(t *testing.T, b *kittest.Bench, domain uuid.UUID, request, uri string, data ...Datum) uuid.UUID {
 	t.Helper()
-	return insert(t, b, Alert{RequestID: "false", DomainID: &domain, Domain: "shop.example.net", RuleID: 942100, Action: blocked, URI: uri, ClientIP: "192.0.2.7", Score: 5, Data: data, Deciding: true})
+	return insert(t, b, Alert{RequestID: request, DomainID: &domain, Domain: "shop.example.net", RuleID: 942100, Action: blocked, URI: uri, ClientIP: "192.0.2.7", Score: 5, Data: data, Deciding: true})
 }
 
-func keep(t *testing.T, b *kittest.Bench, domain uuid.UUID, uri string, masked bool) {
+func keep(t *testing.T, b *kittest.Bench, domain uuid.UUID, request, uri string, masked bool) {
 	t.Helper()
-	dbtest.Exec(t, b.DB, `INSERT INTO waf_requests (request_id, domain_id, method, uri, version, headers, masked) VALUES ('false', $1, 'GET', $2, 'HTTP/1.1',
-		'[{"name":"host","value":"shop.example.net"},{"name":"user-agent","value":"Mozilla/5.0"},{"name":"accept","value":"*/*"}]', $3)`, domain, uri, masked)
+	dbtest.Exec(t, b.DB, `INSERT INTO waf_requests (request_id, domain_id, method, uri, version, headers, masked) VALUES ($4, $1, 'GET', $2, 'HTTP/1.1',
+		'[{"name":"host","value":"shop.example.net"},{"name":"user-agent","value":"Mozilla/5.0"},{"name":"accept","value":"*/*"}]', $3)`, domain, uri, masked, request)
 }
 
 const (
@@ -72,13 +74,13 @@ const (
 func TestTuningFromOneRequest(t *testing.T) {
 	r, b, shop, _ := bench(t)
 	b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true, "mode": "blocking"}).Want(t, 200)
-	id := alarm(t, b, shop, search, Datum{Variable: "ARGS_GET", Key: "q", Value: words})
-	keep(t, b, shop, search, false)
+	id := alarm(t, b, shop, "false", search, Datum{Variable: "ARGS_GET", Key: "q", Value: words})
+	keep(t, b, shop, "false", search, false)
 
 	var p Proposal
 	b.Do(t, "viewer", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 403) // it costs a core
 	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 200).Into(t, &p)
-	want := Exclusion{RuleID: 942100, Path: "/shop/search", Variable: "ARGS_GET", Parameter: "q"}
+	want := Exclusion{RuleID: 942100, Path: "/shop/search", Exact: true, Variable: "ARGS_GET", Parameter: "q"}
 	if len(p.Exclusions) != 1 || p.Exclusions[0] != want {
 		t.Errorf("proposed: %+v", p.Exclusions)
 	}
@@ -129,10 +131,163 @@ func TestTuningFromOneRequest(t *testing.T) {
 	}
 }
 
+// raise has the engine inspect a request, and writes down what the agent would: a record for each rule that matched, and the request.
+func raise(t *testing.T, b *kittest.Bench, domain uuid.UUID, request, uri string) (rules []int, ids []uuid.UUID) {
+	t.Helper()
+	keep(t, b, domain, request, uri, false)
+	r, err := (&Room{}).kept(t.Context(), b.DB, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := must(set()).Inspect(t.Context(), r.request(Alert{ClientIP: "192.0.2.7"}), engine.Settings{Blocking: true, Paranoia: 1})
+	if err != nil || !v.Deny {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	for _, m := range v.Matches {
+		a := Alert{RequestID: request, DomainID: &domain, Domain: "shop.example.net", RuleID: m.Rule, Severity: m.Severity, Action: blocked, URI: uri, ClientIP: "192.0.2.7", Score: v.Score, Deciding: m.Deciding}
+		for _, d := range m.Data {
+			a.Data = append(a.Data, Datum(d))
+		}
+		rules, ids = append(rules, m.Rule), append(ids, insert(t, b, a))
+	}
+	return rules, ids
+}
+
+// A request that several rules refuse needs one proposal, from whichever of its records, and what is said about it is about all of it.
+func TestTuningARequestThatManyRulesRefuse(t *testing.T) {
+	r, b, shop, _ := bench(t)
+	b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true, "mode": "blocking"}).Want(t, 200)
+	const uri = "/help/search?q=%3Cscript%3Ealert(1)%3C/script%3E&also=1%27+or+%271%27%3D%271&page=2"
+	rules, ids := raise(t, b, shop, "many", uri)
+	if len(rules) < 4 {
+		t.Fatalf("only %v refuse it", rules)
+	}
+	var proposals []Proposal
+	for _, id := range []uuid.UUID{ids[0], ids[len(ids)-1]} {
+		var p Proposal
+		b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 200).Into(t, &p)
+		proposals = append(proposals, p)
+	}
+	p := proposals[0]
+	if !reflect.DeepEqual(p, proposals[1]) {
+		t.Errorf("%+v, and by another record %+v", p, proposals[1])
+	}
+	for _, rule := range rules {
+		for _, x := range p.Exclusions {
+			if x.Path != "/help/search" || !x.Exact || x.Parameter != "q" && x.Parameter != "also" {
+				t.Errorf("proposed: %+v", x)
+			}
+		}
+		if !slices.ContainsFunc(p.Exclusions, func(x Exclusion) bool { return x.RuleID == rule }) {
+			t.Errorf("rule %d is not in %+v", rule, p.Exclusions)
+		}
+	}
+	if p.Replay == nil || !p.Replay.Before.Refused || p.Replay.After.Refused || len(p.Replay.After.Rules) > 0 || len(p.Notes) > 0 {
+		t.Errorf("%+v, %q", p.Replay, p.Notes)
+	}
+	// What is said about attacks is what the whole of it does, in either parameter.
+	for _, name := range []string{"script: element", "SQL injection: always true"} {
+		if !slices.Contains(p.Attacks.Passing, name) {
+			t.Errorf("%s is not said to pass: %+v", name, p.Attacks)
+		}
+	}
+	if p.Attacks.Total != len(attacks) || p.Attacks.Refused+len(p.Attacks.Passing) != p.Attacks.Total || p.Attacks.Refused < len(attacks)/2 {
+		t.Errorf("attacks: %+v", p.Attacks)
+	}
+
+	audited := b.Audited(t, "waf.config.update")
+	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+ids[0].String()+"/exclude", body{"exclusions": p.Exclusions, "note": "people write about HTML"}).Want(t, 200)
+	if n := b.Audited(t, "waf.config.update"); n != audited+1 {
+		t.Errorf("%d audit entries for one change", n-audited)
+	}
+	var c Config
+	b.Get(t, at(shop)).Into(t, &c)
+	with, closed, err := r.settings(must(set()), &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed()
+	for uri, refused := range map[string]bool{uri: false, strings.Replace(uri, "q=", "r=", 1): true, strings.Replace(uri, "/help", "", 1): true} {
+		q := attack{"", inQuery, ""}.request(Exclusion{})
+		q.URI = uri
+		if v, err := must(set()).Inspect(t.Context(), q, with); err != nil || v.Deny != refused {
+			t.Errorf("%s: %+v, %v", uri, v, err)
+		}
+	}
+}
+
+// An alarm at the start page is not a reason to leave the rule out on the whole site.
+func TestTuningTheStartPage(t *testing.T) {
+	r, b, shop, _ := bench(t)
+	b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true, "mode": "blocking"}).Want(t, 200)
+	const query = "?q=1%27+or+%271%27%3D%271"
+	_, ids := raise(t, b, shop, "start", "/"+query)
+	var p Proposal
+	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+ids[0].String()+"/propose", nil).Want(t, 200).Into(t, &p)
+	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+ids[0].String()+"/exclude", body{"exclusions": p.Exclusions}).Want(t, 200)
+	var c Config
+	b.Get(t, at(shop)).Into(t, &c)
+	with, closed, err := r.settings(must(set()), &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed()
+	for uri, refused := range map[string]bool{"/" + query: false, "/login" + query: true, "/a/" + query: true, "//" + query: true} {
+		q := attack{"", inQuery, ""}.request(Exclusion{})
+		q.URI = uri
+		if v, err := must(set()).Inspect(t.Context(), q, with); err != nil || v.Deny != refused {
+			t.Errorf("%s: %+v, %v", uri, v, err)
+		}
+	}
+}
+
+// A rule that refuses a request at once hides what others would say about it, and a record names a few parameters only. What the request needs is
+// found by inspecting it again.
+func TestTuningFindsWhatTheRecordsDoNotSay(t *testing.T) {
+	_, b, shop, _ := bench(t)
+	b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true, "mode": "blocking", "custom_rules": `SecRule ARGS_GET:debug "@streq on" "id:100,phase:1,deny,msg:'Debug'"`}).Want(t, 200)
+	uri := "/search?debug=on&q=1%27+or+%271%27%3D%271"
+	keep(t, b, shop, "hidden", uri, false)
+	id := insert(t, b, Alert{RequestID: "hidden", DomainID: &shop, RuleID: 100, Action: blocked, URI: uri, ClientIP: "192.0.2.7", Data: []Datum{{Variable: "ARGS_GET", Key: "debug"}}, Deciding: true})
+	var p Proposal
+	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 200).Into(t, &p)
+	if p.Replay == nil || p.Replay.After.Refused || !slices.ContainsFunc(p.Exclusions, func(x Exclusion) bool { return x.RuleID == 942100 && x.Parameter == "q" }) {
+		t.Errorf("%+v, %+v", p.Exclusions, p.Replay)
+	}
+
+	// One that matches everywhere is left out as a whole, and that is said.
+	uri = "/list?x=1"
+	for n := range mostParameters + 1 {
+		uri += fmt.Sprintf("&p%d=1%%27+or+%%271%%27%%3D%%271", n)
+	}
+	_, ids := raise(t, b, shop, "wide", uri)
+	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+ids[0].String()+"/propose", nil).Want(t, 200).Into(t, &p)
+	if p.Replay.After.Refused || !slices.Contains(p.Exclusions, Exclusion{RuleID: 942100, Path: "/list", Exact: true}) || !strings.Contains(strings.Join(p.Notes, " "), "Rule 942100 matched more than 10 parameters") {
+		t.Errorf("%+v, %q", p, p.Notes)
+	}
+}
+
+// An exclusion for a header or a cookie is attacked there.
+func TestAttacksGoWhereTheExclusionIs(t *testing.T) {
+	for variable, header := range map[string]string{"REQUEST_HEADERS": "referer", "REQUEST_COOKIES": "cookie"} {
+		at := Exclusion{Path: "/", Variable: variable, Parameter: "referer"}
+		for _, x := range attacks {
+			if x.in == inPath {
+				continue
+			}
+			if !slices.ContainsFunc(x.requests(at), func(q *engine.Request) bool {
+				return slices.ContainsFunc(q.Header, func(f engine.Field) bool { return f.Name == header && strings.Contains(f.Value, x.value) })
+			}) {
+				t.Errorf("%s is not tried in %s", x.name, variable)
+			}
+		}
+	}
+}
+
 // Of those who tune at the same time, nobody loses anything.
 func TestTuningAtOnce(t *testing.T) {
 	_, b, shop, _ := bench(t)
-	id := alarm(t, b, shop, search, Datum{Variable: "ARGS", Key: "q"})
+	id := alarm(t, b, shop, "false", search, Datum{Variable: "ARGS", Key: "q"})
 	var all sync.WaitGroup
 	for n := range 8 {
 		all.Go(func() {
@@ -171,22 +326,23 @@ func TestProposalsSayWhatTheyCannotShow(t *testing.T) {
 			t.Errorf("no %q in %q", part, p.Notes)
 		}
 	}
-	p := propose(alarm(t, b, shop, "/a/../b?q=x", Datum{Variable: "REQUEST_URI", Value: "x"}))
+	p := propose(alarm(t, b, shop, "unclear", "/a/../b?q=x", Datum{Variable: "REQUEST_URI", Value: "x"}))
 	said(p, "different ways")
+	said(p, "hold for the whole site")
 	said(p, "not a parameter")
 	said(p, "was not stored")
 	if len(p.Exclusions) != 1 || p.Exclusions[0] != (Exclusion{RuleID: 942100}) || p.Replay != nil {
 		t.Errorf("%+v", p)
 	}
-	keep(t, b, shop, "/login?password=%5Bmasked%5D", true)
-	p = propose(alarm(t, b, shop, "/login?password=%5Bmasked%5D", Datum{Variable: "ARGS", Key: "password", Value: "***", Masked: true}))
+	keep(t, b, shop, "secret", "/login?password=%5Bmasked%5D", true)
+	p = propose(alarm(t, b, shop, "secret", "/login?password=%5Bmasked%5D", Datum{Variable: "ARGS", Key: "password", Value: "***", Masked: true}))
 	said(p, "masked")
-	if p.Exclusions[0] != (Exclusion{RuleID: 942100, Path: "/login", Variable: "ARGS", Parameter: "password"}) || p.Replay == nil || p.Replay.Before.Refused {
+	if p.Exclusions[0] != (Exclusion{RuleID: 942100, Path: "/login", Exact: true, Variable: "ARGS", Parameter: "password"}) || p.Replay == nil || p.Replay.Before.Refused {
 		t.Errorf("%+v", p)
 	}
 
 	for _, rule := range []int{0, 200002, 949110} {
-		id := insert(t, b, Alert{RequestID: "x", DomainID: &shop, RuleID: rule, Action: blocked, URI: "/", ClientIP: "192.0.2.7"})
+		id := insert(t, b, Alert{RequestID: strconv.Itoa(rule), DomainID: &shop, RuleID: rule, Action: blocked, URI: "/", ClientIP: "192.0.2.7"})
 		b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 409)
 	}
 	gone := uuid.New()
@@ -194,8 +350,8 @@ func TestProposalsSayWhatTheyCannotShow(t *testing.T) {
 	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 409)
 	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+uuid.NewString()+"/propose", nil).Want(t, 404)
 
-	id = alarm(t, b, shop, search, Datum{Variable: "ARGS", Key: "q"})
-	for _, bad := range []any{[]body{}, []body{{"rule_id": 941100}}, []body{{"rule_id": 942100, "path": "x"}}, "x"} {
+	id = alarm(t, b, shop, "false", search, Datum{Variable: "ARGS", Key: "q"})
+	for _, bad := range []any{[]body{}, []body{{"rule_id": 942999}}, []body{{"rule_id": 942100, "path": "x"}}, []body{{"rule_id": 942100, "exact": true}}, "x"} {
 		b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/exclude", body{"exclusions": bad}).WantField(t, "exclusions")
 	}
 	if n := b.Rows(t, "waf_configs"); n != 0 {

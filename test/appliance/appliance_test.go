@@ -79,12 +79,13 @@ func TestAppliance(t *testing.T) {
 		runs bool
 		do   func(*testing.T, *appliance)
 	}{
-		{"Install", always, func(t *testing.T, g *appliance) { g.install(t) }},
+		{"Install", always, func(t *testing.T, g *appliance) { g.install(t, detection...) }},
 		{"SetUp", always, func(t *testing.T, g *appliance) { g.setUp(t) }},
 		{"Database", long, database},
 		{"NotRoot", always, notRoot},
 		{"Diagnostics", long, diagnostics},
 		{"EveryComponentChanges", always, func(t *testing.T, g *appliance) { g.everyComponentChanges(t) }},
+		{"FilterBeforeTheNetwork", always, filterBeforeTheNetwork},
 		{"DaemonsAreConfined", always, daemonsAreConfined},
 		{"Traffic", always, traffic},
 		{"Services", long, services},
@@ -107,6 +108,9 @@ func TestAppliance(t *testing.T) {
 	}
 }
 
+// detection is what the gateway's package recommends, and need not be there.
+var detection = []string{"crowdsec", "crowdsec-firewall-bouncer"}
+
 // install installs the gateway, and further packages of Debian.
 func (g *appliance) install(t *testing.T, packages ...string) {
 	t.Helper()
@@ -115,11 +119,12 @@ func (g *appliance) install(t *testing.T, packages ...string) {
 	}
 	g.offer(t, "package", "repository", "VERSION=1.0.0", "LINKED=bin")
 	started := time.Now()
-	if err := g.Install(t.Context(), append(packages, "gateway", "wireguard-go", "crowdsec", "crowdsec-firewall-bouncer")...); err != nil {
+	if err := g.Install(t.Context(), append([]string{"gateway", "wireguard-go"}, packages...)...); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("installed in %s", time.Since(started).Round(time.Second))
 	g.waitUp(t)
+	g.nothingFailed(t)
 }
 
 // publish builds a version of the package into the node's repository, as the vendor does.
@@ -151,12 +156,41 @@ func (g *gateway) waitUp(t *testing.T) {
 
 func (g *gateway) setUp(t *testing.T) {
 	t.Helper()
+	g.completeSetup(t)
+	g.allLive(t)
+}
+
+// completeSetup sets the gateway up, and does not wait for its components.
+func (g *gateway) completeSetup(t *testing.T) {
+	t.Helper()
 	g.Must(t, http.MethodPost, "/setup/complete", fields{
 		"admin_email": labtest.AdminEmail, "admin_password": labtest.AdminPassword, "fqdn": "gateway.example.net", "acme_email": labtest.AdminEmail,
 		"acme_enabled": false, "ipv6_enabled": true, "setup_token": g.sh(t, "gateway-ctl setup-token"),
 	}, 200, nil)
 	g.Login(t)
-	g.allLive(t)
+}
+
+// nothingFailed: there is no unit that systemd could not start, or that ended badly.
+func (g *gateway) nothingFailed(t *testing.T) {
+	t.Helper()
+	if failed := g.sh(t, "systemctl list-units --failed --no-legend --plain"); failed != "" {
+		t.Errorf("failed: %s", failed)
+	}
+}
+
+// What the machine does at boot, before the network is up, loads the table that was kept.
+func filterBeforeTheNetwork(t *testing.T, g *appliance) {
+	look := func() (handle, rules string) {
+		return g.sh(t, "nft --handle list table inet gateway | head -n 1"), g.sh(t, "nft --stateless list table inet gateway | grep -w -e chain -e jump -e accept -e drop")
+	}
+	was, before := look()
+	if out := g.sh(t, "systemctl restart gateway-firewall.service 2>&1"); out != "" {
+		t.Error(out)
+	}
+	g.nothingFailed(t)
+	if now, after := look(); now == was || after != before {
+		t.Errorf("%s has\n%s\nand %s had\n%s", now, after, was, before)
+	}
 }
 
 // components of a gateway.

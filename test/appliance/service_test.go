@@ -1,6 +1,8 @@
 package appliance
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,15 +16,29 @@ type service struct {
 
 func (g *appliance) service(t *testing.T, name string) service {
 	t.Helper()
+	s, err := g.askService(t, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (g *appliance) askService(t *testing.T, name string) (service, error) {
+	t.Helper()
+	a, err := g.Do(t.Context(), http.MethodGet, "/system/services", nil)
+	if err != nil {
+		return service{}, err
+	}
 	var found struct{ Services []service }
-	g.Must(t, http.MethodGet, "/system/services", nil, 200, &found)
+	if err := json.Unmarshal(a.Data, &found); err != nil {
+		return service{}, fmt.Errorf("%d: %s: %w", a.Status, a.Body, err)
+	}
 	for _, s := range found.Services {
 		if s.Name == name {
-			return s
+			return s, nil
 		}
 	}
-	t.Fatalf("no service %s: %+v", name, found.Services)
-	return service{}
+	return service{}, fmt.Errorf("no service %s: %d %s", name, a.Status, a.Body)
 }
 
 // Services are what systemd says, with its times, and a failed one says why.
@@ -35,13 +51,9 @@ func services(t *testing.T, g *appliance) {
 		if kind == "reverse-proxy" {
 			// The answer comes before this very connection is cut, and those of the next moment.
 			g.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": kind}, 200, nil)
-			poll(t, "the reverse proxy carries the console again", 30*time.Second, func() bool {
-				a, err := g.Do(t.Context(), http.MethodGet, "/system/health", nil)
-				return err == nil && a.Status == http.StatusOK
-			})
-			poll(t, "the reverse proxy is restarted", 30*time.Second, func() bool {
-				now := g.service(t, name)
-				return now.Active == "active" && now.Since != nil && now.Since.After(*before.Since)
+			poll(t, "the reverse proxy is restarted and carries the console again", 30*time.Second, func() bool {
+				now, err := g.askService(t, name)
+				return err == nil && now.Active == "active" && now.Since != nil && now.Since.After(*before.Since)
 			})
 		} else {
 			var outcome struct{ Active, Error string }

@@ -37,7 +37,7 @@ func TestBrowser(t *testing.T) {
 	t.Parallel()
 	w := world{programs: labtest.Programs(t), key: labtest.LicenseKey(t), provider: provider(t)}
 	if script := os.Getenv("GATEWAY_PLAYWRIGHT"); script != "" {
-		w.browse(t, "one", script)
+		w.browse(t, "one", true, script)
 		return
 	}
 	only := chosen(flag.Lookup("test.run").Value.String())
@@ -54,7 +54,7 @@ func TestBrowser(t *testing.T) {
 			if only != "" {
 				args = append(args, "--pass-with-no-tests", "--grep", only)
 			}
-			ran.Add(w.browse(t, shard, args...))
+			ran.Add(w.browse(t, shard, shard == "jobs" && only == "", args...))
 		})
 	}
 }
@@ -84,7 +84,7 @@ func shards(t *testing.T, all bool) map[string][]string {
 }
 
 // chosen is what -run says about the tests of a lab, for Playwright: its titles have spaces where names of Go have underscores, and no colons
-// between their parts. It is empty when all of them run, as they do when one of the door's is wanted: every test comes through the door.
+// between their parts. It is empty when all of them run, as they do when one of the door's is wanted.
 func chosen(run string) string {
 	_, below, _ := strings.Cut(run, "/")
 	_, title, _ := strings.Cut(below, "/")
@@ -103,8 +103,9 @@ type world struct {
 	provider      string // the program
 }
 
-// browse runs a script of the UI with its arguments, against a fresh lab, and answers how many tests there were.
-func (w world) browse(t *testing.T, part string, script ...string) int64 {
+// browse runs a script of the UI with its arguments, against a fresh lab, and answers how many tests there were. They come through the door, or
+// else the API has set the gateway up for them.
+func (w world) browse(t *testing.T, part string, door bool, script ...string) int64 {
 	t.Helper()
 	expectTry(t)
 	l := labtest.Up(t, lab.Options{Programs: w.programs, Volatile: true})
@@ -122,13 +123,10 @@ func (w world) browse(t *testing.T, part string, script ...string) int64 {
 		t.Fatal(err)
 	}
 	issuer, clientID, clientSecret := w.signOn(t, l)
-	long := ""
-	if longtest.On {
-		long = "1"
-	}
 	return run(t, cmd,
 		"GATEWAY_RUN="+part,
-		"GATEWAY_LONG="+long,
+		"GATEWAY_LONG="+flagged(longtest.On),
+		"GATEWAY_KEY="+flagged(!door),
 		"GATEWAY_URL=https://10.10.0.1:3443",
 		"GATEWAY_SETUP_TOKEN="+token,
 		"GATEWAY_EXEC="+onGateway(t),
@@ -139,6 +137,14 @@ func (w world) browse(t *testing.T, part string, script ...string) int64 {
 		"GATEWAY_S3="+bucket(t, l),
 		"GATEWAY_SFTP="+folder(t, l),
 	)
+}
+
+// flagged is a flag as a variable of the environment.
+func flagged(on bool) string {
+	if on {
+		return "1"
+	}
+	return ""
 }
 
 // run runs Playwright, shows each of its tests as a subtest, and answers how many there were.

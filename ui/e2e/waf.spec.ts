@@ -132,11 +132,11 @@ test('a request is told in words, and what was legitimate becomes an exclusion',
   await expect(form(page).getByRole('region', { name: 'Headers' }).locator('mark')).toHaveText('[masked]')
   await expectAccessible(page)
 
-  await form(page).getByRole('button', { name: 'This was legitimate: rule 942100' }).click()
-  const proposal = form(page).getByRole('region', { name: 'Exclusion for rule 942100' })
-  await expect(proposal).toContainText('Rule 942100 no longer inspects parameter q at and below /search.')
+  await form(page).getByRole('button', { name: 'This was legitimate' }).click()
+  const proposal = form(page).getByRole('region', { name: 'Let requests like this pass' })
+  await expect(proposal).toContainText('Rule 942100 no longer inspects parameter q at /search and nowhere else.')
   await expect(proposal.getByRole('region', { name: 'Now' })).toContainText('refused')
-  await expect(proposal.getByRole('region', { name: 'With the exclusion' })).not.toContainText('942100')
+  await expect(proposal.getByRole('region', { name: 'With the exclusion' })).toContainText('passes')
   await expect(proposal).toContainText(/(All|of) \d+ attacks are still refused/)
   await settled(page)
   await expectAccessible(page)
@@ -146,7 +146,7 @@ test('a request is told in words, and what was legitimate becomes an exclusion',
   await add.click()
   await expect(page.getByText('Exclusion saved')).toBeVisible()
   expect((await stored(`/waf/configs/${docs.id}`)).exclusions).toEqual([
-    { rule_id: 942100, path: '/search', variable: 'ARGS', parameter: 'q', note: 'People search for SQL.' },
+    { rule_id: 942100, path: '/search', exact: true, variable: 'ARGS', parameter: 'q', note: 'People search for SQL.' },
   ])
 
   // It stands in the settings of the domain, and goes from there.

@@ -58,7 +58,7 @@ type Wanted struct {
 
 func (r *Room) mountFetch() {
 	httpd.Handle(r.Router, http.MethodPost, "/backup-remotes/{id}/fetch", httpd.Write.Here(),
-		httpd.Doc{ID: "backup.remote.fetch", Tag: "backup", Summary: "Copy an archive from an off-site target to the gateway, to restore it", Audit: "backup.remote.fetch", Creates: "/backups/{id}"},
+		httpd.Doc{ID: "backup.remote.fetch", Tag: "backup", Summary: "Copy an archive from an off-site target to the gateway, to restore it", Audit: "backup.remote.fetch", Creates: backup.Path},
 		func(c *httpd.Call, in struct {
 			ID   uuid.UUID `path:"id" doc:"Id of the target."`
 			Body Wanted

@@ -56,7 +56,7 @@ func (r *Room) mountOwner() {
 			return Offer{Listing: Listing{Archives: list}}, err
 		})
 	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/fetch", httpd.Owner.Here(),
-		httpd.Doc{ID: "setup.restore.fetch", Tag: "setup", Summary: "Copy an archive to a machine that is not set up yet, to restore it there. It replaces an earlier one", Audit: "setup.restore.fetch", Creates: "/backups/{id}"},
+		httpd.Doc{ID: "setup.restore.fetch", Tag: "setup", Summary: "Copy an archive to a machine that is not set up yet, to restore it there. It replaces an earlier one", Audit: "setup.restore.fetch", Creates: backup.Path},
 		func(c *httpd.Call, in struct{ Body httpd.Onto[Source] }) (b backup.Backup, err error) {
 			err = r.try(c, in.Body, func(ctx context.Context, p *Place, file string) error {
 				if !fileForm.MatchString(file) {

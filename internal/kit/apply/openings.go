@@ -53,7 +53,7 @@ func (l *lane) stand(now *imagined, err error) error {
 	return unkept
 }
 
-// reopen has the packet filter read anew what is asked of it.
+// reopen makes the packet filter read the openings again.
 func (e *Engine) reopen() {
 	l := e.lanes[PacketFilter]
 	if l == nil {

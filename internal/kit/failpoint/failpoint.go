@@ -72,7 +72,7 @@ func (e *Error) Unwrap() error {
 
 var folder = os.Getenv("GATEWAY_FAILPOINTS")
 
-// Arm arms a point in a folder: whoever meets it next does the action, or only the component or file that it is for.
+// Arm arms a point in a folder: the next code to reach it performs the action, or, if of is given, the next one for that component or file.
 func Arm(folder, point, action, of string) error {
 	// Renamed into place, because a process may look for it at any time.
 	path := filepath.Join(folder, point)

@@ -68,7 +68,7 @@ const (
 	Own Rights = iota
 	// Checking takes none: it is a user who owns nothing, and reads the staged files and what every program reads.
 	Checking
-	// CheckingAsNobody is Checking as the user nobody, for a program that has to be who its scripts will run as. The files hold no secret.
+	// CheckingAsNobody is Checking as the user nobody, for a program that must be the user that its scripts run as. Its files hold no secrets.
 	CheckingAsNobody
 	// CheckingApart is Checking in a network of its own, which is empty and which it may change.
 	CheckingApart

@@ -56,6 +56,7 @@ type row struct {
 type narrow struct {
 	Rule      int    `json:"rule_id"`
 	Path      string `json:"path"`
+	Exact     bool   `json:"exact"`
 	Variable  string `json:"variable"`
 	Parameter string `json:"parameter"`
 }
@@ -368,6 +369,9 @@ func (s *Source) domain(r *row, custom *engine.Custom) *Domain {
 		if err != nil {
 			s.log.Warn("an exclusion is left out", "domain", r.Domain, "err", err)
 			continue
+		}
+		if n.Exact {
+			x = x.Exactly()
 		}
 		d.Settings.Exclusions = append(d.Settings.Exclusions, x)
 	}

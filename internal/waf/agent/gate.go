@@ -88,6 +88,9 @@ const (
 	// forgive makes the gate a little more hopeful with every request that it turns away because of its cost alone. Otherwise it
 	// would never find out that the machine is fast again.
 	forgive = 0.98
+	// tryAfter is how long the gate believes what it has learned. One who was turned away is told to come back after this time, and is
+	// then tried whatever it may cost, if no one else was: where large requests are rare, forgiving takes too long.
+	tryAfter = 5 * time.Second
 
 	leastFactor, mostFactor = 1.0 / 64, 16
 )
@@ -100,6 +103,7 @@ type line struct {
 	waiting list.List     // of *ticket
 	ahead   time.Duration // what those that wait may cost, before the factor
 	factor  float64       // by how much inspections cost more than expected
+	learned time.Time     // when an inspection told so, or was begun to find out
 }
 
 // ticket is one who waits.
@@ -110,8 +114,8 @@ type ticket struct {
 }
 
 func newGate(cores int) *gate {
-	slots := max(2, cores) // on a single core a cheap request shares it with a dear one
-	return &gate{slots: slots, light: line{slots: slots, room: maxLight, factor: 1}, heavy: line{slots: slots - 1, room: maxHeavy, factor: 1}}
+	slots, now := max(2, cores), time.Now() // on a single core a cheap request shares it with a dear one
+	return &gate{slots: slots, light: line{slots: slots, room: maxLight, factor: 1, learned: now}, heavy: line{slots: slots - 1, room: maxHeavy, factor: 1, learned: now}}
 }
 
 // enter waits until a request of this cost may be inspected. The caller calls leave when it is. It says false at once, or as soon as
@@ -127,6 +131,12 @@ func (g *gate) enter(ctx context.Context, cost time.Duration, heavy bool, deadli
 	queue := time.Duration(float64(l.ahead) * l.factor * hope / float64(l.slots))
 	last := deadline.Add(-own)
 	if now.Add(queue).After(last) {
+		if queue == 0 && g.free(l) && now.Sub(l.learned) >= tryAfter {
+			l.learned = now
+			g.begin(l)
+			g.mu.Unlock()
+			return func() { g.leave(l, cost, now, 1) }, true
+		}
 		if queue == 0 {
 			l.factor = max(leastFactor, l.factor*forgive)
 		}
@@ -136,7 +146,7 @@ func (g *gate) enter(ctx context.Context, cost time.Duration, heavy bool, deadli
 	if l.waiting.Len() == 0 && g.free(l) {
 		g.begin(l)
 		g.mu.Unlock()
-		return func() { g.leave(l, cost, now) }, true
+		return func() { g.leave(l, cost, now, learn) }, true
 	}
 	if l.waiting.Len() >= l.room {
 		g.mu.Unlock()
@@ -160,7 +170,7 @@ func (g *gate) enter(ctx context.Context, cost time.Duration, heavy bool, deadli
 		return nil, false
 	}
 	began := time.Now()
-	return func() { g.leave(l, cost, began) }, true
+	return func() { g.leave(l, cost, began, learn) }, true
 }
 
 // giveUp takes one who waits out of the line. It says true if its turn came first: then it is in.
@@ -190,15 +200,16 @@ func (g *gate) begin(l *line) {
 	l.running++
 }
 
-// leave learns from an inspection, and lets in those who wait.
-func (g *gate) leave(l *line, cost time.Duration, began time.Time) {
+// leave learns from an inspection, which counts for so much against those before, and lets in those who wait.
+func (g *gate) leave(l *line, cost time.Duration, began time.Time, share float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running--
 	l.running--
 	now := time.Now()
 	found := min(float64(now.Sub(began))/float64(cost), outlier*l.factor)
-	l.factor = min(max(l.factor+learn*(found-l.factor), leastFactor), mostFactor)
+	l.factor = min(max(l.factor+share*(found-l.factor), leastFactor), mostFactor)
+	l.learned = now
 	for {
 		first, second := &g.light, &g.heavy
 		if g.turns%heavyTurn == heavyTurn-1 {

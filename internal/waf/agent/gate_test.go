@@ -283,6 +283,33 @@ func TestAMachineThatStoodStillIsForgotten(t *testing.T) {
 	})
 }
 
+// Large requests that come once in a while are not turned away for long after the machine was busy.
+func TestWhoComesBackIsTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(2)
+		const big = 350 * time.Millisecond // a form of 115 KB
+		for range 40 {
+			visitFor(g, 100*time.Millisecond, 800*time.Millisecond)
+		}
+		if visitFor(g, big, big) {
+			t.Error("the gate has not learned")
+		}
+		time.Sleep(tryAfter)
+		if !visitFor(g, big, big) || !visitFor(g, big, big) {
+			t.Error("turned away when it came back")
+		}
+		// While the machine is slow, one is tried and no more.
+		for range 40 {
+			visitFor(g, 100*time.Millisecond, 800*time.Millisecond)
+		}
+		time.Sleep(tryAfter)
+		if !visitFor(g, big, 8*big) || visitFor(g, big, 8*big) {
+			t.Error("one was to be tried")
+		}
+		empty(t, g)
+	})
+}
+
 func TestTheGateLearns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(2)

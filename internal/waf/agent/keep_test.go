@@ -21,6 +21,9 @@ func TestMaskFields(t *testing.T) {
 		{"referer", "https://example.com/?token=abc&a=b", "https://example.com/?token=[masked]&a=b"},
 		{"x-forwarded", "Bearer abcdef", "Bearer [masked]"},
 		{"x-card", card, "[masked]"},
+		{"x-any", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3jVmNHl0w5N", "[masked]"},
+		{"x-otp", "482913", "[masked]"},
+		{"referer", "https://example.com/reset/Zk3vQ9xT7?a=b", "https://example.com/reset/[masked]?a=b"},
 		{"user-agent", "Mozilla/5.0 (X11; Linux x86_64) sqlmap/1.0", "Mozilla/5.0 (X11; Linux x86_64) sqlmap/1.0"},
 		{"accept", "text/html,application/xhtml+xml;q=0.9", "text/html,application/xhtml+xml;q=0.9"},
 	} {
@@ -36,6 +39,7 @@ func TestMaskBody(t *testing.T) {
 		return "--b\r\nContent-Disposition: form-data; " + head + "\r\n\r\n" + content + "\r\n"
 	}
 	for _, c := range []struct{ kind, body, want string }{
+		{form, "user=me&otp=482913&color=hotpink", "user=me&otp=[masked]&color=hotpink"},
 		{form, "user=me&pass=hunter2&q=a%27b", "user=me&pass=[masked]&q=a%27b"},
 		{form, `{"password":"hunter2"}`, `{"password":"[masked]"}`},
 		{form, `{"password":"hunter2"}=`, `{"password":"[masked]"}=`},

@@ -112,6 +112,7 @@ func (e *engine) digestOf(r *Request, with *Settings) (d digest, ok bool) {
 		x := &with.Exclusions[i]
 		h.number(x.rule)
 		h.text(x.path)
+		h.bit(x.exact)
 		h.text(x.key)
 		h.number(len(x.target))
 		for _, v := range x.target {

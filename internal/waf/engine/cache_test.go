@@ -91,8 +91,11 @@ func TestWhatIsKnownIsNothingElse(t *testing.T) {
 		seen[d] = name
 	}
 	for name, change := range map[string]func(r *Request, with *Settings){
-		"the request":           func(*Request, *Settings) {},
-		"method":                func(r *Request, _ *Settings) { r.Method = "PUT" },
+		"the request": func(*Request, *Settings) {},
+		"method":      func(r *Request, _ *Settings) { r.Method = "PUT" },
+		"path alone": func(_ *Request, with *Settings) {
+			with.Exclusions = []Exclusion{exclusion(942100, "/a", "ARGS", "q")[0].Exactly()}
+		},
 		"URI":                   func(r *Request, _ *Settings) { r.URI = "/a?c" },
 		"method and URI":        func(r *Request, _ *Settings) { r.Method, r.URI = "POST/", "a?b" },
 		"version":               func(r *Request, _ *Settings) { r.Version = "2.0" },

@@ -62,8 +62,14 @@ func paranoia(tags []string) int {
 // path holds for it.
 func PlainPath(uri string) (string, bool) { return plainPath(uri) }
 
-// Excludable tells whether a parameter of a variable can be left out, alone. One can not whose name was withheld.
-func Excludable(rule int, variable, parameter string) bool {
+// Excludable tells whether a rule can be left out.
+func Excludable(rule int) bool {
+	_, err := NewExclusion(rule, "", "", "")
+	return err == nil
+}
+
+// ExcludableParameter tells whether a parameter of a variable can be left out, alone. One can not whose name was withheld.
+func ExcludableParameter(rule int, variable, parameter string) bool {
 	_, err := NewExclusion(rule, "", variable, parameter)
 	return err == nil && variable != "" && !strings.Contains(parameter, stars)
 }

@@ -13,6 +13,7 @@ import (
 type Exclusion struct {
 	rule   int
 	path   string
+	exact  bool                     // the path, and nothing below it
 	target []variables.RuleVariable // empty for the whole rule
 	key    string
 }
@@ -69,6 +70,23 @@ func NewExclusion(rule int, prefix, variable, parameter string) (Exclusion, erro
 	return x, err
 }
 
+// Exactly is the exclusion for its path alone, and for nothing below it.
+func (x Exclusion) Exactly() Exclusion {
+	x.exact = true
+	return x
+}
+
+// holds tells whether an exclusion is for a path; plain says whether all servers read that the same way.
+func (x *Exclusion) holds(p string, plain bool) bool {
+	switch {
+	case x.exact:
+		return plain && p == x.path
+	case x.path == "" || x.path == "/":
+		return true
+	}
+	return plain && within(p, x.path)
+}
+
 // within tells whether a path is at or below a prefix.
 func within(p, prefix string) bool {
 	return strings.HasPrefix(p, prefix) && (len(p) == len(prefix) || prefix == "" || strings.HasSuffix(prefix, "/") || p[len(prefix)] == '/')
@@ -118,7 +136,7 @@ func exclude(tx transaction, uri string, exclusions []Exclusion) {
 	p, ok := plainPath(uri)
 	for i := range exclusions {
 		x := &exclusions[i]
-		if x.path != "" && x.path != "/" && !(ok && within(p, x.path)) {
+		if !x.holds(p, ok) {
 			continue
 		}
 		if len(x.target) == 0 {

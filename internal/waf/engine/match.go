@@ -117,6 +117,15 @@ func hide(v variables.RuleVariable, key, value string) (string, bool) {
 		// Cookies are secrets as such; the text of XML comes without the names of its elements.
 		return stars, true
 	case variables.ArgsNames, variables.ArgsGetNames, variables.ArgsPostNames, variables.RequestHeadersNames, variables.RequestCookiesNames:
+	case variables.RequestURI, variables.RequestURIRaw, variables.RequestFilename, variables.RequestBasename, variables.RequestLine:
+		path := value
+		if v == variables.RequestLine {
+			_, path, _ = strings.Cut(value, " ")
+		}
+		if found := mask.PathTokens(path); len(found) > 0 {
+			text, _ := hideText(value[:len(value)-len(path)+found[0][0]])
+			return cut(text + stars), true
+		}
 	default:
 		if mask.Secret(key) {
 			return stars, true
@@ -139,7 +148,7 @@ func hideText(value string) (string, bool) {
 		masked = value[:at[1]] + stars
 		break
 	}
-	masked = cards(masked)
+	masked = starred(starred(masked, mask.JWTs(masked)), mask.Cards(masked))
 	return cut(masked), masked != value
 }
 
@@ -149,16 +158,15 @@ func userinfo(rest string) bool {
 	return end > 0 && rest[end] == '@'
 }
 
-// cards replaces the digits of what may be the number of a payment card.
-func cards(s string) string {
-	found := mask.Cards(s)
+// starred replaces the letters and digits of what was found.
+func starred(s string, found [][2]int) string {
 	if len(found) == 0 {
 		return s
 	}
 	out := []byte(s)
 	for _, at := range found {
 		for i := at[0]; i < at[1]; i++ {
-			if out[i] >= '0' && out[i] <= '9' {
+			if c := out[i]; c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' {
 				out[i] = '*'
 			}
 		}

@@ -8,8 +8,13 @@ import (
 	"strings"
 )
 
-// SecretWords match, inside of a name, what says that the value is a secret. An author is none.
-const SecretWords = `(?:auth(?:ori[sz]|enti|[_\-\d]|\b)|cookie|pass|pwd|token|secret|key|credential|session)`
+// SecretWords match, inside of a name, what says that the value is a secret, or a code that is good for one time. An author is none, and a
+// short word counts only as a word of its own: otp in smsOtp and otp_code, but not in hotpink.
+const SecretWords = `(?:auth(?:ori[sz]|enti|[_\-\d]|\b)|cookie|pass|pwd|token|secret|key|credential|session|jwt|` +
+	`(?:sms|mail|verify|verification|confirm|confirmation|security|login|access|activation|recovery|backup|time)[_-]?code|` +
+	`(?:\b|_)(?:[ht]?otp|mfa|[2t]fa|pin|tan|cv[cv]2?)(?:\b|_|\d)|` +
+	`(?-i:[a-z\d](?:[HT]?(?:Otp|OTP)|[HT]otp|Mfa|MFA|[2T]?FA|Pin|PIN|Tan|TAN|Cv[cv]|CV[CV])(?:\b|_|[A-Z\d]))|` +
+	`(?-i:\b(?:[ht]?otp|mfa|pin|tan|cv[cv])[A-Z]))`
 
 // Hidden stands for what is not kept.
 const Hidden = "[masked]"
@@ -30,10 +35,11 @@ func Secret(name string) bool { return secretName.MatchString(name) }
 // URI hides the secrets of a URI.
 func URI(uri string) string {
 	path, query, ok := strings.Cut(uri, "?")
+	path = Text(hidden(path, PathTokens(path)))
 	if !ok {
-		return Text(path)
+		return path
 	}
-	return Text(path) + "?" + Form(query)
+	return path + "?" + Form(query)
 }
 
 // Form hides the secrets of a query or form. JSON that was sent as one is a single name, or several if it has ampersands in it.
@@ -80,7 +86,9 @@ func Text(s string) string {
 	s = secretElement.ReplaceAllString(s, "${1}"+Hidden)
 	s = secretScheme.ReplaceAllString(s, "${1}"+Hidden)
 	s = secretUser.ReplaceAllString(s, "${1}"+Hidden+"@")
-	return maskCards(maskNamed(s))
+	s = hidden(s, JWTs(s))
+	s = maskNamed(s)
+	return hidden(s, Cards(s))
 }
 
 // maskNamed hides what follows the name of a secret, unless it is hidden already.
@@ -96,8 +104,8 @@ func maskNamed(s string) string {
 	return b.String() + s[from:]
 }
 
-func maskCards(s string) string {
-	found := Cards(s)
+// hidden is a text without what was found in it.
+func hidden(s string, found [][2]int) string {
 	if len(found) == 0 {
 		return s
 	}

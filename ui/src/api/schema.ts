@@ -5329,7 +5329,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Add an exclusion for a legitimate request */
+        /** Add the exclusions for a legitimate request */
         post: operations["waf.alert.exclude"];
         delete?: never;
         options?: never;
@@ -5346,7 +5346,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Propose the narrowest exclusion for a false positive, and test it */
+        /** Propose the narrowest exclusions that let the request of an alert pass, and test them */
         post: operations["waf.alert.propose"];
         delete?: never;
         options?: never;
@@ -13929,7 +13929,7 @@ export interface components {
              * @description When it was written.
              */
             created_at: string;
-            /** @description Parts of the request that the rule matched, without secrets. */
+            /** @description Parts of the request that the rule matched, without secrets. For requests that could not be inspected: how many there were and how many of them were refused, at least, and why. */
             data: components["schemas"]["WafDatum"][];
             /** @description The rule decided about the request. */
             deciding: boolean;
@@ -13982,7 +13982,7 @@ export interface components {
              * @description When it was written.
              */
             created_at: string;
-            /** @description Parts of the request that the rule matched, without secrets. */
+            /** @description Parts of the request that the rule matched, without secrets. For requests that could not be inspected: how many there were and how many of them were refused, at least, and why. */
             data: components["schemas"]["WafDatum"][];
             /** @description The rule decided about the request. */
             deciding: boolean;
@@ -14027,11 +14027,11 @@ export interface components {
             uri: string;
         };
         WafAttacks: {
-            /** @description Names of those that are not. */
+            /** @description Names of those that pass in at least one of the parameters. */
             passing: string[];
             /**
              * Format: int64
-             * @description How many of these are still refused with them.
+             * @description How many of these are still refused with all of them.
              */
             refused: number;
             /**
@@ -14168,17 +14168,19 @@ export interface components {
             variable: string;
         };
         WafExcludeInput: {
-            /** @description As they were proposed, or narrower or wider. All are for the rule of the record. */
+            /** @description As they were proposed, or narrower or wider. They are stored by one change. */
             exclusions: components["schemas"]["WafExclusion"][];
             /** @description Why; stored with each one that has no note of its own. */
             note?: string;
         };
         WafExclusion: {
+            /** @description Leave it out at the path alone, and not below it. */
+            exact: boolean;
             /** @description Why. */
             note: string;
             /** @description Name of that parameter. */
             parameter: string;
-            /** @description Path at and below which it is left out; empty for every path. */
+            /** @description Path at and below which it is left out; empty or / for every path. */
             path: string;
             /**
              * Format: int64
@@ -14289,9 +14291,9 @@ export interface components {
             score: number;
         };
         WafProposal: {
-            /** @description The built-in attacks, sent to the same path and the same parameter. */
+            /** @description The built-in attacks, sent to the same path, in each of the excluded parameters. */
             attacks: components["schemas"]["WafAttacks"];
-            /** @description Proposed exclusions: the rule, at and below the request's path, for the parameters that it matched; the whole rule if it matched something else. */
+            /** @description All exclusions that the request needs: each rule that contributed, at the request's path and not below it, for the parameters that it matched; the whole rule if it matched something else. */
             exclusions: components["schemas"]["WafExclusion"][];
             /** @description What to know before it is saved. */
             notes: string[];
@@ -14369,7 +14371,7 @@ export interface components {
             enabled?: boolean;
         };
         WafSummary: {
-            /** @description Records and requests by action. */
+            /** @description Records and requests by action. All numbers are lower bounds: records that the agent had not stored when it was killed are missing. */
             actions: components["schemas"]["WafCounted"][];
             /** @description The program that inspects requests, as it is now. */
             agent: components["schemas"]["WafAgent"];
@@ -14389,7 +14391,7 @@ export interface components {
             hours: number;
             /** @description The rules that matched most requests. */
             rules: components["schemas"]["WafRuleCount"][];
-            /** @description Requests per hour, oldest first, including hours without any. */
+            /** @description Requests per hour, oldest first, including hours without any. Lower bounds, too. */
             series: components["schemas"]["WafHourCount"][];
         };
     };

@@ -16,7 +16,11 @@ interface FieldTextProps {
 }
 
 const isEmpty = (value: unknown) =>
-  value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
+  value === null ||
+  value === undefined ||
+  value === '' ||
+  value === false ||
+  (Array.isArray(value) && value.length === 0)
 
 /** What a field says, for those who cannot change it. */
 export function FieldText({ spec, text, value, kept }: FieldTextProps) {
@@ -45,7 +49,9 @@ export function FieldText({ spec, text, value, kept }: FieldTextProps) {
     case 'rows':
       return (value as Values[]).map((row) => {
         const line = spec.columns
-          ?.map(({ name }) => row[name])
+          ?.map(({ name, type: kind }) =>
+            kind === 'switch' ? row[name] && t(`${text}.${spec.name}.columns.${name}`) : row[name],
+          )
           .filter((part) => !isEmpty(part))
           .join(' · ')
         return <div key={line}>{line}</div>

@@ -1,4 +1,4 @@
-import { Button, CloseButton, Input, NumberInput, TextInput } from '@mantine/core'
+import { Button, Checkbox, CloseButton, Input, NumberInput, TextInput } from '@mantine/core'
 import { IconPlus } from '@tabler/icons-react'
 import type { ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
@@ -7,12 +7,14 @@ import classes from './Rows.module.css'
 
 export interface RowColumn {
   name: string
-  type: 'text' | 'mono' | 'number'
+  type: 'text' | 'mono' | 'number' | 'switch'
   /** How many of the six parts of a line it takes. */
   span: number
 }
 
 type Row = Record<string, unknown>
+
+const nothing = { text: '', mono: '', number: null, switch: false }
 
 interface RowsProps {
   label: string
@@ -30,7 +32,7 @@ interface RowsProps {
 export function Rows({ label, description, error, disabled, text, columns, value, onChange }: RowsProps) {
   const { t } = useTranslation()
   const set = (index: number, part: Row) => onChange(value.map((row, at) => (at === index ? { ...row, ...part } : row)))
-  const empty = Object.fromEntries(columns.map(({ name, type }) => [name, type === 'number' ? null : '']))
+  const empty = Object.fromEntries(columns.map(({ name, type }) => [name, nothing[type]]))
   return (
     <Input.Wrapper label={label} description={description} error={error} labelElement="div">
       <fieldset className={classes.rows} aria-label={label}>
@@ -48,6 +50,15 @@ export function Rows({ label, description, error, disabled, text, columns, value
                   style: { gridColumn: `span ${span}` },
                   disabled,
                 }
+                if (type === 'switch')
+                  return (
+                    <Checkbox
+                      key={name}
+                      {...common}
+                      checked={Boolean(row[name])}
+                      onChange={(event) => set(index, { [name]: event.currentTarget.checked })}
+                    />
+                  )
                 return type === 'number' ? (
                   <NumberInput
                     key={name}

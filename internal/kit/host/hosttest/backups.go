@@ -99,3 +99,15 @@ func (m *Machine) RestoreWish() host.RestoreWish {
 	defer m.mu.Unlock()
 	return m.backups.wish
 }
+
+// HeldDump is PostgreSQL's programs with a dump that waits: it closes Entered, and begins when Leave is closed.
+type HeldDump struct {
+	host.Backups
+	Entered, Leave chan struct{}
+}
+
+func (h HeldDump) DumpDatabase(ctx context.Context, snapshot string, without []string, into *os.File) error {
+	close(h.Entered)
+	<-h.Leave
+	return h.Backups.DumpDatabase(ctx, snapshot, without, into)
+}

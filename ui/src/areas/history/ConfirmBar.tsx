@@ -119,7 +119,7 @@ function Unconfirmed({ set, ahead, unknown, onSettled }: UnconfirmedProps) {
     void queries.invalidateQueries()
   }
   const keep = useMutation({
-    mutationFn: () => unwrap(http.POST('/change-sets/{id}/confirm', { ...path, body: { proof: probed.proof } })),
+    mutationFn: (proof: string) => unwrap(http.POST('/change-sets/{id}/confirm', { ...path, body: { proof } })),
     onSuccess: () => settled(t('bar.kept')),
   })
   const undo = useMutation({
@@ -163,7 +163,7 @@ function Unconfirmed({ set, ahead, unknown, onSettled }: UnconfirmedProps) {
             size="compact-md"
             loading={keep.isPending}
             disabled={probed.state !== 'answers' || undo.isPending || left === 0}
-            onClick={() => keep.mutate()}
+            onClick={() => keep.mutate(probed.proof)}
           >
             {t('bar.keep')}
           </Button>

@@ -35,6 +35,7 @@ export default function AlertDrawer() {
         {(alert) => (
           <div className={classes.detail}>
             <Head alert={alert} />
+            <Legitimate alert={alert} />
             <section aria-label={t('detail.rules')}>
               <h3>{t(alert.action === 'unavailable' ? 'detail.why' : 'detail.rules')}</h3>
               <ul className={classes.records}>
@@ -104,11 +105,25 @@ function Head({ alert }: { alert: WafAlertDetail }) {
   )
 }
 
-/** One rule that matched, in words. */
-function Record({ record }: { record: WafAlert }) {
+/** The way out for a request that should have passed, whatever number of rules matched it. */
+function Legitimate({ alert }: { alert: WafAlertDetail }) {
   const { t } = useTranslation('waf')
   const canEdit = useCanEdit()
   const [tuning, setTuning] = useState(false)
+  if (!canEdit || !alert.domain_id || !alert.records.some(({ rule_id }) => looksAtRequests(rule_id))) return null
+  if (tuning) return <Tune id={alert.id} onClose={() => setTuning(false)} />
+  return (
+    <div>
+      <Button size="compact-sm" variant="default" onClick={() => setTuning(true)}>
+        {t('tune.verb')}
+      </Button>
+    </div>
+  )
+}
+
+/** One rule that matched, in words. */
+function Record({ record }: { record: WafAlert }) {
+  const { t } = useTranslation('waf')
   const isRule = record.rule_id > 0
   return (
     <li className={classes.record}>
@@ -124,16 +139,6 @@ function Record({ record }: { record: WafAlert }) {
           <Badge tone="off" icon={IconGavel}>
             {t('detail.deciding')}
           </Badge>
-        )}
-        {canEdit && looksAtRequests(record.rule_id) && record.domain_id && !tuning && (
-          <Button
-            size="compact-sm"
-            variant="default"
-            aria-label={t('tune.verbOf', { id: record.rule_id })}
-            onClick={() => setTuning(true)}
-          >
-            {t('tune.verb')}
-          </Button>
         )}
       </div>
       <div className={classes.message}>{record.message}</div>
@@ -155,7 +160,6 @@ function Record({ record }: { record: WafAlert }) {
           {t('detail.sameRule')}
         </AlertsLink>
       )}
-      {tuning && <Tune record={record} onClose={() => setTuning(false)} />}
     </li>
   )
 }

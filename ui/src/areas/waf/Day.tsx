@@ -46,6 +46,7 @@ export function Day({ summary }: { summary: WafSummary }) {
           )
         })}
       </ul>
+      <p className={classes.soft}>{t('day.atLeast')}</p>
       <Chart {...lines} label={t('day.chart')} height={150} floor={5} clock format={count} />
     </Panel>
   )

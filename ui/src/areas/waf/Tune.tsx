@@ -3,7 +3,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { answer, http, unwrap } from '../../api/client'
-import type { WafAlert, WafExclusion, WafProposal } from '../../api/types'
+import type { WafExclusion, WafProposal } from '../../api/types'
 import i18n from '../../i18n/i18n'
 import { FaultNotice, Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
@@ -15,14 +15,16 @@ import { wafConfigs } from './resources'
 import classes from './Waf.module.css'
 
 /** What an exclusion leaves out, in a sentence. */
-function inWords({ rule_id: id, path, variable, parameter }: WafExclusion): string {
-  const words = { id, path, part: partName(variable), parameter }
-  if (variable) return i18n.t(path ? 'waf:tune.parameter' : 'waf:tune.parameterEverywhere', words)
-  return i18n.t(path ? 'waf:tune.path' : 'waf:tune.everywhere', words)
+function inWords({ rule_id: id, path, exact, variable, parameter }: WafExclusion): string {
+  const everywhere = i18n.t('waf:tune.everywhere')
+  const where =
+    path && (exact || path !== '/') ? i18n.t(exact ? 'waf:tune.at' : 'waf:tune.below', { path }) : everywhere
+  const words = { id, where, part: partName(variable), parameter }
+  return i18n.t(variable ? 'waf:tune.parameter' : 'waf:tune.rule', words)
 }
 
-/** From "this was legitimate" to an exclusion: what it would leave out, what comes of it, why, and then saved. */
-export function Tune({ record: { id, rule_id }, onClose }: { record: WafAlert; onClose: () => void }) {
+/** From "this was legitimate" to all exclusions that the request needs: what they leave out, what comes of it, why, and then saved. */
+export function Tune({ id, onClose }: { id: string; onClose: () => void }) {
   const { t } = useTranslation('waf')
   const query = useQuery({
     queryKey: ['waf', 'propose', id],
@@ -33,8 +35,8 @@ export function Tune({ record: { id, rule_id }, onClose }: { record: WafAlert; o
     retry: false,
   })
   return (
-    <section className={classes.proposal} aria-label={t('tune.title', { id: rule_id })}>
-      <h3>{t('tune.title', { id: rule_id })}</h3>
+    <section className={classes.proposal} aria-label={t('tune.title')}>
+      <h3>{t('tune.title')}</h3>
       {query.isPending && <p className="soft">{t('tune.asking')}</p>}
       <Loaded query={query} height={160}>
         {(proposal) => (
@@ -58,10 +60,10 @@ function Outcome({ proposal: { exclusions, replay, attacks, notes } }: { proposa
   return (
     <>
       <div>
-        <h4>{t('tune.proposed')}</h4>
+        <h4>{t('tune.proposed', { count: exclusions.length })}</h4>
         <ul>
           {exclusions.map((exclusion) => (
-            <li key={`${exclusion.path} ${exclusion.variable} ${exclusion.parameter}`}>{inWords(exclusion)}</li>
+            <li key={inWords(exclusion)}>{inWords(exclusion)}</li>
           ))}
         </ul>
       </div>
@@ -75,7 +77,7 @@ function Outcome({ proposal: { exclusions, replay, attacks, notes } }: { proposa
           <h4>{t('tune.replay')}</h4>
           <div className={classes.replay}>
             <Verdict title={t('tune.before')} outcome={replay.before} />
-            <Verdict title={t('tune.after')} outcome={replay.after} />
+            <Verdict title={t('tune.after', { count: exclusions.length })} outcome={replay.after} />
           </div>
         </div>
       )}
@@ -133,7 +135,7 @@ function Save({ id, proposal, onClose }: { id: string; proposal: WafProposal; on
         }),
       ),
     onSuccess: async ({ applied }) => {
-      toastApplied(t('tune.saved'), applied)
+      toastApplied(t('tune.saved', { count: proposal.exclusions.length }), applied)
       onClose()
       await renew(queries, wafConfigs.kind)
     },
@@ -152,7 +154,7 @@ function Save({ id, proposal, onClose }: { id: string; proposal: WafProposal; on
       {save.isError && <FaultNotice fault={save.error} />}
       <div className={classes.buttons}>
         <Button loading={save.isPending} disabled={!note.trim()} onClick={() => save.mutate()}>
-          {t('tune.save')}
+          {t('tune.save', { count: proposal.exclusions.length })}
         </Button>
         <Button variant="default" onClick={onClose}>
           {t('common:cancel')}

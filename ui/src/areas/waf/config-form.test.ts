@@ -7,7 +7,7 @@ const stored = {
   paranoia_level: 2,
   rule_exclusions: [942100, 941100],
   exclusion_notes: { '942100': 'the search field' },
-  exclusions: [{ rule_id: 941130, path: '/editor', variable: 'ARGS', parameter: 'text', note: '' }],
+  exclusions: [{ rule_id: 941130, path: '/editor', exact: true, variable: 'ARGS', parameter: 'text', note: '' }],
   fail_open: null,
 }
 
@@ -27,7 +27,7 @@ test('a rule and its note are one row, and a row that is empty does not count', 
       { rule_id: 920350, note: 'by address' },
       { rule_id: null, note: '' },
     ],
-    exclusions: [{ rule_id: null, path: '', variable: '', parameter: '', note: '' }],
+    exclusions: [{ rule_id: null, path: '', exact: false, variable: '', parameter: '', note: '' }],
   })
   expect(written).toMatchObject({
     rule_exclusions: [920350],

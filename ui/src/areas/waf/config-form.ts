@@ -18,7 +18,7 @@ interface RuleRow {
   note: string
 }
 
-const filled = (row: object) => Object.values(row).some((value) => value !== null && value !== '')
+const filled = (row: object) => Object.values(row).some((value) => value !== null && value !== '' && value !== false)
 
 const failures = ['mode', 'refuse', 'pass'] as const
 const failureOf = (open: boolean | null): (typeof failures)[number] => {
@@ -77,6 +77,7 @@ export const configFields = (oversizedHelp: (mode: unknown) => string): FieldSpe
     columns: [
       { name: 'rule_id', type: 'number', span: 2 },
       { name: 'path', type: 'mono', span: 4 },
+      { name: 'exact', type: 'switch', span: 6 },
       { name: 'variable', type: 'mono', span: 2 },
       { name: 'parameter', type: 'mono', span: 4 },
       { name: 'note', type: 'text', span: 6 },

@@ -250,7 +250,7 @@ func trace(t *testing.T, subjects []subject) map[int][]string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w := watcher{self: self, programs: map[string]bool{}, user: map[string]string{}, checks: map[string]string{}, found: map[int][]string{}, subject: -1}
+	w := newWatcher(self)
 	for _, s := range subjects {
 		spec, err := s.Command.Spec()
 		if err != nil {
@@ -278,15 +278,48 @@ type watcher struct {
 	programs map[string]bool   // the checkers
 	user     map[string]string // who a process has become
 	checks   map[string]string // the checker that a process is or was started by
+	gone     map[string]bool   // processes that have ended while this subject is checked
 	subject  int               // which is being checked
 	checked  int
 	found    map[int][]string
+}
+
+func newWatcher(self string) *watcher {
+	return &watcher{
+		self: self, programs: map[string]bool{}, user: map[string]string{}, checks: map[string]string{}, gone: map[string]bool{}, found: map[int][]string{}, subject: -1,
+	}
+}
+
+// The thread of a checker may end before the call that started it does. Its number is free then, also for the next checker.
+func TestOracleKnowsCheckersByTheirNumber(t *testing.T) {
+	w := newWatcher("/self")
+	w.programs["/usr/sbin/kea-dhcp4"] = true
+	for line := range strings.Lines(`7 openat(AT_FDCWD, "/subject/0", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such file or directory)
+8 setuid(65534) = 0
+8 execve("/usr/sbin/kea-dhcp4", ["kea-dhcp4"], []) = 0
+8 clone3({flags=CLONE_VM|CLONE_THREAD} <unfinished ...>
+9 +++ exited with 0 +++
+8 <... clone3 resumed> => {parent_tid=[9]}, 88) = 9
+8 +++ exited with 0 +++
+7 openat(AT_FDCWD, "/subject/1", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such file or directory)
+9 setuid(65534) = 0
+9 execve("/usr/sbin/kea-dhcp4", ["kea-dhcp4"], []) = 0
+9 clone3({flags=CLONE_VM|CLONE_THREAD} <unfinished ...>
+9 <... clone3 resumed> => {parent_tid=[8]}, 88) = 8
+8 openat(AT_FDCWD, "/srv/secret", O_RDONLY) = 3
+`) {
+		w.line(line)
+	}
+	if w.checked != 2 || len(w.found) != 1 || len(w.found[1]) != 1 || !strings.Contains(w.found[1][0], "/srv/secret") {
+		t.Errorf("%d were checked, and found is %v", w.checked, w.found)
+	}
 }
 
 func (w *watcher) line(line string) {
 	if m := ended.FindStringSubmatch(line); m != nil { // the next one may have the same id
 		delete(w.checks, m[1])
 		delete(w.user, m[1])
+		w.gone[m[1]] = true
 		return
 	}
 	if m := resumed.FindStringSubmatch(line); m != nil {
@@ -321,6 +354,7 @@ func (w *watcher) line(line string) {
 		}
 	case strings.HasPrefix(file, marker):
 		w.subject, _ = strconv.Atoi(strings.TrimPrefix(file, marker))
+		clear(w.gone)
 	case program == "":
 	case name == "clone" || name == "clone3" || name == "fork" || name == "vfork":
 		if r := result.FindStringSubmatch(line); r != nil {
@@ -339,9 +373,9 @@ func (w *watcher) line(line string) {
 	}
 }
 
-// started notes that a checker has started another process, or a thread.
+// started notes that a checker has started another process, or a thread. That may have ended before the checker hears of it.
 func (w *watcher) started(pid, name, child string) {
-	if program := w.checks[pid]; program != "" && (strings.HasPrefix(name, "clone") || strings.HasSuffix(name, "fork")) {
+	if program := w.checks[pid]; program != "" && !w.gone[child] && (strings.HasPrefix(name, "clone") || strings.HasSuffix(name, "fork")) {
 		w.checks[child] = program
 	}
 }

@@ -131,6 +131,7 @@ var others = map[host.Place][]string{
 		"vrrp_notify_fifo " + host.VRRPStates + " root", "notify_fifo_script /bin/id", "file /etc/shadow", "vrrp_script x {", "virtual_server 1.2.3.4 80 {", "$X=1", "@a priority 1", "! x", "} script x", "interface eth0 }",
 		"priority 1 # x", "10.0.0.1/24 dev eth0 label x", "10.0.0.1/24 dev eth0\v", "include weight -253", "smtp_alert", "router_id gateway }", "net_namespace x",
 		"#" + strings.Repeat("x", 1022) + "script \"/bin/id\"", "router_id \\\ngateway",
+		"}", "track_file {\n drain\n}", "vrrp_instance gateway {\n track_file {\n drain\n}", "vrrp_instance gateway {\n track_file {\n drain\n virtual_ipaddress {\n }\n }\n}",
 	},
 	host.VRRPDrain: {"", "2", "0\n1", "-253"},
 	host.PacketFilterTable: {"define a = \"b\n\"; include \"/file\"; define c = \"\n\"", "include \"/etc/shadow\"", "table inet x { }; include \"/etc/shadow\"", "\tinclude \"/etc/shadow\"",
