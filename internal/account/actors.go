@@ -83,7 +83,7 @@ func (r *Room) lookUp(ctx context.Context, t trace) (*found, error) {
 		return nil, errNoSession
 	}
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	if token != nil {
 		f.Token, f.Name = *token, fmt.Sprintf("token:%s (%s)", name, f.Name)

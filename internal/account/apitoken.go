@@ -109,7 +109,7 @@ func (r *Room) selectTokens(ctx context.Context, where string, args ...any) ([]A
 	rows, err := r.DB.Query(ctx, `SELECT t.id, t.created_at, t.created_at, t.name, t.role, t.expires_at, t.last_used_at, u.id, u.email
 		FROM account_api_tokens t JOIN account_users u ON u.id = t.user_id WHERE `+where+` ORDER BY u.email, t.name`, args...)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	defer rows.Close()
 	list := []APIToken{}
@@ -120,7 +120,7 @@ func (r *Room) selectTokens(ctx context.Context, where string, args ...any) ([]A
 		}
 		list = append(list, t)
 	}
-	return list, db.Fault(rows.Err())
+	return list, rows.Err()
 }
 
 func (r *Room) createAPIToken(c *httpd.Call, t APIToken) (NewAPIToken, error) {

@@ -47,7 +47,7 @@ func matchCode(secret, code string, now time.Time) (step int64, ok bool) {
 func (r *Room) totpSecret(ctx context.Context, user uuid.UUID, confirmed bool) (plain string, sealed []byte, err error) {
 	err = r.DB.QueryRow(ctx, "SELECT secret FROM account_totp WHERE user_id = $1 AND confirmed = $2", user, confirmed).Scan(&sealed)
 	if err != nil {
-		return "", nil, db.Fault(err)
+		return "", nil, err
 	}
 	plain, err = r.openTOTP(sealed, user)
 	return plain, sealed, err

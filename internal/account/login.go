@@ -187,7 +187,7 @@ func (r *Room) find(ctx context.Context, email string) (candidate, error) {
 		err = r.DB.QueryRow(ctx, "SELECT id, email, role, name, totp_enabled, passkeys, active, password FROM account_users WHERE email = $1", email).
 			Scan(&who.ID, &who.Email, &who.Role, &who.Name, &who.TOTPEnabled, &who.Passkeys, &who.active, &who.hash)
 	}
-	switch err = db.Fault(err); {
+	switch {
 	case err == nil:
 		return who, nil
 	case errors.Is(err, pgx.ErrNoRows):
@@ -336,5 +336,5 @@ func (r *Room) identity(c *httpd.Call) (Identity, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Identity{}, errNoSession
 	}
-	return who, db.Fault(err)
+	return who, err
 }

@@ -250,7 +250,7 @@ func (r *Room) whyNot(ctx context.Context, v *vouched) error {
 	case errors.Is(err, pgx.ErrNoRows):
 		return ssoNoAccount
 	case err != nil:
-		return db.Fault(err)
+		return err
 	case !active:
 		return ssoInactive
 	}

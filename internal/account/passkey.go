@@ -86,7 +86,7 @@ var errNoPasskey = fault.New(fault.NotFound, "This passkey does not exist.")
 func (r *Room) selectPasskeys(ctx context.Context, where string, args ...any) ([]Passkey, error) {
 	rows, err := r.DB.Query(ctx, "SELECT id, name, rp_id, created_at, created_at, last_used_at FROM account_passkeys WHERE "+where+" ORDER BY created_at, id", args...)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	defer rows.Close()
 	list := []Passkey{}
@@ -97,7 +97,7 @@ func (r *Room) selectPasskeys(ctx context.Context, where string, args ...any) ([
 		}
 		list = append(list, p)
 	}
-	return list, db.Fault(rows.Err())
+	return list, rows.Err()
 }
 
 func (r *Room) deletePasskey(c *httpd.Call, id uuid.UUID) (resource.Deleted, error) {
@@ -188,11 +188,11 @@ func (r *Room) holder(ctx context.Context, id uuid.UUID, rpID string) (*holder, 
 		return nil, errNoSession
 	}
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	rows, err := r.DB.Query(ctx, "SELECT credential FROM account_passkeys WHERE user_id = $1 AND rp_id = $2 ORDER BY created_at, id", id, rpID)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -206,5 +206,5 @@ func (r *Room) holder(ctx context.Context, id uuid.UUID, rpID string) (*holder, 
 		}
 		h.credentials = append(h.credentials, c)
 	}
-	return h, db.Fault(rows.Err())
+	return h, rows.Err()
 }

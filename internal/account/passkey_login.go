@@ -25,7 +25,7 @@ func (r *Room) askForPasskey(c *httpd.Call, challenge string) (PasskeyOptions, e
 		return PasskeyOptions{}, errChallenge
 	}
 	if err != nil {
-		return PasskeyOptions{}, db.Fault(err)
+		return PasskeyOptions{}, err
 	}
 	party, err := r.party(c.Request)
 	if err != nil {

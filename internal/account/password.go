@@ -61,7 +61,7 @@ func (r *Room) prove(c *httpd.Call, turn *password.Turn, field string, typed pas
 		if errors.Is(err, pgx.ErrNoRows) {
 			return "", errNoSession
 		}
-		return "", db.Fault(err)
+		return "", err
 	}
 	if !turn.Matches(hash, typed) {
 		f := fault.New(fault.Unauthenticated, "The password is wrong.")

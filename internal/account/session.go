@@ -221,7 +221,7 @@ func Returned(ctx context.Context, now, former db.Querier) (users, tokens []stri
 func named(ctx context.Context, q db.Querier, sql string) (map[uuid.UUID]string, error) {
 	rows, err := q.Query(ctx, sql)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	list := map[uuid.UUID]string{}
 	var id uuid.UUID
@@ -230,5 +230,5 @@ func named(ctx context.Context, q db.Querier, sql string) (map[uuid.UUID]string,
 		list[id] = name
 		return nil
 	})
-	return list, db.Fault(err)
+	return list, err
 }

@@ -45,7 +45,7 @@ func (r *Room) ownSessions(c *httpd.Call) ([]Session, error) {
 	rows, err := r.DB.Query(c, `SELECT id, address, user_agent, method, created_at, expires_at FROM account_sessions
 		WHERE user_id = $1 AND expires_at > $2 ORDER BY created_at DESC, id`, c.Actor.UserID, r.Clock.Now())
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	defer rows.Close()
 	list := []Session{}
@@ -57,7 +57,7 @@ func (r *Room) ownSessions(c *httpd.Call) ([]Session, error) {
 		s.Browser, s.Current = browser(s.UserAgent), s.ID == c.Actor.Session
 		list = append(list, s)
 	}
-	return list, db.Fault(rows.Err())
+	return list, rows.Err()
 }
 
 // Operators are the addresses that administrators are logged in from.
@@ -65,7 +65,7 @@ func (r *Room) Operators(ctx context.Context) ([]netip.Addr, error) {
 	rows, err := r.DB.Query(ctx, `SELECT DISTINCT s.address FROM account_sessions s JOIN account_users u ON u.id = s.user_id
 		WHERE u.role = $1 AND u.active AND s.expires_at > $2`, actor.Admin, r.Clock.Now())
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	defer rows.Close()
 	var list []netip.Addr
@@ -78,7 +78,7 @@ func (r *Room) Operators(ctx context.Context) ([]netip.Addr, error) {
 			list = append(list, a.Unmap().WithZone(""))
 		}
 	}
-	return list, db.Fault(rows.Err())
+	return list, rows.Err()
 }
 
 func (r *Room) endSession(c *httpd.Call, id uuid.UUID) (resource.Deleted, error) {

@@ -98,7 +98,7 @@ func (s Spent) fresh(ctx context.Context, q db.Querier) (yes bool, err error) {
 	case spentPasskey:
 		err = q.QueryRow(ctx, "SELECT EXISTS (SELECT FROM account_passkeys WHERE user_id = $1 AND credential_id = $2 AND sign_count < $3)", s.UserID, key, count).Scan(&yes)
 	}
-	return yes, db.Fault(err)
+	return yes, err
 }
 
 // store has it used in the rows that all nodes share, and tells whether it was not yet.
@@ -174,10 +174,10 @@ const keepSpent = "INSERT INTO account_spent (user_id, kind, value, spent_at) VA
 func spentHere(ctx context.Context, q db.Querier) ([]Spent, error) {
 	rows, err := q.Query(ctx, "SELECT user_id, kind, value FROM account_spent ORDER BY spent_at")
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Spent])
-	return list, db.Fault(err)
+	return list, err
 }
 
 // HandOver tells the primary which second steps this node was shown while that was away, and forgets those that all nodes know to be used.

@@ -103,7 +103,7 @@ func readEvents(ctx context.Context, q db.Querier, where string, args ...any) ([
 				'attempts', d.attempts, 'digest', d.digest, 'ended_at', d.ended_at) ORDER BY d.channel_id), '[]') FROM alert_deliveries d WHERE d.event_id = e.id)
 		FROM alarm_events e `+where, args...)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Event, err error) {
 		var sent []byte
@@ -113,7 +113,7 @@ func readEvents(ctx context.Context, q db.Querier, where string, args ...any) ([
 		e.Resolved = e.Resolves != nil
 		return e, json.Unmarshal(sent, &e.SentTo)
 	})
-	return list, db.Fault(err)
+	return list, err
 }
 
 // Prune deletes the events that are older than they are to be kept, and mutes that are over. It tells how many events.

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -486,13 +485,20 @@ func TestAuditOutbox(t *testing.T) {
 	ids := func(b *box) string {
 		return strings.Join(texts(t, b.house, `SELECT id::text FROM audit_log WHERE action = 'ntp.settings.update' ORDER BY id`), " ")
 	}
-	var seen sync.Map // how often, by the id of an entry
+	var mu sync.Mutex
+	seen := map[string]int{} // how often, by the id of an entry
+	times := func(id string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return seen[id]
+	}
 	following, unfollow := context.WithCancel(t.Context())
 	followed := make(chan struct{})
 	go func() {
 		_ = p.standby.Audit.Follow(following, 50, func(e audit.Entry) error {
-			times, _ := seen.LoadOrStore(e.ID.String(), new(atomic.Int64))
-			times.(*atomic.Int64).Add(1)
+			mu.Lock()
+			defer mu.Unlock()
+			seen[e.ID.String()]++
 			return nil
 		})
 		close(followed)
@@ -525,13 +531,13 @@ func TestAuditOutbox(t *testing.T) {
 		t.Errorf("%q instead of %q", got, want)
 	}
 	for _, id := range strings.Fields(want) {
-		waittest.Until(t, "a follower sees every entry", func() bool { _, ok := seen.Load(id); return ok })
+		waittest.Until(t, "a follower sees every entry", func() bool { return times(id) > 0 })
 	}
 	unfollow()
 	<-followed
 	for _, id := range strings.Fields(want) {
-		if times, _ := seen.Load(id); times.(*atomic.Int64).Load() != 1 {
-			t.Errorf("a follower saw an entry %d times", times.(*atomic.Int64).Load())
+		if n := times(id); n != 1 {
+			t.Errorf("a follower saw an entry %d times", n)
 		}
 	}
 	// A standby takes entries from no one.

@@ -248,6 +248,36 @@ func TestEveryRouteBeforeSetup(t *testing.T) {
 	}
 }
 
+// A connection to the database that breaks is nobody's mistake: whoever reads is asked to try again.
+func TestEveryReadSurvivesABrokenConnection(t *testing.T) {
+	t.Parallel()
+	h := build(t, kittest.New(t))
+	admin := h.setUp(t)
+	at := h.furnish(t, admin)
+	var paths []string
+	for _, r := range h.routes {
+		if r.Method == http.MethodGet && !r.WebSock && r.Enveloped() {
+			paths = append(paths, at(r))
+		}
+	}
+	later := 0
+	for _, path := range paths {
+		h.read(t, admin, http.MethodGet, path) // with a connection that is then new enough to be taken for a good one
+		dbtest.Exec(t, h.DB, `
+			SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'idle' AND query NOT LIKE 'LISTEN%'`)
+		switch h.read(t, admin, http.MethodGet, path) {
+		case http.StatusServiceUnavailable:
+			later++
+		case http.StatusInternalServerError:
+			t.Errorf("%s fails", path)
+		}
+	}
+	if later == 0 {
+		t.Error("no connection broke while it was in use")
+	}
+}
+
 // Whatever a route refuses a request with, the documentation has. What needs no session says so.
 func TestEveryRefusalIsDocumented(t *testing.T) {
 	h := build(t, kittest.New(t))

@@ -129,7 +129,7 @@ func (r *Room) pass(ctx context.Context) error {
 	r.findOwn(pairs)
 	var mine bool
 	if err := r.DB.QueryRow(ctx, "SELECT ha_writable()").Scan(&mine); err != nil || !mine {
-		return db.Fault(err) // the primary of the cluster orders for all nodes
+		return err // the primary of the cluster orders for all nodes
 	}
 	changed, err := r.follow(ctx, rows)
 	failures := []error{err, r.tellStatus(ctx, rows, pairs), r.signDue(ctx, rows, pairs)}

@@ -31,7 +31,7 @@ func (r *Room) mountStatus() {
 		func(c *httpd.Call, _ struct{}) (s Summary, err error) {
 			err = r.DB.QueryRow(c, `SELECT count(*), count(*) FILTER (WHERE status = 'expiring'), count(*) FILTER (WHERE status = 'expired'),
 				count(*) FILTER (WHERE last_error <> '') FROM certificate_certificates`).Scan(&s.Total, &s.Expiring, &s.Expired, &s.Errors)
-			return s, db.Fault(err)
+			return s, err
 		})
 	renew := audited("certificate.renew", "Renew a certificate. The order continues after the answer")
 	renew.Feeds = []string{string(apply.ReverseProxy)}

@@ -103,7 +103,7 @@ func (r *Room) authority(ctx context.Context, q db.Querier) (*authority, error) 
 		return nil, errNoAuthority
 	}
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	plain, err := r.Secrets.Open(sealed, "ha_ca", "private_key", id.String())
 	if err != nil {

@@ -60,10 +60,10 @@ type State struct {
 func Load(ctx context.Context, q db.Querier) (State, error) {
 	rows, err := q.Query(ctx, `SELECT role, epoch, primary_id, primary_name, slot, changed_at, synced_at FROM ha_state`)
 	if err != nil {
-		return State{}, db.Fault(err)
+		return State{}, err
 	}
 	s, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[State])
-	return s, db.Fault(err)
+	return s, err
 }
 
 // Deps is what the room needs of others.

@@ -203,7 +203,7 @@ func (r *Room) arrived(ctx context.Context, id uuid.UUID, within time.Duration) 
 	for end := time.Now().Add(within); ; time.Sleep(every) {
 		err := r.DB.QueryRow(ctx, "SELECT EXISTS (SELECT FROM audit_entries WHERE id = $1)", id).Scan(&has)
 		if err != nil || has || time.Now().After(end) {
-			return has, db.Fault(err)
+			return has, err
 		}
 		every = min(2*every, arrivesEvery)
 	}

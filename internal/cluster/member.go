@@ -77,7 +77,7 @@ const selectMembers = `SELECT id, created_at, fqdn, public_ip, internal_ip, mgmt
 func Members(ctx context.Context, q db.Querier) ([]Member, error) {
 	rows, err := q.Query(ctx, selectMembers+` ORDER BY fqdn`)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Member])
 	for i, m := range list {
@@ -88,18 +88,18 @@ func Members(ctx context.Context, q db.Querier) ([]Member, error) {
 			}
 		}
 	}
-	return list, db.Fault(err)
+	return list, err
 }
 
 // member finds a node by its id.
 func member(ctx context.Context, q db.Querier, id string) (m Member, ok bool, err error) {
 	rows, err := q.Query(ctx, selectMembers+` WHERE id = $1`, id)
 	if err != nil {
-		return m, false, db.Fault(err)
+		return m, false, err
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Member])
 	if err != nil || len(list) == 0 {
-		return m, false, db.Fault(err)
+		return m, false, err
 	}
 	return list[0], true, nil
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"time"
 
-	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/replica"
 )
 
@@ -35,7 +34,7 @@ type mark struct {
 func (r *Room) slots(ctx context.Context) ([]replica.Slot, error) {
 	slots, err := replica.Slots(ctx, r.DB)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	now := r.Clock.Now()
 	r.heard.mu.Lock()

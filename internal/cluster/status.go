@@ -440,7 +440,7 @@ func (r *Room) behind(ctx context.Context, s State, other asked) error {
 	}
 	var has bool
 	if err := r.DB.QueryRow(ctx, "SELECT EXISTS (SELECT FROM audit_entries WHERE id = $1)", other.said.Newest).Scan(&has); err != nil {
-		return db.Fault(err)
+		return err
 	}
 	if has || other.said.Newest == uuid.Nil {
 		return nil

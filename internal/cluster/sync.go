@@ -88,7 +88,7 @@ func (r *Room) Hash(ctx context.Context) (h replica.Hash, err error) {
 		h, err = replica.HashOf(ctx, tx, r.passing())
 		return err
 	})
-	return h, db.Fault(err)
+	return h, err
 }
 
 // passing are the shared tables whose rows are no configuration.

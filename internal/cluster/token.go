@@ -171,5 +171,5 @@ func joining(ctx context.Context, q db.Querier, fqdn string) (id string, err err
 	if errors.Is(err, errNoRows) {
 		return "", nil
 	}
-	return id, db.Fault(err)
+	return id, err
 }

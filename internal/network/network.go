@@ -145,7 +145,7 @@ func (r *Room) Links(ctx context.Context, q db.Querier) ([]string, error) {
 // IsVirtual tells whether an address moves between the nodes of a cluster.
 func (r *Room) IsVirtual(ctx context.Context, address string) (is bool, err error) {
 	err = r.DB.QueryRow(ctx, "SELECT EXISTS (SELECT FROM network_addresses WHERE is_vip AND address = $1)", address).Scan(&is)
-	return is, db.Fault(err)
+	return is, err
 }
 
 // LeaveVIPs has the virtual addresses stay with the cluster that this machine leaves: alone it would bind them.

@@ -113,7 +113,7 @@ func (r *Room) DomainNames(ctx context.Context, q db.Querier) (map[uuid.UUID]str
 // CountDomains tells how many domains there are, active or not.
 func (r *Room) CountDomains(ctx context.Context, q db.Querier) (n int, err error) {
 	err = q.QueryRow(ctx, "SELECT count(*) FROM proxy_domains").Scan(&n)
-	return n, db.Fault(err)
+	return n, err
 }
 
 // CertificateUsers are the domains that were told to show a certificate.

@@ -203,7 +203,7 @@ func (r *Room) nextAddress(ctx context.Context, q db.Querier, i *Interface) (Net
 func takenAddresses(ctx context.Context, q db.Querier, id uuid.UUID) (map[netip.Addr]bool, error) {
 	rows, err := q.Query(ctx, "SELECT allowed_ips FROM tunnel_peers WHERE interface_id = $1", id)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	defer rows.Close()
 	taken := map[netip.Addr]bool{}
@@ -218,7 +218,7 @@ func takenAddresses(ctx context.Context, q db.Querier, id uuid.UUID) (map[netip.
 			}
 		}
 	}
-	return taken, db.Fault(rows.Err())
+	return taken, rows.Err()
 }
 
 // firstFree is the first address of a network, behind the gateway's own if there is one, that nobody has.

@@ -127,7 +127,7 @@ func (r *Room) Addresses(ctx context.Context, q db.Querier) (list []netip.Addr, 
 // CountPeers tells how many peers there are, active or not.
 func (r *Room) CountPeers(ctx context.Context, q db.Querier) (n int, err error) {
 	err = q.QueryRow(ctx, "SELECT count(*) FROM tunnel_peers").Scan(&n)
-	return n, db.Fault(err)
+	return n, err
 }
 
 // Carrier is who has an address at the other end of an active tunnel: of several, the one with the smallest network.
@@ -145,7 +145,7 @@ func (r *Room) Carrier(ctx context.Context, q db.Querier, a netip.Addr) (c polic
 	if errors.Is(err, pgx.ErrNoRows) {
 		return policy.Carrier{}, nil
 	}
-	return c, db.Fault(err)
+	return c, err
 }
 
 func (r *Room) servers(ctx context.Context, q db.Querier) (servers []Interface, err error) {

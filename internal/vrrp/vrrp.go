@@ -86,7 +86,7 @@ func (r *Room) Elsewhere(ctx context.Context, q db.Querier) (bool, error) {
 func (r *Room) Shared(ctx context.Context, q db.Querier) (map[string]string, error) {
 	var address, router string
 	err := q.QueryRow(ctx, `SELECT vip_address, vrrp_router_id::text FROM vrrp_settings`).Scan(&address, &router)
-	return map[string]string{"vip_address": address, "vrrp_router_id": router}, db.Fault(err)
+	return map[string]string{"vip_address": address, "vrrp_router_id": router}, err
 }
 
 // LeaveVIP has the virtual address stay with the cluster that this machine leaves.

@@ -160,13 +160,13 @@ func (r *Room) alerts(ctx context.Context, q db.Querier, f AlertFilter) ([]Alert
 func read[T any](ctx context.Context, q db.Querier, sql string, args ...any) ([]T, error) {
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 	if list == nil {
 		list = []T{}
 	}
-	return list, db.Fault(err)
+	return list, err
 }
 
 func (r *Room) alert(ctx context.Context, q db.Querier, id uuid.UUID) (Alert, error) {
@@ -208,7 +208,7 @@ func (r *Room) kept(ctx context.Context, q db.Querier, request string) (*KeptReq
 		return nil, nil
 	}
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	k.Body = strings.ToValidUTF8(string(k.body), "\ufffd")
 	return &k, nil

@@ -320,14 +320,14 @@ type lasting struct {
 func (p *Port) lasting(ctx context.Context, kind Kind) (map[string]lasting, error) {
 	rows, err := p.db.Query(ctx, `SELECT key, severity, subject, message, told_at FROM alarm_conditions WHERE kind = $1 AND ended_at IS NULL`, kind)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[lasting])
 	byKey := make(map[string]lasting, len(list))
 	for _, l := range list {
 		byKey[l.Key] = l
 	}
-	return byKey, db.Fault(err)
+	return byKey, err
 }
 
 // Open lists what is wrong now, the worst first and then the oldest.
@@ -335,10 +335,10 @@ func (p *Port) Open(ctx context.Context) ([]Condition, error) {
 	rows, err := p.db.Query(ctx, `SELECT kind, key, severity, subject, message, since, seen_at FROM alarm_conditions WHERE ended_at IS NULL
 		ORDER BY array_position(ARRAY['critical', 'error', 'warning', 'info'], severity), since LIMIT 1000`)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Condition])
-	return list, db.Fault(err)
+	return list, err
 }
 
 // Take takes events out of the outbox, the oldest first: in the same transaction the caller writes down what becomes of them.

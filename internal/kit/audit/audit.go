@@ -203,17 +203,17 @@ func (l *Log) Search(ctx context.Context, f Filter) ([]Entry, error) {
 		ORDER BY id DESC LIMIT $7`,
 		f.Actor, f.Action, f.Subject, absent(f.From), absent(f.To), absent(f.Before), min(f.Limit, MaxLimit))
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Entry])
-	return entries, db.Fault(err)
+	return entries, err
 }
 
 // Tally counts the entries of one action since a moment, and by the text of one of their details. Entries without it count as "".
 func (l *Log) Tally(ctx context.Context, action, detail string, since time.Time) (total int, by map[string]int, err error) {
 	rows, err := l.db.Query(ctx, `SELECT coalesce(details ->> $2, ''), count(*) FROM audit_log WHERE action = $1 AND created_at > $3 GROUP BY 1`, action, detail, since)
 	if err != nil {
-		return 0, nil, db.Fault(err)
+		return 0, nil, err
 	}
 	by = map[string]int{}
 	var text string
@@ -223,7 +223,7 @@ func (l *Log) Tally(ctx context.Context, action, detail string, since time.Time)
 		total += n
 		return nil
 	})
-	return total, by, db.Fault(err)
+	return total, by, err
 }
 
 // Backward returns entries by the time of what was done, newest first: those since a moment that come before another and, of that one,
@@ -234,23 +234,23 @@ func (l *Log) Backward(ctx context.Context, since, before time.Time, id uuid.UUI
 		  AND ($2::timestamptz IS NULL OR (created_at, id) < ($2, $3))
 		ORDER BY created_at DESC, id DESC LIMIT $4`, absent(since), absent(before), id, min(limit, MaxLimit))
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Entry])
-	return entries, db.Fault(err)
+	return entries, err
 }
 
 // Get returns one entry.
 func (l *Log) Get(ctx context.Context, id uuid.UUID) (Entry, error) {
 	rows, err := l.db.Query(ctx, selectEntries+` WHERE id = $1`, id)
 	if err != nil {
-		return Entry{}, db.Fault(err)
+		return Entry{}, err
 	}
 	e, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Entry])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Entry{}, fault.New(fault.NotFound, "This audit entry does not exist.")
 	}
-	return e, db.Fault(err)
+	return e, err
 }
 
 func absent[T comparable](v T) *T {
@@ -264,7 +264,7 @@ func absent[T comparable](v T) *T {
 // Newest is the id of the newest entry that all nodes share.
 func (l *Log) Newest(ctx context.Context) (id uuid.UUID, err error) {
 	err = l.db.QueryRow(ctx, `SELECT coalesce((SELECT id FROM audit_entries ORDER BY id DESC LIMIT 1), $1)`, uuid.Nil).Scan(&id)
-	return id, db.Fault(err)
+	return id, err
 }
 
 // TakeOver makes the entries that wait for the primary those of this node, which is becoming it.
@@ -277,10 +277,10 @@ func (l *Log) TakeOver(tx *db.Tx) {
 func (l *Log) Waiting(ctx context.Context, n int) ([]Entry, error) {
 	rows, err := l.db.Query(ctx, `SELECT id, created_at, actor, action, subject, node_id, details, request_id FROM audit_outbox ORDER BY id LIMIT $1`, n)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Entry])
-	return entries, db.Fault(err)
+	return entries, err
 }
 
 // Returned forgets entries that waited for the primary and have come back from it, and tells how many.

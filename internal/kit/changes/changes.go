@@ -180,10 +180,10 @@ func (l *Log) Search(ctx context.Context, q db.Querier, f Filter) ([]Set, error)
 		ORDER BY s.created_at DESC, s.id DESC LIMIT $9`,
 		f.Actor, f.Reason, absent(f.From), absent(f.To), f.Tables, absent(f.Row), f.Component, absent(f.Before), min(f.Limit, MaxLimit), f.State)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	sets, err := pgx.CollectRows(rows, scan)
-	return sets, db.Fault(err)
+	return sets, err
 }
 
 func scan(row pgx.CollectableRow) (s Set, err error) {
@@ -198,32 +198,32 @@ func scan(row pgx.CollectableRow) (s Set, err error) {
 func (l *Log) Get(ctx context.Context, q db.Querier, id uuid.UUID) (Set, error) {
 	rows, err := q.Query(ctx, selectSets+` WHERE s.id = $1`, id)
 	if err != nil {
-		return Set{}, db.Fault(err)
+		return Set{}, err
 	}
 	s, err := pgx.CollectExactlyOneRow(rows, scan)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return s, fault.New(fault.NotFound, "This change set does not exist, or is no longer kept.")
 	}
-	return s, db.Fault(err)
+	return s, err
 }
 
 // Newest is the newest set; nil if there is none.
 func (l *Log) Newest(ctx context.Context, q db.Querier) (*uuid.UUID, error) {
 	var id *uuid.UUID
 	err := q.QueryRow(ctx, `SELECT (SELECT id FROM change_all_sets ORDER BY created_at DESC, id DESC LIMIT 1)`).Scan(&id)
-	return id, db.Fault(err)
+	return id, err
 }
 
 // Unsettled are the sets that wait for their confirmation, wherever they were made.
 func (l *Log) Unsettled(ctx context.Context, q db.Querier) ([]Set, error) {
 	rows, err := q.Query(ctx, `SELECT id, actor, node_id, confirm_by, local FROM change_all_sets WHERE state = 'waiting'`)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	sets, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Set, err error) {
 		return s, row.Scan(&s.ID, &s.Actor, &s.NodeID, &s.ConfirmBy, &s.Local)
 	})
-	return sets, db.Fault(err)
+	return sets, err
 }
 
 // Node is the machine id of this node.
@@ -231,7 +231,8 @@ func (l *Log) Node() string { return l.node }
 
 // Moment is the time after which changes are later than all that there are now.
 func (l *Log) Moment(ctx context.Context, q db.Querier) (at time.Time, err error) {
-	return at, db.Fault(q.QueryRow(ctx, `SELECT greatest(clock_timestamp(), (SELECT max(at) FROM change_all_rows))`).Scan(&at))
+	err = q.QueryRow(ctx, `SELECT greatest(clock_timestamp(), (SELECT max(at) FROM change_all_rows))`).Scan(&at)
+	return at, err
 }
 
 // Here tells whether this node has made a set.
@@ -252,14 +253,14 @@ func (l *Log) Who(ctx context.Context, q db.Querier, list []Row) (map[uuid.UUID]
 	}
 	rows, err := q.Query(ctx, `SELECT id, created_at, actor, reason FROM change_all_sets WHERE id = ANY ($1)`, ids)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	makers, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Maker])
 	found := make(map[uuid.UUID]Maker, len(makers))
 	for _, m := range makers {
 		found[m.Set] = m
 	}
-	return found, db.Fault(err)
+	return found, err
 }
 
 // Rows returns what a set has done, in order.
@@ -294,15 +295,16 @@ const selectRows = `SELECT at, set_id, table_name, row_id, was, now FROM change_
 
 func collect(rows pgx.Rows, err error) ([]Row, error) {
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
-	return list, db.Fault(err)
+	return list, err
 }
 
 // Floor is since when the history is kept.
 func (l *Log) Floor(ctx context.Context, q db.Querier) (since time.Time, err error) {
-	return since, db.Fault(q.QueryRow(ctx, `SELECT greatest((SELECT since FROM change_floor), (SELECT since FROM change_local_floor))`).Scan(&since))
+	err = q.QueryRow(ctx, `SELECT greatest((SELECT since FROM change_floor), (SELECT since FROM change_local_floor))`).Scan(&since)
+	return since, err
 }
 
 // Reaches complains about a moment that the history does not go back to, or that has not come yet.
@@ -381,7 +383,7 @@ func (l *Log) Report(ctx context.Context, q db.Querier, s Set) ([]Apply, error) 
 		FROM change_applies a JOIN jsonb_each_text($1) r ON r.key = a.component AND r.value::bigint BETWEEN a.first_revision AND a.last_revision
 		WHERE a.ended_at >= $2 ORDER BY a.id`, revisions, s.CreatedAt)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Apply, err error) {
 		var files []byte
@@ -390,7 +392,7 @@ func (l *Log) Report(ctx context.Context, q db.Querier, s Set) ([]Apply, error) 
 		}
 		return a, json.Unmarshal(files, &a.Files)
 	})
-	return list, db.Fault(err)
+	return list, err
 }
 
 // Prune deletes the sets before a moment, and all but the newest few, and tells how many. What all nodes share is the primary's to prune.

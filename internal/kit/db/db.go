@@ -196,7 +196,7 @@ type Querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Query reads rows outside a transaction.
+// Query reads rows outside a transaction. What goes wrong is said as by Fault.
 func (d *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if !d.Attached() {
 		return nil, d.away()
@@ -205,11 +205,12 @@ func (d *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, erro
 	if err != nil {
 		return nil, err
 	}
+	end := func(err error) error { return Fault(over(err)) }
 	found, err := d.reads.Query(waiting, sql, args...)
 	if err != nil {
-		return nil, over(err)
+		return nil, end(err)
 	}
-	return &rows{Rows: found, end: over}, nil
+	return &rows{Rows: found, end: end}, nil
 }
 
 // QueryRow reads one row outside a transaction.

@@ -109,7 +109,7 @@ func foreignKeys(ctx context.Context, q db.Querier) (map[string]map[string]strin
 		FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
 		WHERE c.contype = 'f' AND a.atttypid = 'uuid'::regtype AND cardinality(c.conkey) = 1`)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	found := map[string]map[string]string{}
 	var table, column, to string
@@ -120,7 +120,7 @@ func foreignKeys(ctx context.Context, q db.Querier) (map[string]map[string]strin
 		found[table][column] = to
 		return nil
 	})
-	return found, db.Fault(err)
+	return found, err
 }
 
 // rename gives rows their names: their labels, and a number for the second with the same one and those after it.

@@ -199,7 +199,7 @@ func (r *Registry) draftOf(ctx context.Context, q db.Querier, user uuid.UUID) (*
 	case errors.Is(err, pgx.ErrNoRows):
 		return d, nil
 	case err != nil:
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	plain, err := r.Secrets.Open(content, draftTable, "content", user.String())
 	if err == nil {

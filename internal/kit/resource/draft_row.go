@@ -108,7 +108,7 @@ func (k *kind) begin(ctx context.Context, r *Registry, q db.Querier, op Operatio
 	case errors.Is(err, pgx.ErrNoRows):
 		return errNotFound(k.Title)
 	}
-	return db.Fault(err)
+	return err
 }
 
 // base is the row that an operation of a draft begins with.
@@ -304,8 +304,8 @@ func (k *kind) rebase(ctx context.Context, tx *db.Tx, v *inverse, list []drafted
 		return nil, err
 	}
 	current := map[uuid.UUID]record{}
-	for _, v := range found {
-		current[v.meta().ID] = v
+	for _, row := range found {
+		current[row.meta().ID] = row
 	}
 	out := make([]rebased, len(list))
 	for i, d := range list {

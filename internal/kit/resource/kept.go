@@ -79,12 +79,12 @@ func (r *Registry) Restore(ctx context.Context, rows []Kept, reason string) ([]C
 func (r *Registry) refers(ctx context.Context, q db.Querier) (map[string][]string, error) {
 	rows, err := q.Query(ctx, `SELECT conrelid::regclass::text, confrelid::regclass::text FROM pg_constraint WHERE contype = 'f' AND conrelid <> confrelid`)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	above := map[string][]string{}
 	var table, refers string
 	if _, err = pgx.ForEachRow(rows, []any{&table, &refers}, func() error { above[table] = append(above[table], refers); return nil }); err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	for _, h := range r.kinds {
 		for _, other := range h.Refers {

@@ -82,7 +82,7 @@ func (n *known) read(ctx context.Context, k *kind, q db.Querier) (list []version
 func (n *known) recall(ctx context.Context, k *kind, q db.Querier) (ids []uuid.UUID, list []versioned, err error) {
 	rows, err := q.Query(ctx, "SELECT "+k.key+", "+versionColumns+" FROM "+k.Table+k.orderBy())
 	if err != nil {
-		return nil, nil, db.Fault(err)
+		return nil, nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -102,7 +102,7 @@ func (n *known) recall(ctx context.Context, k *kind, q db.Querier) (ids []uuid.U
 			list[i].row = kept.row
 		}
 	}
-	return ids, list, db.Fault(rows.Err())
+	return ids, list, rows.Err()
 }
 
 // keep remembers what was read, if it is worth it.
@@ -127,7 +127,7 @@ func (n *known) keep(list []versioned) {
 func (k *kind) each(ctx context.Context, q db.Querier, where string, args []any, f func(versioned)) error {
 	rows, err := q.Query(ctx, "SELECT "+versionColumns+", "+k.codec.columns+where, args...)
 	if err != nil {
-		return db.Fault(err)
+		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -137,5 +137,5 @@ func (k *kind) each(ctx context.Context, q db.Querier, where string, args []any,
 		}
 		f(x)
 	}
-	return db.Fault(rows.Err())
+	return rows.Err()
 }

@@ -39,7 +39,7 @@ func (k *kind) state(ctx context.Context, q db.Querier) (s tableState, at db.Mom
 		from = append(from, fmt.Sprintf("SELECT uuid_hash_extended(%s, xmin::text::bigint + %d) AS hash FROM %s", key, i<<32, pgx.Identifier{table}.Sanitize()))
 	}
 	err = q.QueryRow(ctx, "SELECT "+db.NowMoment+", count(*), coalesce(bit_xor(hash), 0) FROM ("+strings.Join(from, " UNION ALL ")+") t").Scan(&at, &s.rows, &s.mark)
-	return s, at, db.Fault(err)
+	return s, at, err
 }
 
 // encodedList is the list as it is sent. Reading, encoding and hashing is done once for each state of the table. Asking for the state costs a small part of

@@ -442,7 +442,7 @@ func (k *kind) mountChild(r *Registry, under, column, parent string) {
 		if err == nil && !found {
 			err = errNotFound(k.Title)
 		}
-		return id, db.Fault(err)
+		return id, err
 	}
 	k.mountItem(x, under+"/{id}", reflect.TypeFor[childInput](), owned)
 }
@@ -471,7 +471,7 @@ func (k *kind) parent(c *httpd.Call, q db.Querier) (uuid.UUID, error) {
 	if err == nil && !found {
 		err = fault.New(fault.NotFound, "The parent does not exist.")
 	}
-	return id, db.Fault(err)
+	return id, err
 }
 
 // adopt gives a new row the parent of the path that it was posted to.

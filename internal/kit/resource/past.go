@@ -185,10 +185,10 @@ func (k *kind) sorted(ctx context.Context, tx *db.Tx, changed []uuid.UUID, was [
 	rows, err := tx.Query(ctx, "SELECT "+k.key+" FROM (SELECT * FROM "+table+" WHERE "+k.key+" <> ALL ($1) UNION ALL SELECT * FROM jsonb_populate_recordset(NULL::"+table+", $2::jsonb)) t"+k.orderBy(),
 		append([]uuid.UUID{}, changed...), string(array)) // not nil, which would be NULL, and no row differs from that
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	return ids, db.Fault(err)
+	return ids, err
 }
 
 // values are JSON texts, as they are.

@@ -37,7 +37,7 @@ type kind struct {
 	typ     reflect.Type
 	key     string // the column that holds the id
 	extends string // the table whose rows these belong to, one each at most
-	single  bool   // it has one row, which nobody makes or deletes
+	single  bool   // it has exactly one row, which a migration makes and nothing deletes
 	// Column and Parent are those of a Child.
 	Column, Parent string
 

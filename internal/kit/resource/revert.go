@@ -592,8 +592,8 @@ func (k *kind) inverse(ctx context.Context, tx *db.Tx, v *inverse, rows []change
 		return nil, nil, err
 	}
 	current := map[uuid.UUID]record{}
-	for _, v := range found {
-		current[v.meta().ID] = v
+	for _, row := range found {
+		current[row.meta().ID] = row
 	}
 	ops, names := make([]*Operation, len(rows)), make([]Unrestored, len(rows))
 	for i, row := range rows {

@@ -171,7 +171,7 @@ func (k *kind) where(ctx context.Context, q db.Querier, condition string, args .
 func (k *kind) query(ctx context.Context, q db.Querier, where string, args ...any) ([]record, error) {
 	rows, err := q.Query(ctx, k.codec.selectAll+where+k.orderBy(), args...)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	defer rows.Close()
 	list := []record{}
@@ -182,7 +182,7 @@ func (k *kind) query(ctx context.Context, q db.Querier, where string, args ...an
 		}
 		list = append(list, v)
 	}
-	return list, db.Fault(rows.Err())
+	return list, rows.Err()
 }
 
 func (k *kind) orderBy() string {
@@ -209,7 +209,7 @@ func (k *kind) defaults(ctx context.Context, q db.Querier, id uuid.UUID, lock st
 		err = errNotFound(k.Title)
 	}
 	meta.ID, meta.UpdatedAt = id, meta.CreatedAt
-	return v, db.Fault(err)
+	return v, err
 }
 
 func (k *kind) get(ctx context.Context, q db.Querier, where string, args ...any) (record, error) {
@@ -218,5 +218,5 @@ func (k *kind) get(ctx context.Context, q db.Querier, where string, args ...any)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, errNotFound(k.Title)
 	}
-	return v, db.Fault(err)
+	return v, err
 }

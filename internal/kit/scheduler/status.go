@@ -68,14 +68,14 @@ func Mount(k *kit.Kit, jobs []Job) {
 func list(ctx context.Context, d *db.DB, jobs []Job) ([]Status, error) {
 	rows, err := d.Query(ctx, `SELECT name, result, error, detail, started_at, ended_at, runs, failures, next_at, wanted_at FROM scheduler_jobs`)
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	known := map[string]Status{}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Status, err error) {
 		return s, row.Scan(&s.Name, &s.Result, &s.Error, &s.Detail, &s.StartedAt, &s.EndedAt, &s.Runs, &s.Failures, &s.NextAt, &s.WantedAt)
 	})
 	if err != nil {
-		return nil, db.Fault(err)
+		return nil, err
 	}
 	for _, s := range found {
 		known[s.Name] = s
