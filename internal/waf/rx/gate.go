@@ -240,19 +240,30 @@ func (e reader) literal(runes []rune) requirement {
 // maxClass is how many characters a class may have so that words are made with each of them.
 const maxClass = 24
 
+// ascii is all of its characters, which are words of one.
+var ascii = func() string {
+	var b [unicode.MaxASCII + 1]byte
+	for i := range b {
+		b[i] = byte(i)
+	}
+	return string(b[:])
+}()
+
 // class is one character of some.
 func (e reader) class(ranges []rune) requirement {
 	var w words
+	var there [unicode.MaxASCII + 1]bool
 	for i := 0; i < len(ranges); i += 2 {
 		for r := ranges[i]; r <= min(ranges[i+1], unicode.MaxASCII); r++ {
-			if e.has(r) {
-				w.list = append(w.list, string(rune(lower(byte(r)))))
-			}
+			there[lower(byte(r))] = there[lower(byte(r))] || e.has(r)
 		}
 		w.high = w.high || e.kind == Other && ranges[i+1] > unicode.MaxASCII
 	}
-	slices.Sort(w.list)
-	w.list = slices.Compact(w.list)
+	for b, is := range there {
+		if is {
+			w.list = append(w.list, ascii[b:b+1])
+		}
+	}
 	switch {
 	case w.high || len(w.list) > maxClass:
 		return requirement{needs: []words{w}}
@@ -269,10 +280,15 @@ func lower(b byte) byte {
 	return b
 }
 
-func join(a, b words) words {
-	list := slices.Concat(a.list, b.list)
-	slices.Sort(list)
-	return words{slices.Compact(list), a.high || b.high}
+// join is the words of each.
+func join(sets ...words) words {
+	var all words
+	for _, w := range sets {
+		all.list, all.high = append(all.list, w.list...), all.high || w.high
+	}
+	slices.Sort(all.list)
+	all.list = slices.Compact(all.list)
+	return all
 }
 
 // sequence is one expression after the other. One that is repeated follows what is before it, and is followed by what is after it.
@@ -327,6 +343,9 @@ func concatenated(parts []requirement) requirement {
 
 // product is each word of a followed by each of b.
 func product(a, b words) words {
+	if len(a.list) == 1 && a.list[0] == "" {
+		return words{b.list, a.high || b.high}
+	}
 	list := make([]string, 0, len(a.list)*len(b.list))
 	for _, x := range a.list {
 		for _, y := range b.list {
@@ -340,7 +359,7 @@ func product(a, b words) words {
 // alternatives is one expression of some: what it contains is what one of them does.
 func (e reader) alternatives(subs []*syntax.Regexp) requirement {
 	all := requirement{never: true, exact: true}
-	var best words
+	var rarest []words
 	for _, sub := range subs {
 		r := e.required(sub)
 		if r.never {
@@ -348,13 +367,14 @@ func (e reader) alternatives(subs []*syntax.Regexp) requirement {
 		}
 		all.never = false
 		all.exact = all.exact && r.exact
-		if all.exact {
-			all.words = join(all.words, r.words)
-		}
-		best = join(best, r.best())
+		rarest = append(rarest, r.best())
 	}
+	best := join(rarest...)
 	switch {
-	case all.exact || all.never:
+	case all.never:
+		return all
+	case all.exact: // what is best of each is all of it
+		all.words = best
 		return all
 	case best.trivial() || len(best.list) > maxWords:
 		return requirement{}
