@@ -101,8 +101,7 @@ repository: ## make a signed apt repository in dist/apt of the packages in dist 
 	@SIGNING_KEY='$(SIGNING_KEY)' REPOSITORY_URL='$(REPOSITORY_URL)' packaging/deb/repository.sh $(DIST)
 
 ui/node_modules/.installed: ui/package-lock.json
-	$(call say,installing the npm packages of the UI)
-	@cd ui && npm ci --no-audit --no-fund --loglevel=error && touch node_modules/.installed
+	@packaging/modules.sh
 
 ui/dist/index.html: ui/node_modules/.installed $(UI_SOURCES) api/openapi.json
 	$(call say,building the UI)

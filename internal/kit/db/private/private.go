@@ -62,14 +62,21 @@ const stopGrace = 30 * time.Second
 // Start starts the server and returns when it accepts connections. It waits for an earlier server in the same folder to
 // be gone, also one in another process namespace.
 func Start(ctx context.Context, opts Options) (*Server, error) {
-	s, err := start(ctx, opts)
+	fill := initdb
+	if !opts.Fsync {
+		fill = copyEmpty
+	}
+	s, err := start(ctx, opts, fill)
 	if err != nil {
 		return nil, fmt.Errorf("starting private postgresql in %s: %w", opts.Dir, err)
 	}
 	return s, nil
 }
 
-func start(ctx context.Context, opts Options) (*Server, error) {
+// filler makes a data folder for the programs of a version of PostgreSQL.
+type filler func(ctx context.Context, bin string, who owner, data string) error
+
+func start(ctx context.Context, opts Options, fill filler) (*Server, error) {
 	bin, err := programs()
 	if err != nil {
 		return nil, err
@@ -100,14 +107,14 @@ func start(ctx context.Context, opts Options) (*Server, error) {
 	}
 	defer lock.Close()
 	data := filepath.Join(opts.Dir, "data")
-	if err := initialise(ctx, bin, who, data, opts.Fsync); err != nil {
+	if err := initialise(ctx, bin, who, data, fill); err != nil {
 		return nil, err
 	}
 	return launch(ctx, bin, who, data, lock, opts)
 }
 
 // initialise makes the data folder unless it is there. It is made beside and renamed, so that it is whole or absent.
-func initialise(ctx context.Context, bin string, who owner, data string, fsync bool) error {
+func initialise(ctx context.Context, bin string, who owner, data string, fill filler) error {
 	if _, err := os.Stat(data); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -115,18 +122,21 @@ func initialise(ctx context.Context, bin string, who owner, data string, fsync b
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
-	args := []string{"-D", fresh, "-U", User, "-A", "trust", "-E", "UTF8", "--no-locale", "-k"}
-	if !fsync {
-		args = append(args, "--no-sync")
+	if err := fill(ctx, bin, who, fresh); err != nil {
+		return err
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), args...)
+	return os.Rename(fresh, data)
+}
+
+func initdb(ctx context.Context, bin string, who owner, data string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "-U", User, "-A", "trust", "-E", "UTF8", "--no-locale", "-k")
 	cmd.Dir, cmd.SysProcAttr = "/", who.attr()
 	var said child.Tail
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := child.Run(cmd); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, said.LastLines())
 	}
-	return os.Rename(fresh, data)
+	return nil
 }
 
 // launch runs the postmaster and waits until it is ready.
