@@ -17,8 +17,8 @@ import (
 	"testing"
 )
 
-// origin is the server of all sites, and tells what reached it. It takes whatever it is sent, as the core rule set's tests want it: Go's own server would
-// refuse some.
+// origin is the server of all sites, and tells what reached it. It takes whatever it is sent, as the core rule set's tests want it: Go's
+// own server would refuse some.
 type origin struct {
 	at   *net.TCPAddr
 	mu   sync.Mutex
@@ -128,7 +128,8 @@ func reply(w http.ResponseWriter, uri string, header http.Header, body []byte) {
 			said.Status = http.StatusBadRequest
 		}
 	default:
-		said.Body = fmt.Sprintf("the origin got %d bytes, accepts=%q, te=%q, for=%q", len(body), header.Get("Accept-Encoding"), header.Get("Te"), header.Get("X-Forwarded-For"))
+		said.Body = fmt.Sprintf("the origin got %d bytes, accepts=%q, te=%q, for=%q",
+			len(body), header.Get("Accept-Encoding"), header.Get("Te"), header.Get("X-Forwarded-For"))
 	}
 	w.Header().Set("Server", "origin")
 	w.Header().Set("Content-Type", http.DetectContentType([]byte(said.Body)))

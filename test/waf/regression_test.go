@@ -2,6 +2,7 @@ package waf
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -65,11 +66,13 @@ func rehearse(t *testing.T, answers bool, names []string, test func(*testing.T, 
 		}
 	}
 	for _, with := range runs {
-		t.Run(fmt.Sprintf("%s-%d", map[bool]string{false: "detection", true: "blocking"}[with.Blocking], with.Paranoia), func(t *testing.T) {
+		mode := map[bool]string{false: "detection", true: "blocking"}[with.Blocking]
+		t.Run(fmt.Sprintf("%s-%d", mode, with.Paranoia), func(t *testing.T) {
 			r := &regression{witness: witness{Engine: set}, with: with, levels: levels}
+			inspection := &proxy.Inspection{Detects: !with.Blocking, Partial: !with.Blocking, Answers: answers}
 			var sites []site
 			for _, name := range names {
-				sites = append(sites, site{name: name, paranoia: with.Paranoia, inspection: &proxy.Inspection{Detects: !with.Blocking, Partial: !with.Blocking, Answers: answers}})
+				sites = append(sites, site{name: name, paranoia: with.Paranoia, inspection: inspection})
 			}
 			start(t, proxytest.Own, r, sites, local, localhost)
 			test(t, r)
@@ -77,7 +80,8 @@ func rehearse(t *testing.T, answers bool, names []string, test func(*testing.T, 
 	}
 }
 
-// The core rule set's own regression tests, as a site gets them: all in every mode and at every level with GATEWAY_WAF_REGRESSION=all, otherwise some.
+// The core rule set's own regression tests, as a site gets them: all in every mode and at every level with GATEWAY_WAF_REGRESSION=all,
+// otherwise some.
 func TestCoreRuleSetThroughHAProxy(t *testing.T) {
 	all, err := crstest.Requests()
 	if err != nil {
@@ -124,7 +128,8 @@ func TestCoreRuleSetThroughHAProxy(t *testing.T) {
 				}
 				return inTime
 			})
-			t.Logf("HTTP/%s: %d of %d as expected, %d otherwise for a known reason; sent again: %v", version, expected.Load(), len(cases), explained.Load(), again)
+			t.Logf("HTTP/%s: %d of %d as expected, %d otherwise for a known reason; sent again: %v",
+				version, expected.Load(), len(cases), explained.Load(), again)
 		}
 	})
 	for _, name := range slices.Sorted(maps.Keys(known)) {
@@ -136,8 +141,8 @@ func TestCoreRuleSetThroughHAProxy(t *testing.T) {
 	}
 }
 
-// The tests about responses, all of them: the server answers what it is told to, and what the rules find is withheld. Where they block, some of the
-// requests are refused already, for what they tell the server to answer.
+// The tests about responses, all of them: the server answers what it is told to, and what the rules find is withheld. Where they block,
+// some of the requests are refused already, for what they tell the server to answer.
 func TestCoreRuleSetOnResponsesThroughHAProxy(t *testing.T) {
 	all, err := crstest.Responses()
 	if err != nil {
@@ -165,8 +170,8 @@ func TestCoreRuleSetOnResponsesThroughHAProxy(t *testing.T) {
 	})
 }
 
-// each sends cases, several at once. Those that there was no time for, because HAProxy says so, are sent again, one at a time, until there is; it
-// tells which. More than a tenth of them is no matter of a busy machine.
+// each sends cases, several at once. Those that HAProxy says there was no time for are sent again, one at a time, until there is; it tells
+// which. More than a tenth of all is no matter of a busy machine.
 func each(t *testing.T, cases []crstest.Case, judge func(*crstest.Case) (inTime bool)) (again []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -307,7 +312,7 @@ func sendTwo(c *crstest.Case) (a answer, from string, err error) {
 	defer conn.Close()
 	from = conn.LocalAddr().String()
 	_ = conn.SetDeadline(time.Now().Add(long))
-	var head strings.Builder
+	var head bytes.Buffer
 	enc := hpack.NewEncoder(&head)
 	put := func(name, value string) { _ = enc.WriteField(hpack.HeaderField{Name: name, Value: value}) }
 	put(":method", c.Request.Method)
@@ -326,21 +331,9 @@ func sendTwo(c *crstest.Case) (a answer, from string, err error) {
 	}
 	fr := http2.NewFramer(conn, conn)
 	_ = fr.WriteSettings()
-	block, first := head.String(), true
-	for {
-		part := block[:min(len(block), 16000)]
-		block = block[len(part):]
-		if first {
-			err = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte(part), EndStream: len(c.Request.Body) == 0, EndHeaders: block == ""})
-		} else {
-			err = fr.WriteContinuation(1, block == "", []byte(part))
-		}
-		if first = false; err != nil {
-			return a, from, err
-		}
-		if block == "" {
-			break
-		}
+	end := len(c.Request.Body) == 0
+	if err := fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndStream: end, EndHeaders: true}); err != nil {
+		return a, from, err
 	}
 	for body := c.Request.Body; len(body) > 0; {
 		part := body[:min(len(body), 16000)]

@@ -1,5 +1,5 @@
-// Package waf has tests of the web application firewall as sites get it: HAProxy with the configuration that the gateway renders, the agent with its
-// own limit of time, and a server behind them.
+// Package waf has tests of the web application firewall as sites get it: HAProxy with the configuration that the gateway renders, the agent
+// with its own limit of time, and a server behind them.
 package waf
 
 import (
@@ -64,8 +64,8 @@ type rig struct {
 	stop   func() // the agent
 }
 
-// start runs all of it until the test ends. Of what the gateway renders, the places of sockets are changed, and each of the given texts into the one that
-// follows it.
+// start runs all of it until the test ends. Of what the gateway renders, the places of sockets are changed, and each of the given texts into
+// the one that follows it.
 func start(t *testing.T, program string, e agent.Engine, sites []site, changes ...string) *rig {
 	t.Helper()
 	r := &rig{root: proxytest.Root(t), names: map[uuid.UUID]string{}, origin: serve(t)}
@@ -77,7 +77,8 @@ func start(t *testing.T, program string, e agent.Engine, sites []site, changes .
 	c := &proxy.Config{
 		Default: pem, FQDN: value.Must[value.DomainName]("gw.example.net"),
 		Backends: []proxy.Backend{{Meta: resource.Meta{ID: backend}, Active: true, Scheme: "http"}},
-		Servers:  []proxy.Server{{Meta: resource.Meta{ID: uuid.New()}, BackendID: backend, Active: true, Weight: 100, Address: value.Must[value.Host](r.origin.at.IP.String()), Port: r.origin.at.Port}},
+		Servers: []proxy.Server{{Meta: resource.Meta{ID: uuid.New()}, BackendID: backend, Active: true, Weight: 100,
+			Address: value.Must[value.Host](r.origin.at.IP.String()), Port: r.origin.at.Port}},
 	}
 	if err := c.Servers[0].Name.UnmarshalText([]byte("origin")); err != nil {
 		t.Fatal(err)
@@ -86,7 +87,9 @@ func start(t *testing.T, program string, e agent.Engine, sites []site, changes .
 	for _, s := range sites {
 		id := uuid.New()
 		r.names[id] = s.name
-		c.Domains = append(c.Domains, proxy.Domain{Meta: resource.Meta{ID: id}, Name: value.Must[value.SiteName](s.name), BackendID: backend, Active: true, WWWRedirect: "none"})
+		c.Domains = append(c.Domains, proxy.Domain{
+			Meta: resource.Meta{ID: id}, Name: value.Must[value.SiteName](s.name), BackendID: backend, Active: true, WWWRedirect: "none",
+		})
 		if s.inspection != nil {
 			x := *s.inspection
 			x.DomainID, x.MaxBody = id, cmp.Or(x.MaxBody, 128<<10)
@@ -143,7 +146,8 @@ func (r *rig) inspect(t *testing.T, a *agent.Agent) {
 func (r *rig) record(t *testing.T) *kittest.Bench {
 	t.Helper()
 	b := kittest.New(t)
-	room := waf.New(b.Kit, waf.Deps{DomainTable: proxy.DomainTable, Domains: func(context.Context, db.Querier) (map[uuid.UUID]string, error) { return r.names, nil }})
+	names := func(context.Context, db.Querier) (map[uuid.UUID]string, error) { return r.names, nil }
+	room := waf.New(b.Kit, waf.Deps{DomainTable: proxy.DomainTable, Domains: names})
 	room.Mount()
 	b.Start(t)
 	said, err := httpd.ListenDatagrams(filepath.Join(r.root, "run/gateway/waf.sock"), 0o660, "haproxy")
@@ -157,8 +161,8 @@ func (r *rig) record(t *testing.T) *kittest.Bench {
 	return b
 }
 
-// witness is an engine that keeps what it was asked, and what it said: about a request by the address and port it came from, about a response by the
-// number of the request.
+// witness is an engine that keeps what it was asked, and what it said: about a request by the address and port it came from, about a
+// response by the number of the request.
 type witness struct {
 	agent.Engine
 	last            atomic.Pointer[engine.Request]
@@ -203,8 +207,9 @@ type answer struct {
 // ask sends a request until there was a verdict on it, if one is due: a slow machine may have had no time.
 func ask(t *testing.T, verdict bool, make func() *http.Request) (a answer) {
 	t.Helper()
-	client := &http.Client{Timeout: long, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, DisableKeepAlives: true}}
-	defer client.CloseIdleConnections()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Timeout: long, Transport: transport}
 	waittest.UntilNil(t, "an answer", func() error {
 		res, err := client.Do(make())
 		if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {

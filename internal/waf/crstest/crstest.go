@@ -311,8 +311,8 @@ func Levels() (map[int]int, error) {
 	return levels, nil
 }
 
-// Deviation is what becomes of a case instead of what its test says: "refused" if it does not get through the proxy, the number of the rule that
-// matches in its place, or "none".
+// Deviation is what becomes of a case instead of what its test says: "refused" if it does not get through the proxy, the number of the
+// rule that matches in its place, or "none".
 type Deviation struct{ Instead, Cause string }
 
 // Deviations reads a list of known deviations: the name of a case, what becomes of it instead, and the cause.
