@@ -77,7 +77,7 @@ appliance: test-packages build ## install the package on a Debian with systemd, 
 	@GATEWAY_RELEASE=$(RELEASE) GATEWAY_REBOOTS=$(REBOOTS) go test -count=1 -timeout 2h -tags long -v ./test/appliance
 
 waf-regression: test-packages build ## all regression tests of the core rule set, in every mode and at every level, in the engine and through HAProxy
-	@GATEWAY_WAF_REGRESSION=all go test -count=1 -timeout 1h -v -run CoreRuleSet\|OperatorsGive ./internal/waf/engine ./internal/waf/agent
+	@GATEWAY_WAF_REGRESSION=all go test -count=1 -timeout 1h -v -run CoreRuleSet\|OperatorsGive ./internal/waf/engine ./test/waf
 
 trixie: ## run the tests, or another target (TARGET=run), in a Debian 13 on this machine
 	@packaging/trixie.sh make $(or $(TARGET),test)

@@ -18,7 +18,7 @@ import (
 )
 
 // The agent cannot record that it was not there, or not in time. The proxy says so in its log, line by line, at a socket of the
-// service. The kernel keeps few lines for a service that is busy, and the proxy does not wait: so what is counted is a lower bound.
+// service. Lines may be lost on the way, so what is counted is a lower bound.
 
 const (
 	// gapEvery is how often a domain's requests that were not inspected become a record.

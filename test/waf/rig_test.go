@@ -1,34 +1,40 @@
-// Package waf has tests of the web application firewall as sites get it: HAProxy with the configuration that the gateway renders, the agent with its
-// own limits of time, and a server behind them.
+// Package waf has tests of the web application firewall as sites get it: HAProxy with the configuration that the gateway renders, the agent
+// with its own limit of time, and a server behind them.
 package waf
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
+	"crypto/tls"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/nettest"
 	"edge.internal/gateway/internal/kit/host/proxytest"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/proxy"
+	"edge.internal/gateway/internal/waf"
 	"edge.internal/gateway/internal/waf/agent"
 	"edge.internal/gateway/internal/waf/engine"
 	"edge.internal/gateway/internal/waf/spoe"
@@ -39,220 +45,221 @@ const long = time.Minute
 
 func TestMain(m *testing.M) { nettest.Main(m) }
 
-// site is a domain whose requests are inspected, and how.
+// rules are shared: building them takes its time.
+var rules = sync.OnceValues(engine.New)
+
+// site is a domain, and how its requests are inspected: nil if they are not.
 type site struct {
-	proxy.Inspection
-	name string
-	with engine.Settings
+	name       string
+	inspection *proxy.Inspection
+	paranoia   int // 1 if it is not said
+	trusted    []netip.Prefix
 }
 
-// rig is HAProxy on its own ports, the agent that it asks, and the server of all sites.
+// rig is HAProxy on the gateway's own ports, the agent that it asks, and the server of all sites. There is one at a time.
 type rig struct {
-	root  string
-	names map[uuid.UUID]string
-	mu    sync.Mutex
-	by    map[string]*agent.Domain // by id
+	root   string
+	names  map[uuid.UUID]string
+	origin *origin
+	stop   func() // the agent
 }
 
-// inspect changes how all requests are inspected.
-func (r *rig) inspect(with engine.Settings) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for id := range r.by {
-		r.by[id] = &agent.Domain{Name: id, Settings: with}
-	}
-}
-
-func (r *rig) domain(name []byte) *agent.Domain {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.by[string(name)]
-}
-
-// start runs all of it until the test ends.
-func start(t *testing.T, e agent.Engine, sites []site) *rig {
+// start runs all of it until the test ends. Of what the gateway renders, the places of sockets are changed, and each of the given texts into
+// the one that follows it.
+func start(t *testing.T, program string, e agent.Engine, sites []site, changes ...string) *rig {
 	t.Helper()
-	r := &rig{root: proxytest.Root(t), names: map[uuid.UUID]string{}, by: map[string]*agent.Domain{}}
-	signed := httpd.SelfSigned{Path: filepath.Join(r.root, "pem"), Names: func() []string { return []string{"gw.example.net"} }}
-	pem, err := signed.PEM()
+	r := &rig{root: proxytest.Root(t), names: map[uuid.UUID]string{}, origin: serve(t)}
+	pem, err := (&httpd.SelfSigned{Path: filepath.Join(r.root, "pem"), Names: func() []string { return []string{"gw.example.net"} }}).PEM()
 	if err != nil {
 		t.Fatal(err)
 	}
-	backend, at := uuid.New(), origin(t)
+	backend := uuid.New()
 	c := &proxy.Config{
 		Default: pem, FQDN: value.Must[value.DomainName]("gw.example.net"),
 		Backends: []proxy.Backend{{Meta: resource.Meta{ID: backend}, Active: true, Scheme: "http"}},
-		Servers:  []proxy.Server{{Meta: resource.Meta{ID: uuid.New()}, BackendID: backend, Active: true, Weight: 100, Address: value.Must[value.Host](at.IP.String()), Port: at.Port}},
+		Servers: []proxy.Server{{Meta: resource.Meta{ID: uuid.New()}, BackendID: backend, Active: true, Weight: 100,
+			Address: value.Must[value.Host](r.origin.at.IP.String()), Port: r.origin.at.Port}},
 	}
 	if err := c.Servers[0].Name.UnmarshalText([]byte("origin")); err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range sites {
-		x.DomainID = uuid.New()
-		c.Domains = append(c.Domains, proxy.Domain{Meta: resource.Meta{ID: x.DomainID}, Name: value.Must[value.SiteName](x.name), BackendID: backend, Active: true, WWWRedirect: "none"})
-		c.Inspections = append(c.Inspections, x.Inspection)
-		r.names[x.DomainID], r.by[x.DomainID.String()] = x.name, &agent.Domain{Name: x.DomainID.String(), Settings: x.with}
+	domains := map[string]*agent.Domain{}
+	for _, s := range sites {
+		id := uuid.New()
+		r.names[id] = s.name
+		c.Domains = append(c.Domains, proxy.Domain{
+			Meta: resource.Meta{ID: id}, Name: value.Must[value.SiteName](s.name), BackendID: backend, Active: true, WWWRedirect: "none",
+		})
+		if s.inspection != nil {
+			x := *s.inspection
+			x.DomainID, x.MaxBody = id, cmp.Or(x.MaxBody, 128<<10)
+			c.Inspections = append(c.Inspections, x)
+			settings := engine.Settings{Blocking: !x.Detects, Paranoia: cmp.Or(s.paranoia, 1), MaxBody: x.MaxBody}
+			domains[id.String()] = &agent.Domain{Name: id.String(), Settings: settings, Trusted: s.trusted}
+		}
 	}
-	r.agent(t, e)
-	r.install(t, c)
-	proxytest.Start(t, proxytest.Own, r.root)
-	return r
-}
-
-// install writes what the gateway renders below the root. Nothing is changed but where sockets are.
-func (r *rig) install(t *testing.T, c *proxy.Config) {
-	t.Helper()
+	r.inspect(t, agent.New(e, func(name []byte) *agent.Domain { return domains[string(name)] }))
 	files, err := proxy.Render(c)
 	if err != nil {
 		t.Fatal(err)
 	}
+	instead := strings.NewReplacer(append(changes, "/run/", r.root+"/run/")...)
 	for _, f := range files {
 		path := filepath.Join(r.root, f.Place.Path())
-		content := f.Content
-		if f.Place == host.ProxyConfig {
-			content = []byte(strings.NewReplacer(" /run/", " "+r.root+"/run/", "@/run/", "@"+r.root+"/run/").Replace(string(content)))
-		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
+		}
+		content := f.Content
+		if f.Place != host.ProxyDefaultCertificate {
+			content = []byte(instead.Replace(string(content)))
 		}
 		if err := os.WriteFile(path, content, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+	proxytest.Start(t, program, r.root)
+	return r
 }
 
-// agent answers HAProxy as gateway-waf does, within the same time.
-func (r *rig) agent(t *testing.T, e agent.Engine) {
+// inspect has an agent answer HAProxy as gateway-waf does.
+func (r *rig) inspect(t *testing.T, a *agent.Agent) {
 	t.Helper()
-	a := agent.New(e, r.domain)
 	l, err := net.Listen("tcp", "127.0.0.1:9000")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	server := &spoe.Server{Handler: a.Handle, Quick: a.Quick, Log: slog.New(slog.DiscardHandler)}
-	go func() { ended <- server.Serve(ctx, l) }()
-	t.Cleanup(func() {
+	go func() {
+		ended <- (&spoe.Server{Handler: a.Handle, Quick: a.Quick, Log: slog.New(slog.DiscardHandler)}).Serve(ctx, l)
+	}()
+	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(r.stop)
 }
 
-// origin is the server that the core rule set's tests are written for: it takes whatever it is sent, answers 200, and at /reflect what the body
-// says. Go's own server would refuse some of it.
-func origin(t *testing.T) *net.TCPAddr {
+// record has the service write down what HAProxy says about requests that were not inspected.
+func (r *rig) record(t *testing.T) *kittest.Bench {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	b := kittest.New(t)
+	names := func(context.Context, db.Querier) (map[uuid.UUID]string, error) { return r.names, nil }
+	room := waf.New(b.Kit, waf.Deps{DomainTable: proxy.DomainTable, Domains: names})
+	room.Mount()
+	b.Start(t)
+	said, err := httpd.ListenDatagrams(filepath.Join(r.root, "run/gateway/waf.sock"), 0o660, "haproxy")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var open sync.WaitGroup
-	t.Cleanup(func() { l.Close(); open.Wait() })
-	open.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			open.Go(func() { defer conn.Close(); serve(conn) })
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { room.Run(ctx, said); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return b
+}
+
+// witness is an engine that keeps what it was asked, and what it said: about a request by the address and port it came from, about a
+// response by the number of the request.
+type witness struct {
+	agent.Engine
+	last            atomic.Pointer[engine.Request]
+	asked, answered sync.Map
+}
+
+// asked is the number of a request, and the verdict on it.
+type asked struct {
+	number  string
+	verdict engine.Verdict
+}
+
+// Known: every request is inspected.
+func (w *witness) Known(*engine.Request, engine.Settings) bool { return false }
+
+func (w *witness) Inspect(ctx context.Context, r *engine.Request, with engine.Settings) (engine.Verdict, error) {
+	kept := *r
+	kept.Body = nil // it is not the engine's
+	w.last.Store(&kept)
+	v, err := w.Engine.Inspect(ctx, r, with)
+	if err == nil {
+		w.asked.Store(r.Source.String(), asked{r.ID, v})
+	}
+	return v, err
+}
+
+func (w *witness) InspectResponse(ctx context.Context, r *engine.Request, res *engine.Response, with engine.Settings) (engine.Verdict, error) {
+	v, err := w.Engine.InspectResponse(ctx, r, res, with)
+	if err == nil {
+		w.answered.Store(r.ID, v)
+	}
+	return v, err
+}
+
+// answer is what a request got.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// ask sends a request until there was a verdict on it, if one is due: a slow machine may have had no time.
+func ask(t *testing.T, verdict bool, make func() *http.Request) (a answer) {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Timeout: long, Transport: transport}
+	waittest.UntilNil(t, "an answer", func() error {
+		res, err := client.Do(make())
+		if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+			return err // It was refused while its body was still on its way, and the client has not read by what.
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a = answer{res.StatusCode, res.Header, string(text)}
+		if verdict && a.status == http.StatusServiceUnavailable {
+			return errors.New(a.body)
+		}
+		return nil
 	})
-	return l.Addr().(*net.TCPAddr)
+	return a
 }
 
-// serve answers the requests of one connection, in the form in which HAProxy passes them on.
-func serve(conn net.Conn) {
-	in := bufio.NewReader(conn)
-	for {
-		line, err := in.ReadString('\n')
+// get makes a request without TLS, or with it and HTTP/2.
+func get(site, uri string, secure bool) func() *http.Request {
+	return func() *http.Request {
+		address := "http://127.0.0.1"
+		if secure {
+			address = "https://127.0.0.1"
+		}
+		req, err := http.NewRequest(http.MethodGet, address+uri, nil)
 		if err != nil {
-			return
+			panic(err)
 		}
-		method, rest, _ := strings.Cut(line, " ")
-		uri, _, _ := strings.Cut(rest, " ")
-		length, chunked := 0, false
-		for {
-			field, err := in.ReadString('\n')
-			if err != nil {
-				return
-			}
-			name, value, ok := strings.Cut(strings.TrimRight(field, "\r\n"), ":")
-			if !ok {
-				break
-			}
-			switch value = strings.TrimSpace(value); strings.ToLower(name) {
-			case "content-length":
-				length, _ = strconv.Atoi(value)
-			case "transfer-encoding":
-				chunked = true
-			case "expect":
-				fmt.Fprint(conn, "HTTP/1.1 100 Continue\r\n\r\n")
-			}
-		}
-		body := make([]byte, length)
+		req.Host = site
+		req.Header.Set("User-Agent", "Mozilla/5.0")
+		req.Header.Set("Accept", "*/*")
+		return req
+	}
+}
+
+// post sends a body, with its length or in chunks.
+func post(site, uri, kind string, body []byte, chunked bool) func() *http.Request {
+	return func() *http.Request {
+		req := get(site, uri, false)()
+		req.Method = http.MethodPost
+		req.Header.Set("Content-Type", kind)
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		if chunked {
-			body, err = readChunks(in)
-		} else {
-			_, err = io.ReadFull(in, body)
+			req.ContentLength = -1
 		}
-		if err != nil {
-			return
-		}
-		answer(conn, method, uri, body)
+		return req
 	}
-}
-
-func readChunks(in *bufio.Reader) (body []byte, err error) {
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return nil, err
-		}
-		size, err := strconv.ParseInt(strings.TrimSpace(line), 16, 32)
-		if err != nil {
-			return nil, err
-		}
-		part := make([]byte, size+2)
-		if _, err := io.ReadFull(in, part); err != nil {
-			return nil, err
-		}
-		if size == 0 {
-			return body, nil
-		}
-		body = append(body, part[:size]...)
-	}
-}
-
-func answer(out io.Writer, method, uri string, body []byte) {
-	said := struct {
-		Status  int
-		Headers map[string]string
-		Body    string
-	}{Body: "the origin"}
-	switch {
-	case uri == "/reflect":
-		said.Body = ""
-		if json.Unmarshal(body, &said) != nil {
-			said.Status = http.StatusBadRequest
-		}
-	case uri == "/post":
-		said.Body = string(body)
-	}
-	var b strings.Builder
-	status := cmp.Or(said.Status, http.StatusOK)
-	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", status, cmp.Or(http.StatusText(status), "-"))
-	if said.Headers["Content-Type"] == "" {
-		fmt.Fprintf(&b, "Content-Type: %s\r\n", http.DetectContentType([]byte(said.Body)))
-	}
-	for name, value := range said.Headers {
-		fmt.Fprintf(&b, "%s: %s\r\n", name, value)
-	}
-	fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n", len(said.Body))
-	if method != http.MethodHead {
-		b.WriteString(said.Body)
-	}
-	_, _ = io.WriteString(out, b.String())
 }

@@ -269,9 +269,9 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// proxySettings come first in HAProxy's configurations of these tests: the folder, and where the agent listens. Only a failure reaches
-// their limits.
-const proxySettings = `global
+// proxy asks the agent about every request and answers with what it said. What the agent does not pass is a 503. Only a failure reaches
+// its limits.
+const proxy = `global
 	stats socket %[1]s/run/haproxy/admin.sock level admin
 	tune.bufsize 131072
 	tune.maxrewrite 1024
@@ -286,11 +286,8 @@ backend gateway_waf
 	timeout check 60s
 	option spop-check
 	server agent %[2]s check inter 100ms
-`
-
-// proxy asks the agent about every request and answers with what it said. What the agent does not pass is a 503.
-const proxy = `frontend web
-	bind %[2]s
+frontend web
+	bind %[3]s
 	unique-id-format %%[uuid()]
 	filter spoe engine waf config %[1]s/etc/haproxy/gateway/spoe.cfg
 	http-request set-var(txn.request) unique-id
@@ -306,14 +303,14 @@ const proxy = `frontend web
 `
 
 // configure writes HAProxy's configuration, and beside it how the gateway has HAProxy ask the agent, but for the time that it waits.
-func configure(t *testing.T, root, config string) {
+func configure(t *testing.T, root, agent, address string) {
 	t.Helper()
 	asks, err := os.ReadFile("../../proxy/spoe.cfg")
 	if err != nil {
 		t.Fatal(err)
 	}
 	patient := strings.NewReplacer("timeout hello 500ms", "timeout hello 60s", "timeout idle 30s", "timeout idle 60s", "timeout processing 1s", "timeout processing 60s")
-	for name, text := range map[string]string{"haproxy.cfg": config, "spoe.cfg": patient.Replace(string(asks))} {
+	for name, text := range map[string]string{"haproxy.cfg": fmt.Sprintf(proxy, root, agent, address), "spoe.cfg": patient.Replace(string(asks))} {
 		if err := os.WriteFile(filepath.Join(root, "etc/haproxy/gateway", name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -346,7 +343,7 @@ func TestThroughHAProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fake := &fakeEngine{}
 			agent, root, address := start(t, fake), proxytest.Root(t), proxytest.Address(t)
-			configure(t, root, fmt.Sprintf(proxySettings, root, agent)+fmt.Sprintf(proxy, root, address))
+			configure(t, root, agent, address)
 			proxytest.Start(t, program, root)
 			for name, c := range map[string]struct {
 				from, request         string

@@ -311,13 +311,8 @@ func Levels() (map[int]int, error) {
 	return levels, nil
 }
 
-// What may become of a case instead of what its test says.
-const (
-	Refused = "refused" // it does not get through the proxy
-	Lost    = "lost"    // what it is about does not get through the proxy
-)
-
-// Deviation is what becomes of a case instead: Refused, Lost, the number of the rule that matches in its place, or "none".
+// Deviation is what becomes of a case instead of what its test says: "refused" if it does not get through the proxy, the number of the
+// rule that matches in its place, or "none".
 type Deviation struct{ Instead, Cause string }
 
 // Deviations reads a list of known deviations: the name of a case, what becomes of it instead, and the cause.
@@ -340,16 +335,16 @@ func Deviations(path string) (map[string]Deviation, error) {
 	return known, nil
 }
 
-// Found tells whether this is what becomes of a case that is inspected.
-func (d Deviation) Found(v engine.Verdict) bool {
-	switch d.Instead {
-	case Refused:
-		return false
-	case Lost, "none":
+// Found tells whether this is what became of a case; the verdict is nil if it did not get through the proxy.
+func (d Deviation) Found(v *engine.Verdict) bool {
+	switch {
+	case v == nil:
+		return d.Instead == "refused"
+	case d.Instead == "none":
 		return v.Rule == 0
 	}
 	rule, err := strconv.Atoi(d.Instead)
-	return err == nil && slices.Contains(Rules(v), rule)
+	return err == nil && slices.Contains(Rules(*v), rule)
 }
 
 // Everything tells whether all tests are to run, in every setting, and not only some: GATEWAY_WAF_REGRESSION=all.

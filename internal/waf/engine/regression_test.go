@@ -58,7 +58,7 @@ func TestCoreRuleSet(t *testing.T) {
 			}
 			if d := c.Deviates(v, with, levels); d != "" {
 				seen[c.Name] = true
-				if !instead.Found(v) {
+				if !instead.Found(&v) {
 					t.Errorf("%s, blocking %v, level %d: %s", c.Name, with.Blocking, with.Paranoia, d)
 				}
 			}
