@@ -171,7 +171,7 @@ func (g *appliance) runs(t *testing.T, version string) {
 	}
 }
 
-// publishBroken offers a version that is another one but for its API.
+// publishBroken offers a version that is another one but for gateway-api.
 func (g *appliance) publishBroken(t *testing.T, from, version, api string) {
 	t.Helper()
 	cmd := exec.Command("bash", "-euc", `cd "$1"; rm -rf broken; dpkg-deb -R gateway_"$2"_*.deb broken
