@@ -174,6 +174,7 @@ func (g *appliance) runs(t *testing.T, version string) {
 // publishBroken offers a version that is another one but for gateway-api.
 func (g *appliance) publishBroken(t *testing.T, from, version, api string) {
 	t.Helper()
+	g.withdraw(t)
 	cmd := exec.Command("bash", "-euc", `cd "$1"; rm -rf broken; dpkg-deb -R gateway_"$2"_*.deb broken
 		sed -i "s/^Version: .*/Version: $3/" broken/DEBIAN/control
 		printf '%s' "$4" >broken/usr/lib/gateway/gateway-api
