@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"edge.internal/gateway/internal/app"
+	"edge.internal/gateway/internal/app/start"
 )
 
 var programs = map[string]func(context.Context) error{
@@ -18,7 +19,7 @@ var programs = map[string]func(context.Context) error{
 }
 
 func main() {
-	app.Main(func(ctx context.Context) error {
+	start.Main(func(ctx context.Context) error {
 		name := filepath.Base(os.Args[0])
 		run, known := programs[name]
 		if !known {
@@ -59,7 +60,7 @@ func restore(ctx context.Context) error {
 }
 
 func ctl(ctx context.Context) error {
-	if err := app.ReadSettings(); err != nil {
+	if err := start.ReadSettings(start.SettingsFile); err != nil {
 		return err
 	}
 	return app.Ctl().ExecuteContext(ctx)
