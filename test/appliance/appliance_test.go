@@ -126,6 +126,7 @@ func (g *appliance) install(t *testing.T, packages ...string) {
 	t.Logf("installed in %s", time.Since(started).Round(time.Second))
 	g.waitUp(t)
 	g.nothingFailed(t)
+	g.filterBeforeTheHelper(t)
 }
 
 // publish builds a version of the package into the node's repository, as the vendor does.
@@ -194,7 +195,7 @@ func (g *gateway) completeSetup(t *testing.T) {
 func (g *gateway) nothingFailed(t *testing.T) {
 	t.Helper()
 	if failed := g.sh(t, "systemctl list-units --failed --no-legend --plain"); failed != "" {
-		t.Errorf("failed: %s", failed)
+		t.Errorf("failed: %s\n%s", failed, g.sh(t, "systemctl status --no-pager --full --failed --lines=30 || true"))
 	}
 }
 
