@@ -1,6 +1,7 @@
-// Command gateway-api is four programs, by the name that it is called: gateway-api serves the API and the UI, and brings the machine to what is
-// stored; gateway-scheduler runs the periodic jobs; gateway-restore replaces the gateway's data by those of a backup, and takes that back when the
-// gateway does not serve; gateway-ctl helps on the box itself. They know all rooms, so that each by itself would be as large as all of them.
+// Command gateway-api is four programs, by the name that it is called: gateway-api serves the API and the UI, and brings the machine
+// to what is stored; gateway-scheduler runs the periodic jobs; gateway-restore replaces the gateway's data by those of a backup, and
+// takes that back when the gateway does not serve; gateway-ctl helps on the box itself. They know all rooms, so that each by itself
+// would be nearly as large as all of them.
 package main
 
 import (

@@ -136,7 +136,8 @@ func (g *appliance) publish(t *testing.T, version string) {
 	g.offer(t, "package", "repository", "VERSION="+version)
 }
 
-// withdraw removes all versions from where they were built, but for the one that is installed: each of them takes much of the machine's memory.
+// withdraw removes all versions from where they were built, but for the one that is installed: each of them takes much of the machine's
+// memory.
 func (g *appliance) withdraw(t *testing.T) {
 	t.Helper()
 	packages, err := filepath.Glob(filepath.Join(g.dist, "gateway_*.deb"))

@@ -80,7 +80,8 @@ func (g *appliance) moment(t *testing.T, unit, property string) time.Duration {
 // filterBeforeTheHelper: a helper that starts removes what is staged, and with it what the packet filter is loaded from.
 func (g *appliance) filterBeforeTheHelper(t *testing.T) {
 	t.Helper()
-	if filter, helper := g.entered(t, "gateway-firewall.service"), g.moment(t, "gateway-helper.service", "InactiveExitTimestampMonotonic"); filter > helper {
+	filter, helper := g.entered(t, "gateway-firewall.service"), g.moment(t, "gateway-helper.service", "InactiveExitTimestampMonotonic")
+	if filter > helper {
 		t.Errorf("the packet filter was loaded at %s, and the helper began at %s", filter, helper)
 	}
 }

@@ -1,4 +1,5 @@
-// Package root is the programs that are root and are asked by others: gateway-helper, with gateway-probe, and gateway-upgrade. They know no room.
+// Package root is the programs that are root and are asked by others: gateway-helper, with gateway-probe, and gateway-upgrade. They
+// know no room.
 package root
 
 import (
