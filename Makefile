@@ -20,13 +20,16 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(shell go env GOFLAGS) -trimpath
 
 UI_SOURCES := $(shell find ui/src ui/public ui/scripts -type f 2>/dev/null) ui/index.html ui/package.json ui/vite.config.ts ui/tsconfig.json
-PROGRAMS   := gateway-api gateway-helper gateway-scheduler gateway-waf gateway-upgrade gateway-restore gateway-ctl gateway-lab gateway-acl gateway-license
+PROGRAMS   := gateway-api gateway-helper gateway-waf gateway-upgrade gateway-lab gateway-acl gateway-license
 # What the Debian package has.
-PACKAGED   := gateway-api gateway-helper gateway-scheduler gateway-waf gateway-upgrade gateway-restore gateway-ctl gateway-acl
+PACKAGED   := gateway-api gateway-helper gateway-waf gateway-upgrade gateway-acl
+# The other names of gateway-api: it is the program that it is called.
+NAMES      := gateway-scheduler gateway-restore gateway-ctl
 # The packages whose tests take longest, by that: at the end of the tests no core waits for one of them.
 LONGEST    := test/e2e test/machine test/appliance internal/cluster internal/app test/cluster test/restore test/deb internal/account test/vm
 
-say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
+say  = @printf '\033[1m==> %s\033[0m\n' "$(1)"
+name = @for name in $(NAMES); do ln -sf gateway-api $(1)/$$name; done
 
 .PHONY: help run ready vet-go vet-ui check test test-long test-busy appliance waf-regression trixie build programs package repository generate lint bench fuzz faults cluster-faults screenshots clean run-packages test-packages
 
@@ -88,6 +91,7 @@ programs: ui/dist/index.html
 	$(call say,building the programs into bin/)
 	@mkdir -p bin
 	@go build $(GO_FLAGS) -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
+	$(call name,bin)
 
 package: ui/dist/index.html ## build dist/gateway_VERSION_ARCH.deb (VERSION=another version)
 	$(call say,building the Debian package $(VERSION))
@@ -95,6 +99,7 @@ package: ui/dist/index.html ## build dist/gateway_VERSION_ARCH.deb (VERSION=anot
 	@# LINKED is a folder with programs that were built before. Go leaves alone what is not out of date.
 	@$(if $(LINKED),cp --reflink=auto $(addprefix $(LINKED)/,$(PACKAGED)) $(DIST)/build/$(VERSION)/bin/)
 	@go build $(GO_FLAGS) -o $(DIST)/build/$(VERSION)/bin/ $(addprefix ./cmd/,$(PACKAGED))
+	$(call name,$(DIST)/build/$(VERSION)/bin)
 	@packaging/deb/build.sh $(DIST) $(VERSION)
 
 repository: ## make a signed apt repository in dist/apt of the packages in dist (SIGNING_KEY=key, REPOSITORY_URL=its address)

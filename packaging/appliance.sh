@@ -19,11 +19,12 @@ claim "$root"
 
 say "making a bare Debian ($release) for the tests of the package (once, about two minutes)"
 sources=$(packaging/sources.sh "$release")
+# libkmod2: every Debian with a kernel has it, and without it Debian 13's systemd cannot load modules.
 # Made next to the place it goes to, so that an interrupted run leaves no half of it there.
 work=$(mktemp -d "$cache/fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
-TMPDIR=$work mmdebstrap --quiet --mode=root --variant=minbase --include=systemd-sysv,dbus,ifupdown,iproute2,ca-certificates \
+TMPDIR=$work mmdebstrap --quiet --mode=root --variant=minbase --include=systemd-sysv,dbus,ifupdown,iproute2,ca-certificates,libkmod2 \
 	--aptopt='APT::Install-Recommends "false"' --aptopt='Binary::apt-get::APT::Keep-Downloaded-Packages "true"' \
 	--dpkgopt=force-unsafe-io --skip=cleanup/apt,cleanup/tmp \
 	--customize-hook="chroot \"\$1\" apt-get install -qq -y --download-only $(echo $wanted)" \

@@ -1,4 +1,7 @@
-// Command gateway-api serves the API and the UI, and brings the machine to what is stored.
+// Command gateway-api is four programs, by the name that it is called: gateway-api serves the API and the UI, and brings the machine
+// to what is stored; gateway-scheduler runs the periodic jobs; gateway-restore replaces the gateway's data by those of a backup, and
+// takes that back when the gateway does not serve; gateway-ctl helps on the box itself. They know all rooms, so that each by itself
+// would be nearly as large as all of them.
 package main
 
 import (
@@ -6,24 +9,60 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"edge.internal/gateway/internal/app"
+	"edge.internal/gateway/internal/app/start"
 )
 
+var programs = map[string]func(context.Context) error{
+	"gateway-api": api, "gateway-scheduler": scheduler, "gateway-restore": restore, "gateway-ctl": ctl,
+}
+
 func main() {
-	app.Main(func(ctx context.Context) error {
-		var cfg app.Config
-		cfg.Flags(flag.CommandLine)
-		openapi := flag.Bool("openapi", false, "print the OpenAPI document and exit")
-		version := flag.Bool("version", false, "print the version and exit")
-		flag.Parse()
-		switch {
-		case *version:
-			fmt.Println(app.Version)
-			return nil
-		case *openapi:
-			return app.WriteSpec(os.Stdout)
+	start.Main(func(ctx context.Context) error {
+		name := filepath.Base(os.Args[0])
+		run, known := programs[name]
+		if !known {
+			return fmt.Errorf("there is no program %s", name)
 		}
-		return app.RunAPI(ctx, cfg)
+		return run(ctx)
 	})
+}
+
+func api(ctx context.Context) error {
+	var cfg app.Config
+	cfg.Flags(flag.CommandLine)
+	openapi := flag.Bool("openapi", false, "print the OpenAPI document and exit")
+	version := flag.Bool("version", false, "print the version and exit")
+	flag.Parse()
+	switch {
+	case *version:
+		fmt.Println(app.Version)
+		return nil
+	case *openapi:
+		return app.WriteSpec(os.Stdout)
+	}
+	return app.RunAPI(ctx, cfg)
+}
+
+func scheduler(ctx context.Context) error {
+	var cfg app.Config
+	cfg.Flags(flag.CommandLine)
+	flag.Parse()
+	return app.RunScheduler(ctx, cfg)
+}
+
+func restore(ctx context.Context) error {
+	var cfg app.Config
+	cfg.RestoreFlags(flag.CommandLine)
+	flag.Parse()
+	return app.RunRestore(ctx, cfg)
+}
+
+func ctl(ctx context.Context) error {
+	if err := start.ReadSettings(start.SettingsFile); err != nil {
+		return err
+	}
+	return app.Ctl().ExecuteContext(ctx)
 }

@@ -5,12 +5,13 @@ import (
 	"context"
 	"flag"
 
-	"edge.internal/gateway/internal/app"
+	"edge.internal/gateway/internal/app/root"
+	"edge.internal/gateway/internal/app/start"
 )
 
 func main() {
-	app.Main(func(ctx context.Context) error {
-		var cfg app.Config
+	start.Main(func(ctx context.Context) error {
+		var cfg start.Config
 		cfg.HelperFlags(flag.CommandLine)
 		filter := flag.Bool("load-packet-filter", false, "load the packet filter that was kept, and exit")
 		probe := flag.Bool("probe", false, "be gateway-probe: do nothing but look at the network, without root")
@@ -18,10 +19,10 @@ func main() {
 		flag.Parse()
 		switch {
 		case *filter:
-			return app.LoadPacketFilter(ctx)
+			return root.LoadPacketFilter(ctx)
 		case *probe:
-			return app.RunProbes(ctx, cfg)
+			return root.RunProbes(ctx, cfg)
 		}
-		return app.RunHelper(ctx, cfg)
+		return root.RunHelper(ctx, cfg)
 	})
 }

@@ -5,18 +5,19 @@ import (
 	"context"
 	"flag"
 
-	"edge.internal/gateway/internal/app"
+	"edge.internal/gateway/internal/app/root"
+	"edge.internal/gateway/internal/app/start"
 )
 
 func main() {
-	app.Main(func(ctx context.Context) error {
-		var cfg app.Config
+	start.Main(func(ctx context.Context) error {
+		var cfg start.Config
 		cfg.UpgradeFlags(flag.CommandLine)
 		refresh := flag.Bool("refresh", false, "have apt fetch its lists, and nothing else")
 		flag.Parse()
 		if *refresh {
-			return app.RefreshPackages(ctx)
+			return root.RefreshPackages(ctx)
 		}
-		return app.RunUpgrade(ctx, cfg)
+		return root.RunUpgrade(ctx, cfg)
 	})
 }

@@ -6,10 +6,11 @@ import (
 	"flag"
 
 	"edge.internal/gateway/internal/app"
+	"edge.internal/gateway/internal/app/start"
 )
 
 func main() {
-	app.Main(func(ctx context.Context) error {
+	start.Main(func(ctx context.Context) error {
 		var cfg app.WAFConfig
 		cfg.Flags(flag.CommandLine)
 		flag.Parse()

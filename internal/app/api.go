@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
+	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
@@ -46,12 +47,12 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	// The live heap is a few MiB: letting it grow fivefold before it is collected costs little memory and saves the
 	// collector's share of every request.
 	debug.SetGCPercent(400)
-	level, err := cfg.level()
+	level, err := cfg.Level()
 	if err != nil {
 		return err
 	}
-	if cfg.alone() {
-		if _, err := secret.Make(masterKey(kit.Paths{Root: cfg.Root})); err != nil {
+	if cfg.Alone() {
+		if _, err := secret.Make(start.MasterKey(kit.Paths{Root: cfg.Root})); err != nil {
 			return err
 		}
 	}

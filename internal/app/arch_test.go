@@ -92,6 +92,38 @@ func TestKitKnowsNoAreaAndAreasDoNotKnowEachOther(t *testing.T) {
 	}
 }
 
+// What is root and is asked by others has nothing of the rooms in it, which read what strangers send.
+func TestRootKnowsNoArea(t *testing.T) {
+	imports := map[string][]string{}
+	for _, s := range sources(t) {
+		if !s.test {
+			imports[s.pkg] = append(imports[s.pkg], s.imports...)
+		}
+	}
+	for _, program := range []string{"cmd/gateway-helper", "cmd/gateway-upgrade"} {
+		seen := map[string]bool{}
+		var visit func(pkg, by string)
+		visit = func(pkg, by string) {
+			if seen[pkg] {
+				return
+			}
+			seen[pkg] = true
+			if area(pkg) != "" || pkg == "internal/app" {
+				t.Errorf("%s has %s in it, by %s", program, pkg, by)
+			}
+			for _, i := range imports[pkg] {
+				if own, ok := strings.CutPrefix(i, module); ok {
+					visit(own, pkg)
+				}
+			}
+		}
+		visit(program, "")
+		if len(seen) < 10 {
+			t.Errorf("%s has %d packages in it", program, len(seen))
+		}
+	}
+}
+
 // doors says which packages alone may import what.
 var doors = map[string][]string{
 	"os/exec":                           {"internal/kit/host", "internal/kit/db/private", "internal/lab", "cmd/gateway-lab", "packaging"},

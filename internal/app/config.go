@@ -2,19 +2,13 @@
 package app
 
 import (
-	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"net"
-	"os"
-	"os/signal"
-	"strings"
-	"syscall"
-	"time"
 
+	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
@@ -33,138 +27,11 @@ var Version = "1.0.0"
 var LicensePublicKey = ""
 
 // Config is what a program is told when it starts.
-type Config struct {
-	// DB is where PostgreSQL is.
-	DB string
-	// Units says who runs the daemons: systemd, lab, or none:REASON.
-	Units string
-	// Helper is the socket of gateway-helper. Below a root folder there is none: everything is done in this process. Nor is there
-	// one when this is empty, which is for measuring what the helper costs.
-	Helper string
-	// Probes makes gateway-helper do the work of gateway-probe, too: in a lab, where nothing keeps it from the network.
-	Probes bool
-	// Root stands before every path where the machine's own files must not be touched.
-	Root string
-	// Listen is the management port. The helper opens it and Agents, and no other one.
-	Listen string
-	// Agents is where other nodes of the cluster ask.
-	Agents string
-	// Metrics is where Prometheus asks.
-	Metrics string
-	// UpdateWithin is how long a standby may take in a rolling update; 0 for the usual time.
-	UpdateWithin time.Duration
-	// LogLevel is the least that is said: debug, info, warn or error.
-	LogLevel string
-}
-
-// Flags binds the configuration to a program's flags. What a flag does not say is in the environment, which the units of the package
-// read from SettingsFile.
-func (c *Config) Flags(f *flag.FlagSet) {
-	c.HelperFlags(f)
-	c.databaseFlag(f)
-	f.StringVar(&c.Root, "root", "", "folder that is put before every path")
-	f.DurationVar(&c.UpdateWithin, "update-within", 0, "how long a standby may take to run its new version in a rolling update; 0 for 10 minutes")
-	f.StringVar(&c.Metrics, "metrics", "127.0.0.1:9464", "where Prometheus asks; empty for nowhere")
-}
-
-// HelperFlags are those that gateway-helper has, too.
-func (c *Config) HelperFlags(f *flag.FlagSet) {
-	c.unitsFlag(f)
-	f.StringVar(&c.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
-	f.StringVar(&c.Listen, "listen", setting("GATEWAY_LISTEN", ":3443"), "management port; empty for the unix sockets only (GATEWAY_LISTEN)")
-	f.StringVar(&c.Agents, "agents", ":8443", "port for other nodes of the cluster")
-	c.levelFlag(f)
-}
-
-// UpgradeFlags are those of gateway-upgrade.
-func (c *Config) UpgradeFlags(f *flag.FlagSet) {
-	c.databaseFlag(f)
-	c.levelFlag(f)
-}
-
-// RestoreFlags are those of gateway-restore.
-func (c *Config) RestoreFlags(f *flag.FlagSet) {
-	c.databaseFlag(f)
-	c.levelFlag(f)
-	c.unitsFlag(f)
-}
-
-func (c *Config) unitsFlag(f *flag.FlagSet) {
-	f.StringVar(&c.Units, "units", "systemd", "what runs the daemons: systemd, lab, or none:REASON")
-}
-
-// alone tells whether there is no helper: everything is done in this process.
-func (c *Config) alone() bool { return c.Root != "" || c.Helper == "" }
-
-func (c *Config) databaseFlag(f *flag.FlagSet) {
-	f.StringVar(&c.DB, "db", setting("GATEWAY_DB", defaultDB), "where PostgreSQL is (GATEWAY_DB)")
-}
-
-func (c *Config) levelFlag(f *flag.FlagSet) {
-	f.StringVar(&c.LogLevel, "log-level", setting("GATEWAY_LOG_LEVEL", "info"), "lowest level to log: debug, info, warn or error (GATEWAY_LOG_LEVEL)")
-}
-
-// level is the least that is said.
-func (c *Config) level() (level slog.Level, err error) {
-	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		return level, fmt.Errorf("the log level %q must be debug, info, warn or error", c.LogLevel)
-	}
-	return level, nil
-}
-
-// SettingsFile has what the programs must know before they can ask the database.
-const SettingsFile = "/etc/gateway/gateway.conf"
-
-// defaultDB is where Debian's PostgreSQL is.
-const defaultDB = "postgres:///gateway?host=/run/postgresql&user=gateway"
-
-// setting is what the environment says, or what holds where it says nothing.
-func setting(name, otherwise string) string {
-	if value, ok := os.LookupEnv(name); ok {
-		return value
-	}
-	return otherwise
-}
-
-// ReadSettings takes the settings of SettingsFile into the environment, as systemd does for the units.
-func ReadSettings() error { return readSettings(SettingsFile) }
-
-// readSettings takes lines NAME=value into the environment. What is there already stays.
-func readSettings(file string) error {
-	content, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil // not installed as a package, or not for this user
-	}
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(content)) {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' || line[0] == ';' {
-			continue
-		}
-		name, value, ok := strings.Cut(line, "=")
-		if !ok {
-			return fmt.Errorf("%s: %q must be NAME=value", file, line)
-		}
-		if n := len(value); n >= 2 && (value[0] == '"' || value[0] == '\'') && value[n-1] == value[0] {
-			value = value[1 : n-1]
-		}
-		if _, set := os.LookupEnv(name); !set {
-			if err := os.Setenv(name, value); err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
-		}
-	}
-	return nil
-}
-
-// masterKey is where the key of the sealed secrets is.
-func masterKey(paths kit.Paths) string { return paths.Config("master.key") }
+type Config = start.Config
 
 // newKit builds the kit on the real machine. It needs no database yet.
 func newKit(cfg Config, level slog.Level) (*kit.Kit, error) {
-	log := newLog(level)
+	log := start.NewLog(level)
 	paths := kit.Paths{Root: cfg.Root}
 	units, err := units.Parse(cfg.Units)
 	if err != nil {
@@ -175,10 +42,10 @@ func newKit(cfg Config, level slog.Level) (*kit.Kit, error) {
 		return nil, err
 	}
 	var m host.Machine = local
-	if !cfg.alone() {
+	if !cfg.Alone() {
 		m = helper.New(local, cfg.Helper)
 	}
-	box, err := secret.Open(masterKey(paths))
+	box, err := secret.Open(start.MasterKey(paths))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.New("there is no master key yet: gateway-helper makes it when it starts for the first time")
 	}
@@ -202,18 +69,4 @@ func newKit(cfg Config, level slog.Level) (*kit.Kit, error) {
 		k.Outbound = k.Outbound.Listening(uint16(number))
 	}
 	return k, nil
-}
-
-// Main runs a program's body until it ends or the program is told to stop, and exits.
-func Main(run func(ctx context.Context) error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx)
-	stop()
-	if code, said := errors.AsType[exitCode](err); said {
-		os.Exit(int(code))
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
 }

@@ -12,12 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 )
 
 func TestSettings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "gateway.conf")
-	if err := readSettings(file); err != nil {
+	if err := start.ReadSettings(file); err != nil {
 		t.Errorf("without a file: %v", err)
 	}
 	write := func(text string) {
@@ -32,7 +33,7 @@ func TestSettings(t *testing.T) {
 	}
 	t.Setenv("GATEWAY_LISTEN", ":1")
 	write("# where it is\n\nGATEWAY_DB=\"postgres://db.example.net/gateway?a=b\"\nGATEWAY_LISTEN=:2\n  GATEWAY_LOG_LEVEL=debug\n")
-	if err := readSettings(file); err != nil {
+	if err := start.ReadSettings(file); err != nil {
 		t.Fatal(err)
 	}
 	var cfg Config
@@ -44,18 +45,18 @@ func TestSettings(t *testing.T) {
 	if cfg.DB != "postgres://db.example.net/gateway?a=b" || cfg.Listen != ":1" {
 		t.Errorf("%+v", cfg)
 	}
-	if level, err := cfg.level(); err != nil || level != slog.LevelDebug {
+	if level, err := cfg.Level(); err != nil || level != slog.LevelDebug {
 		t.Errorf("level %s, %v", level, err)
 	}
 	if db := Ctl().PersistentFlags().Lookup("db").Value.String(); db != cfg.DB {
 		t.Errorf("gateway-ctl asks %s", db)
 	}
 	cfg.LogLevel = "loud"
-	if _, err := cfg.level(); err == nil || !strings.Contains(err.Error(), `"loud" must be debug, info, warn or error`) {
+	if _, err := cfg.Level(); err == nil || !strings.Contains(err.Error(), `"loud" must be debug, info, warn or error`) {
 		t.Error(err)
 	}
 	write("GATEWAY_DB\n")
-	if err := readSettings(file); err == nil || !strings.Contains(err.Error(), `"GATEWAY_DB" must be NAME=value`) {
+	if err := start.ReadSettings(file); err == nil || !strings.Contains(err.Error(), `"GATEWAY_DB" must be NAME=value`) {
 		t.Error(err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edge.internal/gateway/internal/account"
+	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/apply"
@@ -44,7 +45,7 @@ func Ctl() *cobra.Command {
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&cfg.Root, "root", "", "folder that is put before every path")
-	f.StringVar(&cfg.DB, "db", setting("GATEWAY_DB", defaultDB), "where PostgreSQL is (GATEWAY_DB)")
+	f.StringVar(&cfg.DB, "db", start.Setting("GATEWAY_DB", start.DefaultDB), "where PostgreSQL is (GATEWAY_DB)")
 	f.StringVar(&cfg.Units, "units", "systemd", "what runs the daemons: systemd, lab, or none:REASON")
 	f.StringVar(&cfg.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
 

@@ -17,18 +17,14 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// exitCode ends a program that has said all there is to say.
-type exitCode int
-
-func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
-
 // changed is the exit code of a plan and of an apply with changes.
-const changed exitCode = 2
+const changed start.ExitCode = 2
 
 // documentWithin is how long a document may take: thousands of rows are stored one by one.
 const documentWithin = 15 * time.Minute

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"edge.internal/gateway/internal/account"
+	"edge.internal/gateway/internal/app/root"
+	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
@@ -26,11 +28,11 @@ import (
 
 // RunRestore runs gateway-restore: it grants the wish for a restore that is written down, if there is one. It needs root.
 func RunRestore(ctx context.Context, cfg Config) error {
-	level, err := cfg.level()
+	level, err := cfg.Level()
 	if err != nil {
 		return err
 	}
-	log := newLog(level)
+	log := start.NewLog(level)
 	folder, err := rootjob.OpenFolder(home.Home{}, host.RestoreFolder)
 	if err != nil {
 		return err
@@ -75,9 +77,9 @@ func RunRestore(ctx context.Context, cfg Config) error {
 	return (&restore.Runner{
 		Folder: folder, Log: log, Machine: m, Units: runs, Server: live.Server(), Migrations: schema.Migrations,
 		Files:   restore.Files{State: paths.State(""), Config: paths.Config(""), UID: uid, GID: gid},
-		KeyFile: masterKey(paths),
+		KeyFile: start.MasterKey(paths),
 		KeyID: func() (string, error) {
-			box, err := secret.Open(masterKey(paths))
+			box, err := secret.Open(start.MasterKey(paths))
 			if err != nil {
 				return "", err
 			}
@@ -105,8 +107,8 @@ func RunRestore(ctx context.Context, cfg Config) error {
 			defer d.Close()
 			return problems(h.Engine.Try(ctx, nil)), nil
 		},
-		Service: rootjob.Service{Control: paths.Run("control.sock"), Port: consolePort, PortUsers: network.New(home.Home{}).PortUsers},
-		Version: Version, Waiting: waiting,
+		Service: rootjob.Service{Control: paths.Run("control.sock"), Port: root.ConsolePort, PortUsers: network.New(home.Home{}).PortUsers},
+		Version: Version, Waiting: root.Waiting,
 	}).Run(ctx)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/alert"
+	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/actor"
@@ -67,7 +68,7 @@ func RunScheduler(ctx context.Context, cfg Config) error {
 	if err := awaitKey(ctx, cfg); err != nil {
 		return err
 	}
-	level, err := cfg.level()
+	level, err := cfg.Level()
 	if err != nil {
 		return err
 	}
@@ -119,13 +120,13 @@ func stayAlive(ctx context.Context, every time.Duration) {
 
 // awaitKey waits until gateway-api has made the master key: on a fresh machine both programs start together.
 func awaitKey(ctx context.Context, cfg Config) error {
-	path := masterKey(kit.Paths{Root: cfg.Root})
+	path := start.MasterKey(kit.Paths{Root: cfg.Root})
 	for waits := false; ; waits = true {
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		if !waits {
-			newLog(slog.LevelInfo).Info("waiting for gateway-api to make the master key")
+			start.NewLog(slog.LevelInfo).Info("waiting for gateway-api to make the master key")
 		}
 		select {
 		case <-ctx.Done():

@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/secret"
 )
@@ -14,7 +15,7 @@ import (
 // The scheduler, which may start before gateway-api, waits for the master key and never makes one.
 func TestSchedulerWaitsForTheMasterKey(t *testing.T) {
 	cfg := Config{Root: t.TempDir(), Units: "none:a test", DB: "postgres:///none?host=/nowhere"}
-	path := masterKey(kit.Paths{Root: cfg.Root})
+	path := start.MasterKey(kit.Paths{Root: cfg.Root})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := RunScheduler(ctx, cfg); !errors.Is(err, context.Canceled) {

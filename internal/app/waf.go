@@ -14,6 +14,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
+	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
@@ -35,11 +36,11 @@ const defaultWAFDB = "postgres:///gateway?host=/run/postgresql&user=" + host.WAF
 
 // Flags binds the configuration to the program's flags.
 func (c *WAFConfig) Flags(f *flag.FlagSet) {
-	f.StringVar(&c.DB, "db", setting("GATEWAY_WAF_DB", defaultWAFDB), "where PostgreSQL is (GATEWAY_WAF_DB)")
+	f.StringVar(&c.DB, "db", start.Setting("GATEWAY_WAF_DB", defaultWAFDB), "where PostgreSQL is (GATEWAY_WAF_DB)")
 	f.StringVar(&c.Root, "root", "", "folder that is put before every path")
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:9000", "where HAProxy asks; empty for nowhere")
 	f.StringVar(&c.Peers, "peers", "haproxy,root", "users whose connections are accepted, by name or number")
-	c.levelFlag(f)
+	c.LevelFlag(f)
 }
 
 // RunWAF runs gateway-waf until the context ends.
@@ -47,11 +48,11 @@ func RunWAF(ctx context.Context, cfg WAFConfig) error {
 	// An inspection leaves a lot behind, beside engines that stay: every run of the collector goes through these. Half as much
 	// more for what is left behind takes a third off its share.
 	debug.SetGCPercent(150)
-	level, err := cfg.level()
+	level, err := cfg.Level()
 	if err != nil {
 		return err
 	}
-	log := newLog(level)
+	log := start.NewLog(level)
 	path := func(inside string) string { return filepath.Join(cfg.Root, inside) }
 
 	// It can be asked how it stands before it can do anything.

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/alert"
+	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
@@ -44,7 +45,7 @@ func TestSchedulerFindsOutAndTells(t *testing.T) {
 	b := kittest.NewOn(t, d)
 	serve(t, b)
 	b.Router.Sessions = kittest.Roles{}
-	key := masterKey(b.Paths)
+	key := start.MasterKey(b.Paths)
 	if err := os.MkdirAll(filepath.Dir(key), 0o700); err != nil {
 		t.Fatal(err)
 	}

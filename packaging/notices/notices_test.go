@@ -22,7 +22,7 @@ func here(t *testing.T) sources {
 	}
 	words := strings.Fields(string(env))
 	programs := t.TempDir()
-	build := exec.Command("go", "build", "-o", programs+"/", "edge.internal/gateway/cmd/gateway-ctl")
+	build := exec.Command("go", "build", "-o", programs+"/", "edge.internal/gateway/cmd/gateway-api")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -125,12 +126,33 @@ func (g *appliance) install(t *testing.T, packages ...string) {
 	t.Logf("installed in %s", time.Since(started).Round(time.Second))
 	g.waitUp(t)
 	g.nothingFailed(t)
+	g.filterBeforeTheHelper(t)
 }
 
 // publish builds a version of the package into the node's repository, as the vendor does.
 func (g *appliance) publish(t *testing.T, version string) {
 	t.Helper()
+	g.withdraw(t)
 	g.offer(t, "package", "repository", "VERSION="+version)
+}
+
+// withdraw removes all versions from where they were built, but for the one that is installed: each of them takes much of the machine's
+// memory.
+func (g *appliance) withdraw(t *testing.T) {
+	t.Helper()
+	packages, err := filepath.Glob(filepath.Join(g.dist, "gateway_*.deb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	installed := g.sh(t, "dpkg-query -W -f '${Version}' gateway || true")
+	for _, path := range append(packages, filepath.Join(g.dist, "build")) {
+		if strings.HasPrefix(filepath.Base(path), "gateway_"+installed+"_") {
+			continue
+		}
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // offer has make fill the node's repository, and the node look there.
@@ -174,7 +196,7 @@ func (g *gateway) completeSetup(t *testing.T) {
 func (g *gateway) nothingFailed(t *testing.T) {
 	t.Helper()
 	if failed := g.sh(t, "systemctl list-units --failed --no-legend --plain"); failed != "" {
-		t.Errorf("failed: %s", failed)
+		t.Errorf("failed: %s\n%s", failed, g.sh(t, "systemctl status --no-pager --full --failed --lines=30 || true"))
 	}
 }
 

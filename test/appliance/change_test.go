@@ -30,7 +30,8 @@ func (g *gateway) live(t *testing.T, method, path string, body fields) string {
 		case state == "pending" || g.pace > 1: // the API does not wait for a machine this slow, which may need another try
 			g.WaitState(t, name, "live", (1+g.pace)*30*time.Second)
 		default:
-			t.Fatalf("%s %s: %q: %s", method, path, a.Header.Get("Gateway-Apply"), a.Body)
+			why := g.Must(t, http.MethodGet, "/system/components", nil, 200, nil)
+			t.Fatalf("%s %s: %q: %s", method, path, a.Header.Get("Gateway-Apply"), why.Body)
 		}
 	}
 	return row.ID

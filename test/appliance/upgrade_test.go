@@ -44,6 +44,7 @@ func killedUpgrades(t *testing.T, g *appliance) {
 	for n, at := range []string{"unpacked", "fetch", "back-up", "verify", "install", "confirm"} {
 		version := fmt.Sprintf("1.1.%d", n+1)
 		g.publish(t, version)
+		g.sh(t, "systemctl reset-failed gateway-upgrade") // systemd starts it ten times in ten minutes at most
 		g.begin(t, version)
 		g.killUpgrade(t, at)
 		if u := g.ended(t, version); u.State != "done" {
@@ -171,9 +172,10 @@ func (g *appliance) runs(t *testing.T, version string) {
 	}
 }
 
-// publishBroken offers a version that is another one but for its API.
+// publishBroken offers a version that is another one but for gateway-api.
 func (g *appliance) publishBroken(t *testing.T, from, version, api string) {
 	t.Helper()
+	g.withdraw(t)
 	cmd := exec.Command("bash", "-euc", `cd "$1"; rm -rf broken; dpkg-deb -R gateway_"$2"_*.deb broken
 		sed -i "s/^Version: .*/Version: $3/" broken/DEBIAN/control
 		printf '%s' "$4" >broken/usr/lib/gateway/gateway-api

@@ -131,9 +131,12 @@ func TestContents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.Typeflag != tar.TypeDir {
-			got = append(got, fmt.Sprintf("%04o %s:%s %s", h.Mode, h.Uname, h.Gname, strings.TrimPrefix(h.Name, ".")))
-		} else if h.Mode != 0o755 || h.Uname != "root" || h.Gname != "root" {
+		switch name := strings.TrimPrefix(h.Name, "."); {
+		case h.Typeflag == tar.TypeSymlink:
+			got = append(got, fmt.Sprintf("link %s:%s %s -> %s", h.Uname, h.Gname, name, h.Linkname))
+		case h.Typeflag != tar.TypeDir:
+			got = append(got, fmt.Sprintf("%04o %s:%s %s", h.Mode, h.Uname, h.Gname, name))
+		case h.Mode != 0o755 || h.Uname != "root" || h.Gname != "root":
 			t.Errorf("folder %s has mode %o and belongs to %s:%s", h.Name, h.Mode, h.Uname, h.Gname)
 		}
 	}

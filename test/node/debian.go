@@ -54,8 +54,11 @@ func Make(ctx context.Context, tree, dist string, env []string, targets ...strin
 	return nil
 }
 
-// Offer copies the repository in the folder dist into the node, and has the node look there.
+// Offer copies the repository in the folder dist into the node, instead of the former one, and has the node look there.
 func (n *Node) Offer(ctx context.Context, dist string) error {
+	if _, err := n.Sh(ctx, "rm -rf /srv/apt"); err != nil {
+		return err
+	}
 	apt := filepath.Join(dist, "apt")
 	err := filepath.WalkDir(apt, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

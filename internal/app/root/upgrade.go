@@ -1,4 +1,4 @@
-package app
+package root
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/files"
@@ -22,15 +23,15 @@ const (
 	servesWithin = 5 * time.Minute
 	// answersWithin is how long it may take until it answers, which needs no database.
 	answersWithin = 90 * time.Second
-	// consolePort is where HAProxy serves the console.
-	consolePort = 3443
+	// ConsolePort is where HAProxy serves the console.
+	ConsolePort = 3443
 )
 
-// waiting is how the jobs of root wait for the gateway to serve.
-var waiting = rootjob.Waiting{Patience: servesWithin, Silence: answersWithin, Every: time.Second}
+// Waiting is how the jobs of root wait for the gateway to serve.
+var Waiting = rootjob.Waiting{Patience: servesWithin, Silence: answersWithin, Every: time.Second}
 
 // RunUpgrade runs gateway-upgrade: it grants the wish for an upgrade that is written down, if there is one. It needs root.
-func RunUpgrade(ctx context.Context, cfg Config) error {
+func RunUpgrade(ctx context.Context, cfg start.Config) error {
 	folder, err := rootjob.OpenFolder(home.Home{}, host.UpgradeFolder)
 	if err != nil {
 		return err
@@ -39,18 +40,18 @@ func RunUpgrade(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	level, err := cfg.level()
+	level, err := cfg.Level()
 	if err != nil {
 		return err
 	}
 	paths := kit.Paths{}
 	return (&upgrade.Runner{
-		Folder: folder, Log: newLog(level), Waiting: waiting,
+		Folder: folder, Log: start.NewLog(level), Waiting: Waiting,
 		Effects: upgrade.Machine{
 			Folder: folder, Units: units.Systemd{}, Database: cfg.DB, State: paths.State(""),
 			User: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)},
 			Service: rootjob.Service{
-				Control: paths.Run("control.sock"), Port: consolePort, PortUsers: network.New(home.Home{}).PortUsers,
+				Control: paths.Run("control.sock"), Port: ConsolePort, PortUsers: network.New(home.Home{}).PortUsers,
 			},
 		},
 	}).Run(ctx)
@@ -64,7 +65,7 @@ func RefreshPackages(ctx context.Context) error {
 	}
 	r, err := packages.RunRefresh(ctx, folder)
 	if r.Error != "" {
-		newLog(slog.LevelInfo).Warn("the package lists are not refreshed", "err", r.Error)
+		start.NewLog(slog.LevelInfo).Warn("the package lists are not refreshed", "err", r.Error)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package app
+package start
 
 import (
 	"log/slog"

@@ -1,4 +1,6 @@
-package app
+// Package root is the programs that are root and are asked by others: gateway-helper, with gateway-probe, and gateway-upgrade. They
+// know no room.
+package root
 
 import (
 	"context"
@@ -9,6 +11,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
+	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/helper"
@@ -22,12 +25,12 @@ import (
 )
 
 // RunHelper runs gateway-helper until the context ends.
-func RunHelper(ctx context.Context, cfg Config) error {
-	level, err := cfg.level()
+func RunHelper(ctx context.Context, cfg start.Config) error {
+	level, err := cfg.Level()
 	if err != nil {
 		return err
 	}
-	log := newLog(level)
+	log := start.NewLog(level)
 	units, err := units.Parse(cfg.Units)
 	if err != nil {
 		return err
@@ -43,7 +46,7 @@ func RunHelper(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := makeMasterKey(masterKey(kit.Paths{}), gid); err != nil {
+	if err := makeMasterKey(start.MasterKey(kit.Paths{}), gid); err != nil {
 		return err
 	}
 	l, err := helper.Listen(cfg.Helper, gid)
@@ -64,13 +67,13 @@ func RunHelper(ctx context.Context, cfg Config) error {
 }
 
 // probeSocket is where programs that look at the network are asked for.
-func probeSocket(cfg Config) string {
+func probeSocket(cfg start.Config) string {
 	return filepath.Join(filepath.Dir(cfg.Helper), filepath.Base(host.ProbeSocket))
 }
 
 // RunProbes runs gateway-probe until the context ends. It is not root, and keeps nothing but the right to open raw sockets.
-func RunProbes(ctx context.Context, cfg Config) error {
-	level, err := cfg.level()
+func RunProbes(ctx context.Context, cfg start.Config) error {
+	level, err := cfg.Level()
 	if err != nil {
 		return err
 	}
@@ -86,7 +89,7 @@ func RunProbes(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("the socket of the probes: %w", err)
 	}
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
-	return helper.ServeProbes(ctx, l, probe.New(home.Home{}), uid, newLog(level))
+	return helper.ServeProbes(ctx, l, probe.New(home.Home{}), uid, start.NewLog(level))
 }
 
 // makeMasterKey makes the key of the sealed secrets, which the programs may read but not change.

@@ -1,4 +1,4 @@
-package app
+package start
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 )
 
-// newLog logs to the journal where systemd runs the program, and otherwise as lines of text.
-func newLog(level slog.Level) *slog.Logger {
+// NewLog logs to the journal where systemd runs the program, and otherwise as lines of text.
+func NewLog(level slog.Level) *slog.Logger {
 	if ok, err := journal.StderrIsJournalStream(); err == nil && ok {
 		return slog.New(&journalHandler{level: level, program: filepath.Base(os.Args[0])})
 	}
