@@ -10,7 +10,7 @@ declare -A packages=(
 	[test]="postgresql chrony haproxy iproute2 nftables util-linux ca-certificates
 		unbound dns-root-data ieee-data squid kea-dhcp4-server freeradius wireguard-go wireguard-tools crowdsec crowdsec-firewall-bouncer keepalived
 		procps curl iputils-ping traceroute tcpdump python3 chromium-headless-shell fonts-dejavu-core
-		qemu-system-x86 busybox-static cpio kmod xz-utils mmdebstrap systemd-container patchelf strace nginx-light pebble bind9-dnsutils freeradius-utils
+		qemu-system-x86 busybox-static cpio kmod xz-utils binutils mmdebstrap systemd-container patchelf strace nginx-light pebble bind9-dnsutils freeradius-utils
 		exim4-daemon-light openssh-server lintian apt-utils gpg gpg-agent gpgv man-db systemd"
 )
 wanted=${packages[${1:?run or test}]}

@@ -83,7 +83,11 @@ func enabled(t *testing.T) (*kittest.Bench, *ids.Room, *world) {
 	t.Helper()
 	b, room, w := bench(t)
 	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"enabled":true}`).Want(t, 200)
-	waittest.Until(t, "both daemons", func() bool { return active(b, host.CrowdSec) && active(b, host.Bouncer) })
+	for _, id := range []apply.ID{apply.Detection, apply.Bouncer} {
+		if s := b.Engine.Refresh(t.Context(), id, false); s.State != apply.Live {
+			t.Fatalf("%s: %+v", id, s)
+		}
+	}
 	return b, room, w
 }
 

@@ -22,7 +22,8 @@ type detection struct {
 	alerts    []json.RawMessage
 	asked     map[host.DetectionVerb]int
 	spared    []netip.Addr
-	tables    bool // as DetectionSpare leaves them
+	tables    bool      // as DetectionSpare leaves them
+	flushed   time.Time // when they were removed behind the bouncer's back
 }
 
 // Decision is a decision of the CrowdSec in memory.
@@ -132,10 +133,13 @@ func (m *Machine) DetectionAsked(v host.DetectionVerb) int {
 	return m.detection.asked[v]
 }
 
-// DetectionSpare remembers the addresses.
+// DetectionSpare remembers the addresses. A bouncer whose tables were removed makes none before it is started again.
 func (m *Machine) DetectionSpare(_ context.Context, addresses []netip.Addr) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.units[host.Bouncer].Since.Before(m.detection.flushed) {
+		return errNoTables
+	}
 	m.detection.spared, m.detection.tables = slices.Clone(addresses), true
 	return nil
 }
@@ -145,7 +149,7 @@ func (m *Machine) DetectionDropped(_ context.Context, of []netip.Addr) (dropped 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.units[host.Bouncer].Active != "active" || !m.detection.tables {
-		return nil, fmt.Errorf("the firewall bouncer's tables: %w", host.ErrNotRunning)
+		return nil, errNoTables
 	}
 	for _, d := range m.detection.decisions {
 		if a, err := netip.ParseAddr(d.Value); err == nil && slices.Contains(of, a) && !slices.Contains(m.detection.spared, a) {
@@ -155,11 +159,13 @@ func (m *Machine) DetectionDropped(_ context.Context, of []netip.Addr) (dropped 
 	return dropped, nil
 }
 
+var errNoTables = fmt.Errorf("the firewall bouncer's tables: %w", host.ErrNotRunning)
+
 // FlushDetectionTables removes the bouncer's tables behind its back.
 func (m *Machine) FlushDetectionTables() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.detection.spared, m.detection.tables = nil, false
+	m.detection.spared, m.detection.tables, m.detection.flushed = nil, false, time.Now()
 }
 
 // DetectionSpared are the addresses that the bouncer lets pass.
