@@ -126,7 +126,6 @@ func (g *appliance) install(t *testing.T, packages ...string) {
 	t.Logf("installed in %s", time.Since(started).Round(time.Second))
 	g.waitUp(t)
 	g.nothingFailed(t)
-	g.filterBeforeTheHelper(t)
 }
 
 // publish builds a version of the package into the node's repository, as the vendor does.

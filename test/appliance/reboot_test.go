@@ -58,32 +58,16 @@ func (g *appliance) backAgain(t *testing.T) {
 	if filter, network := g.entered(t, "gateway-firewall.service"), g.entered(t, "network-pre.target"); filter > network {
 		t.Errorf("the packet filter came at %s, the network at %s", filter, network)
 	}
-	g.filterBeforeTheHelper(t)
 }
 
 // entered is when a unit became active, since the boot.
 func (g *appliance) entered(t *testing.T, unit string) time.Duration {
 	t.Helper()
-	return g.moment(t, unit, "ActiveEnterTimestampMonotonic")
-}
-
-// moment is when something happened to a unit, since the boot.
-func (g *appliance) moment(t *testing.T, unit, property string) time.Duration {
-	t.Helper()
-	n, err := strconv.ParseInt(g.sh(t, "systemctl show --property="+property+" --value "+unit), 10, 64)
+	n, err := strconv.ParseInt(g.sh(t, "systemctl show --property=ActiveEnterTimestampMonotonic --value "+unit), 10, 64)
 	if err != nil || n == 0 {
-		t.Fatalf("%s of %s: %d, %v", property, unit, n, err)
+		t.Fatalf("%s never became active: %v", unit, err)
 	}
 	return time.Duration(n) * time.Microsecond
-}
-
-// filterBeforeTheHelper: a helper that starts removes what is staged, and with it what the packet filter is loaded from.
-func (g *appliance) filterBeforeTheHelper(t *testing.T) {
-	t.Helper()
-	filter, helper := g.entered(t, "gateway-firewall.service"), g.moment(t, "gateway-helper.service", "InactiveExitTimestampMonotonic")
-	if filter > helper {
-		t.Errorf("the packet filter was loaded at %s, and the helper began at %s", filter, helper)
-	}
 }
 
 // probe tries to connect to a port all the time while something is done.

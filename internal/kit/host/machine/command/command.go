@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -81,11 +80,11 @@ func (s *Commands) Run(ctx context.Context, c host.Command, in host.Input) (host
 	}
 	defer done()
 	uid, gid := checker(spec.Rights)
-	staging, err := s.files.Stage(in.Staged, gid)
+	staging, remove, err := s.files.Stage(in.Staged, gid)
 	if err != nil {
 		return host.Output{}, fmt.Errorf("staging for %s: %w", c, err)
 	}
-	defer os.RemoveAll(staging)
+	defer remove()
 	argv, err := resolve(spec, staging, in.Staged)
 	if err != nil {
 		return host.Output{}, fmt.Errorf("command %s: %w", c, err)

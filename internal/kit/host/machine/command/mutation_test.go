@@ -57,7 +57,7 @@ func subjects(t *testing.T) []subject {
 		}
 		return content
 	}
-	all := []subject{{Command: host.NftCheck, Files: []host.File{{Place: host.PacketFilterTable, Content: read("app/first.nft")}}}}
+	all := []subject{{Command: host.NftCheck, Files: []host.File{{Place: host.PacketFilterTable, Content: read("app/root/first.nft")}}}}
 	golden, err := filepath.Glob(rooms + "*/testdata/render/*.txtar")
 	if err != nil {
 		t.Fatal(err)

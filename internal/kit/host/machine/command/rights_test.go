@@ -96,11 +96,11 @@ func TestCheckersSeeTheirFilesAlone(t *testing.T) {
 		}
 	}
 	_, gid := checker(host.Checking)
-	staged, err := at("").files.Stage([]host.File{{Place: host.ChronyDropIn, Content: []byte("staged")}}, gid)
+	staged, remove, err := at("").files.Stage([]host.File{{Place: host.ChronyDropIn, Content: []byte("staged")}}, gid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(staged) })
+	t.Cleanup(remove)
 	run := func(rights host.Rights, argv ...string) host.Output {
 		t.Helper()
 		p := with(rights, argv...)

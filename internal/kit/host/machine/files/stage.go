@@ -2,8 +2,11 @@ package files
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
 )
@@ -25,34 +28,85 @@ func isFolder(path string) bool {
 // staged begins the names of folders with staged files.
 const staged = "stage-"
 
-// Sweep removes staged files, which may hold secrets, of a process that died before it could.
+// Sweep removes staged files, which may hold secrets, of processes that died before they could. Those of the living stay: the helper may start
+// while another program of root's has something checked.
 func (s *Files) Sweep() error {
-	left, err := filepath.Glob(filepath.Join(s.home.Path(host.CheckFolder), staged+"*"))
+	folder := s.home.Path(host.CheckFolder)
+	lock, err := locked(folder, unix.LOCK_EX)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	defer lock.Close()
+	left, err := filepath.Glob(filepath.Join(folder, staged+"*"))
 	for _, dir := range left {
+		mine, busy := locked(dir, unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(busy, unix.EWOULDBLOCK) {
+			continue
+		}
 		err = errors.Join(err, os.RemoveAll(dir))
+		if busy == nil {
+			mine.Close()
+		}
 	}
 	return err
 }
 
-// Stage writes the files below a new folder, each at the path of its place. When this process is root, the group may read them, and change
-// none; otherwise nobody else may. The folder is the caller's to remove.
-func (s *Files) Stage(files []host.File, gid int) (string, error) {
-	dir, err := os.MkdirTemp(s.stagingFolder(), staged)
+// locked opens a folder and locks it, until it is closed or the process ends.
+func locked(folder string, how int) (*os.File, error) {
+	f, err := os.Open(folder)
 	if err != nil {
-		return "", err
+		return nil, err
+	}
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(int(f.Fd()), how)
+	}
+	if err != nil {
+		f.Close()
+		return nil, os.NewSyscallError("flock", err)
+	}
+	return f, nil
+}
+
+// Stage writes the files below a new folder, each at the path of its place, and answers what removes it. When this process is root, the group may
+// read them, and change none; otherwise nobody else may.
+func (s *Files) Stage(files []host.File, gid int) (dir string, remove func(), err error) {
+	dir, lock, err := makeStage(s.stagingFolder())
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() {
+		os.RemoveAll(dir)
+		lock.Close()
 	}
 	err = share(dir, gid)
 	for _, f := range files {
 		err = errors.Join(err, stageFile(dir, f, gid))
 	}
 	if err != nil {
-		os.RemoveAll(dir)
-		return "", err
+		remove()
+		return "", nil, err
 	}
-	return dir, nil
+	return dir, remove, nil
+}
+
+// makeStage makes a folder that is locked before anybody can sweep it.
+func makeStage(in string) (dir string, lock *os.File, err error) {
+	above, err := locked(in, unix.LOCK_SH)
+	if err != nil {
+		return "", nil, err
+	}
+	defer above.Close()
+	if dir, err = os.MkdirTemp(in, staged); err != nil {
+		return "", nil, err
+	}
+	if lock, err = locked(dir, unix.LOCK_SH); err != nil {
+		os.RemoveAll(dir)
+		return "", nil, err
+	}
+	return dir, lock, nil
 }
 
 func stageFile(dir string, f host.File, gid int) error {

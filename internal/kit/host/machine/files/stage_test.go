@@ -3,6 +3,7 @@ package files
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -13,10 +14,11 @@ import (
 func TestStagedFilesArePrivate(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	defer syscall.Umask(syscall.Umask(0o077))
-	dir, err := at(t.TempDir()).Stage([]host.File{{Place: host.ChronyDropIn, Content: []byte("secret")}, {Place: host.ChronyMain}}, 4711)
+	dir, remove, err := at(t.TempDir()).Stage([]host.File{{Place: host.ChronyDropIn, Content: []byte("secret")}, {Place: host.ChronyMain}}, 4711)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer remove()
 	seen := 0
 	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil {
@@ -38,27 +40,43 @@ func TestStagedFilesArePrivate(t *testing.T) {
 	}
 }
 
-// What a killed process has staged is removed by the next one; nothing else is.
+// What a killed process has staged is removed by the next one; nothing else is, and nothing of a process that lives.
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
 	s := at(root)
+	if err := s.Sweep(); err != nil {
+		t.Fatalf("without a folder: %v", err)
+	}
 	run := filepath.Join(root, host.CheckFolder)
-	if err := os.MkdirAll(run, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(run, staged+"killed"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(run, "other"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Stage([]host.File{{Place: host.ChronyDropIn, Content: []byte("secret")}}, 4711); err != nil {
+	living, remove, err := s.Stage([]host.File{{Place: host.ChronyDropIn, Content: []byte("secret")}}, 4711)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := os.ReadDir(run); len(left) != 2 {
-		t.Fatalf("nothing was staged there: %v", left)
+	left := func() (names []string) {
+		t.Helper()
+		if err := at(root).Sweep(); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
 	}
-	if err := s.Sweep(); err != nil {
-		t.Fatal(err)
+	if got := left(); !slices.Equal(got, []string{"other", filepath.Base(living)}) {
+		t.Errorf("left: %v", got)
 	}
-	if left, _ := os.ReadDir(run); len(left) != 1 || left[0].Name() != "other" {
-		t.Errorf("left: %v", left)
+	remove()
+	if got := left(); !slices.Equal(got, []string{"other"}) {
+		t.Errorf("left in the end: %v", got)
 	}
 }
