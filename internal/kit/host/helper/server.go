@@ -59,6 +59,7 @@ func serve(ctx context.Context, l *net.UnixListener, uid int, log *slog.Logger, 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
+	defer l.Close() // or it may still be about to remove its path, which the next one has by then
 	places, large := make(chan struct{}, connectionLimit), make(chan struct{}, largeMessages)
 	for {
 		select {
