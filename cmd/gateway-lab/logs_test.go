@@ -9,7 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // buffer is a bytes.Buffer for a writer and a reader at once.
@@ -66,11 +67,12 @@ func TestFollowAcrossRotation(t *testing.T) {
 	go func() { done <- printLogs(ctx, &out, []string{path}, 1, true) }()
 	expect := func(want string) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); out.String() != want; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%q, want %q", out.String(), want)
+		waittest.UntilNil(t, fmt.Sprintf("%q is printed", want), func() error {
+			if got := out.String(); got != want {
+				return fmt.Errorf("%q", got)
 			}
-		}
+			return nil
+		})
 	}
 	expect("2\n")
 	appendTo(t, path, "3\n4")

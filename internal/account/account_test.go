@@ -20,6 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 const (
@@ -278,11 +279,7 @@ func breakDatabase(t *testing.T, h *house) (back func()) {
 	exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'")
 	attached := func(want bool) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); h.DB.Attached() != want; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("the database is never known to be there: %t", want)
-			}
-		}
+		waittest.Until(t, fmt.Sprintf("the database is known to be there: %t", want), func() bool { return h.DB.Attached() == want })
 	}
 	attached(false)
 	return func() {

@@ -25,6 +25,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/password"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/schema"
 )
 
@@ -310,9 +311,7 @@ func TestAU11FloodStarvesNobody(t *testing.T) {
 		defer close(over)
 		h.flood(t, 200, func(i int) string { return fmt.Sprintf("nobody%d@example.net", i) }, there)
 	}()
-	for h.hasher.Done() < 3 {
-		time.Sleep(time.Millisecond)
-	}
+	waittest.Until(t, "the flood has come", func() bool { return h.hasher.Done() >= 3 })
 	began := time.Now()
 	h.login(t, admin, plain, here).Want(t, http.StatusOK)
 	select {

@@ -25,6 +25,7 @@ import (
 	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/outbound"
 	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 type house struct {
@@ -96,16 +97,6 @@ func (h *house) raise(t testing.TB, a alarm.Alarm) {
 	t.Helper()
 	if err := h.Alarms.Raise(t.Context(), a); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// eventually waits until something holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain: %s", what)
-		}
 	}
 }
 
@@ -555,7 +546,7 @@ func TestThreeAttempts(t *testing.T) {
 	h.deliver(t)
 	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Subject: "Disk", Message: "91 %"})
 	var e Event
-	eventually(t, "both have an end", func() bool {
+	waittest.Until(t, "both have an end", func() bool {
 		e = h.events(t, "")[0]
 		return len(e.SentTo) == 2 && e.SentTo[0].Result != "waiting" && e.SentTo[1].Result != "waiting"
 	})
@@ -569,7 +560,7 @@ func TestThreeAttempts(t *testing.T) {
 	if err := h.Alarms.Clear(t.Context(), alarm.Disk, ""); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end is told", func() bool {
+	waittest.Until(t, "the end is told", func() bool {
 		e = h.events(t, "")[0]
 		return e.Resolved && len(e.SentTo) == 1 && e.SentTo[0].Result == "ok"
 	})
@@ -603,7 +594,7 @@ func TestNothingIsLostByARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.deliver(t)
-	eventually(t, "both arrive", func() bool { return len(r.messages()) == 2 })
+	waittest.Until(t, "both arrive", func() bool { return len(r.messages()) == 2 })
 }
 
 // What a backup had still to tell, whether it had its channels already or not, is not told after its restore. What happens then is.
@@ -626,8 +617,8 @@ func TestNothingOldIsToldAfterARestore(t *testing.T) {
 	}
 	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: "c", Subject: "new", Message: "m"})
 	h.deliver(t)
-	eventually(t, "what is new is told", func() bool { return len(x.messages()) > 0 })
-	eventually(t, "nothing waits", func() (done bool) {
+	waittest.Until(t, "what is new is told", func() bool { return len(x.messages()) > 0 })
+	waittest.Until(t, "nothing waits", func() (done bool) {
 		if err := h.DB.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM alarm_outbox) AND NOT EXISTS (SELECT FROM alert_deliveries WHERE state = 'waiting')`).Scan(&done); err != nil {
 			t.Fatal(err)
 		}
@@ -660,7 +651,7 @@ func TestMute(t *testing.T) {
 	h.deliver(t)
 	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Subject: "Disk"})
 	h.raise(t, alarm.Alarm{Kind: alarm.Memory, Subject: "Memory"})
-	eventually(t, "what is not muted arrives", func() bool { return len(r.messages()) == 1 })
+	waittest.Until(t, "what is not muted arrives", func() bool { return len(r.messages()) == 1 })
 	if got := r.messages()[0]; got["kind"] != "system.memory" {
 		t.Errorf("%v", got)
 	}
@@ -669,7 +660,7 @@ func TestMute(t *testing.T) {
 	}
 	h.Do(t, "admin", http.MethodDelete, "/alert-mutes/"+m.ID.String(), nil).Want(t, http.StatusOK)
 	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: "other", Subject: "Disk"})
-	eventually(t, "it is not muted any more", func() bool { return len(r.messages()) == 2 })
+	waittest.Until(t, "it is not muted any more", func() bool { return len(r.messages()) == 2 })
 }
 
 func TestChannelsAreToldOfWhatIsSevereEnough(t *testing.T) {
@@ -681,7 +672,7 @@ func TestChannelsAreToldOfWhatIsSevereEnough(t *testing.T) {
 	h.deliver(t)
 	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Severity: alarm.Warning, Subject: "Disk"})
 	h.raise(t, alarm.Alarm{Kind: alarm.BackendDown, Severity: alarm.Error, Subject: "Backend"})
-	eventually(t, "the error arrives", func() bool { return len(r.messages()) == 1 })
+	waittest.Until(t, "the error arrives", func() bool { return len(r.messages()) == 1 })
 	if got := r.messages()[0]; got["kind"] != "backend.down" {
 		t.Errorf("%v", got)
 	}
@@ -749,7 +740,7 @@ func TestAChannelThatIsOffIsNotTold(t *testing.T) {
 	h.Do(t, "admin", http.MethodPut, "/alerts/"+c.ID.String(), map[string]any{"active": true}).Want(t, http.StatusOK)
 	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: "b", Subject: "second"})
 	h.deliver(t)
-	eventually(t, "what is new is told", func() bool { return len(x.messages()) > 0 })
+	waittest.Until(t, "what is new is told", func() bool { return len(x.messages()) > 0 })
 	for _, m := range x.messages() {
 		if m["subject"] != "second" {
 			t.Errorf("told: %v", m)
@@ -801,7 +792,7 @@ func TestFlood(t *testing.T) {
 	if n := count(`SELECT count(*) FROM alarm_events`); n != alerts {
 		t.Fatalf("%d of %d events are in the history", n, alerts)
 	}
-	eventually(t, "each event has its end at each channel", func() bool {
+	waittest.Until(t, "each event has its end at each channel", func() bool {
 		return count(`SELECT count(*) FROM alert_deliveries WHERE state <> 'waiting'`) == 3*alerts
 	})
 	if n := count(`SELECT count(*) FROM alert_deliveries WHERE state = 'ok'`); n != alerts {

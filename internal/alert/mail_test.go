@@ -16,9 +16,10 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
+
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // exim is a real mail server. It takes mail for everybody, puts it into one file, and wants a password when it is told one.
@@ -115,31 +116,36 @@ plain:
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", e.implicit)); err == nil {
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("exim said:\n%s", said.String())
+		}
+	})
+	waittest.UntilNil(t, "exim listens", func() error {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", e.implicit))
+		if err == nil {
 			conn.Close()
-			return e
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("exim does not listen: %s", said.String())
-		}
-	}
+		return err
+	})
+	return e
 }
 
 // mail waits until a message has arrived that has a text in it, and is all of the mail.
 func (e *exim) mail(t *testing.T, text string) string {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		b, _ := os.ReadFile(filepath.Join(e.folder, "mbox"))
-		if strings.Contains(string(b), text) {
-			return string(b)
-		}
-		if time.Now().After(deadline) {
+	var all []byte
+	waittest.UntilNil(t, fmt.Sprintf("a mail with %q", text), func() error {
+		all, _ = os.ReadFile(filepath.Join(e.folder, "mbox"))
+		if !bytes.Contains(all, []byte(text)) {
 			log, _ := os.ReadFile(filepath.Join(e.folder, "log/mainlog"))
-			t.Fatalf("no mail with %q in %q\n%s", text, b, log)
+			return fmt.Errorf("%q\n%s", all, log)
 		}
-	}
+		return nil
+	})
+	return string(all)
 }
 
 func freePort(t *testing.T) int {

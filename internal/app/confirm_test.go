@@ -15,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // confirming is a house that takes back what is not confirmed, with a time source.
@@ -114,11 +115,7 @@ func TestUnconfirmedChangeGoesBack(t *testing.T) {
 	admin := h.setUp(t)
 	before := h.sources(t, admin)
 	id := h.try(t, admin, "one.example.net", soon)
-	for end := time.Now().Add(2 * time.Minute); h.set(t, admin, id).State == "waiting"; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it stays")
-		}
-	}
+	waittest.Until(t, "it does not wait any more", func() bool { return h.set(t, admin, id).State != "waiting" })
 	set := h.set(t, admin, id)
 	if set.State != "taken_back" || set.RevertedBy == nil {
 		t.Fatalf("%+v", set)
@@ -153,11 +150,7 @@ func TestUnconfirmedChangeGoesBackAtTheNextStart(t *testing.T) {
 	id := h.try(t, admin, "one.example.net", later)
 	stop()
 	h, _ = confirming(t, kittest.Again(t, b))
-	for end := time.Now().Add(2 * time.Minute); h.set(t, admin, id).State == "waiting"; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it stays")
-		}
-	}
+	waittest.Until(t, "it does not wait any more", func() bool { return h.set(t, admin, id).State != "waiting" })
 	if after := h.sources(t, admin); after != before {
 		t.Errorf("%s\n%s", before, after)
 	}

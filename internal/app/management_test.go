@@ -24,6 +24,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/host/proxytest"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // carrier carries the management port to the service's socket.
@@ -105,7 +106,7 @@ func TestManagementPort(t *testing.T) {
 		}
 		return "service", err
 	}
-	// until asks until somebody holds the port and only they have answered for a while; no question may fail.
+	// until asks until somebody holds the port and only they have answered for a while. It does so without a pause: no question may fail.
 	until := func(who string, mayFail bool) {
 		t.Helper()
 		alone := 0
@@ -177,11 +178,7 @@ func TestForeignManagementPort(t *testing.T) {
 	go func() { management.Run(ctx); close(watched) }()
 	defer func() { cancel(); <-watched }()
 	stranger.Close()
-	for deadline := time.Now().Add(time.Minute); management.Holder() != "service"; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the port belongs to %s", management.Holder())
-		}
-	}
+	waittest.Until(t, "the service holds the port", func() bool { return management.Holder() == "service" })
 	if err := app.NewManagement(machine, slog.New(slog.DiscardHandler), func() bool { return true }, func() {}).Open(t.Context(), httpd.NewPort(network.New(home.Home{}), "nonsense")); err == nil {
 		t.Error("a port that cannot be is no error")
 	}
@@ -220,10 +217,6 @@ func TestManagementPortFollowsIPv6(t *testing.T) {
 	defer func() { cancel(); <-watched }()
 	for _, on := range []bool{true, false} {
 		ipv6.Store(on)
-		for deadline := time.Now().Add(30 * time.Second); listens() != on; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("listening on IPv6 is not %t", on)
-			}
-		}
+		waittest.Until(t, fmt.Sprintf("listening on IPv6 is %t", on), func() bool { return listens() == on })
 	}
 }

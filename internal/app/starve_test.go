@@ -16,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/longtest"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // answerWithin is three times what a caller is promised, for machines that are slow and busy.
@@ -69,11 +70,12 @@ func (h house) database(t *testing.T) string {
 
 func (h house) wantDatabase(t *testing.T, state string) {
 	t.Helper()
-	for end := time.Now().Add(answerWithin); h.database(t) != state; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the database is %s", h.database(t))
+	waittest.Within(t, answerWithin, "the database is "+state, func() error {
+		if is := h.database(t); is != state {
+			return errors.New("it is " + is)
 		}
-	}
+		return nil
+	})
 }
 
 // Nothing that one caller does, and nothing that happens to the database, keeps others from an answer.

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/waf/agent"
 	"edge.internal/gateway/internal/waf/spoe/spoetest"
 )
@@ -22,21 +24,20 @@ import (
 func wafStatus(t *testing.T, root string) (s agent.Status) {
 	t.Helper()
 	client := httpd.SocketClient(filepath.Join(root, host.WAFSocket), time.Minute)
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	waittest.UntilNil(t, "gateway-waf gets ready", func() error {
 		resp, err := client.Get("http://waf/status")
 		if err != nil {
-			continue
+			return err
 		}
-		err = json.NewDecoder(resp.Body).Decode(&s)
-		resp.Body.Close()
-		if resp.StatusCode == http.StatusOK {
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return errors.New(resp.Status)
 		}
-	}
-	t.Fatal("gateway-waf does not get ready")
+		if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
+			t.Fatal(err)
+		}
+		return nil
+	})
 	return s
 }
 
@@ -81,22 +82,14 @@ func TestWAFStartsWithTheLastConfiguration(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(root, host.WAFSocket)); err != nil || info.Mode().Perm() != 0o660 {
 		t.Errorf("%v, %v", info, err)
 	}
-	await := func(dial func() bool) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); !dial(); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("waited in vain")
-			}
-		}
-	}
-	open := func() bool {
+	open := func() error {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()
 		}
-		return err == nil
+		return err
 	}
-	await(open)
+	waittest.UntilNil(t, "it listens", open)
 	set, err := spoetest.Dial(t, address).Ask("waf-req",
 		spoetest.Arg{Name: "id", Value: "1"}, spoetest.Arg{Name: "domain", Value: domain}, spoetest.Arg{Name: "src", Value: netip.MustParseAddr("192.0.2.1")}, spoetest.Arg{Name: "sport", Value: 1},
 		spoetest.Arg{Name: "dst", Value: netip.MustParseAddr("192.0.2.2")}, spoetest.Arg{Name: "dport", Value: 443}, spoetest.Arg{Name: "method", Value: "GET"},
@@ -115,7 +108,7 @@ func TestWAFStartsWithTheLastConfiguration(t *testing.T) {
 
 	address, stop = start("65534")
 	wafStatus(t, root)
-	await(open)
+	waittest.UntilNil(t, "it listens again", open)
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)

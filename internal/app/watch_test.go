@@ -27,6 +27,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/scheduler"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/schema"
 )
 
@@ -118,17 +119,15 @@ func TestSchedulerFindsOutAndTells(t *testing.T) {
 			as(http.MethodPost, "/system/jobs/"+j.Name+"/run", nil).Want(t, http.StatusOK)
 		}
 	}
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	waittest.UntilNil(t, "all jobs have run", func() error {
 		open := slices.DeleteFunc(list(), func(j scheduler.Status) bool {
 			return j.Name == "auto-update" || j.WantedAt == nil && (j.Result == "ok" || slices.Contains(missing, j.Name) && j.Result == "failed")
 		})
-		if len(open) == 0 {
-			return
+		if len(open) > 0 {
+			return fmt.Errorf("%+v", open)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v", open)
-		}
-	}
+		return nil
+	})
 }
 
 // The agent of the web application firewall is up when it says so, and not while it is starting. Requests that were not inspected are added

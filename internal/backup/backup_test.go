@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -36,6 +37,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/schema"
 )
 
@@ -301,23 +303,22 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { b.room.Run(ctx); close(ended) }()
-	deadline := time.Now().Add(time.Minute)
 	var one backup.Backup
-	for one.Status != "failed" {
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v", one)
+	waittest.UntilNil(t, "what was interrupted has failed", func() error {
+		if b.Get(t, "/backups/"+id.String()).Want(t, 200).Into(t, &one); one.Status != "failed" {
+			return fmt.Errorf("%+v", one)
 		}
-		b.Get(t, "/backups/"+id.String()).Want(t, 200).Into(t, &one)
-	}
+		return nil
+	})
 	if one.Error != "It was interrupted." {
 		t.Errorf("%+v", one)
 	}
-	for len(b.folder(t)) != 3 {
-		if time.Now().After(deadline) {
-			t.Fatalf("%q", b.folder(t))
+	waittest.UntilNil(t, "what is left of others is removed", func() error {
+		if files := b.folder(t); len(files) != 3 {
+			return fmt.Errorf("%q", files)
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return nil
+	})
 	cancel()
 	<-ended
 	b.Get(t, "/backups/"+made.ID.String()).Want(t, 200).Into(t, &one)

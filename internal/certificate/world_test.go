@@ -61,6 +61,11 @@ const fqdn = "gateway.example.net"
 func newHouse(t *testing.T, fake *clock.Fake, before ...func(*house)) *house {
 	t.Helper()
 	h := &house{Bench: kittest.New(t), clock: fake, users: map[uuid.UUID][]resource.User{}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("it said:\n%s", h.Logs)
+		}
+	})
 	if fake != nil {
 		h.Clock = fake
 	}
@@ -155,17 +160,14 @@ func (h *house) get(t *testing.T, id string) (c row) {
 // until waits for a certificate to be as it must.
 func (h *house) until(t *testing.T, id string, ok func(row) bool) row {
 	t.Helper()
-	deadline := time.Now().Add(90 * time.Second)
-	for {
-		c := h.get(t, id)
-		if ok(c) {
-			return c
+	var c row
+	waittest.UntilNil(t, "the certificate is as it must", func() error {
+		if c = h.get(t, id); !ok(c) {
+			return fmt.Errorf("%+v", c)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not become what it must: %+v\n%s", c, h.Logs)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return nil
+	})
+	return c
 }
 
 func (h *house) create(t *testing.T, fields map[string]any) (c row) {

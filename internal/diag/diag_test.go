@@ -25,6 +25,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // bench is the room on a machine in memory.
@@ -216,14 +217,9 @@ func TestOnlySoManyAtOnce(t *testing.T) {
 		<-ended
 	}
 	b.Machine.ScriptProbes(nil)
-	for deadline := time.Now().Add(time.Minute); ; {
-		if b.Do(t, "admin", http.MethodPost, "/diagnostics/ping", `{"target":"b.example"}`).Status == 200 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("no room is made")
-		}
-	}
+	waittest.Until(t, "room is made", func() bool {
+		return b.Do(t, "admin", http.MethodPost, "/diagnostics/ping", `{"target":"b.example"}`).Status == 200
+	})
 }
 
 // events follows a run.
@@ -412,15 +408,14 @@ func TestOneCaptureAtATimeUntilItsCallerHangsUp(t *testing.T) {
 	b.Machine.ScriptProbes(func(context.Context, host.Probe, func([]byte)) (host.ProbeEnd, error) {
 		return host.ProbeEnd{ExitStatus: 1, Said: "tcpdump: lan0: That device is not up"}, nil
 	})
-	for deadline := time.Now().Add(time.Minute); ; {
+	waittest.Until(t, "the former capture has ended", func() bool {
 		a := b.Do(t, "admin", http.MethodPost, "/diagnostics/capture", `{"interface":"lan0"}`)
-		if a.Status == 503 && strings.Contains(a.Error.Message, "is not up") {
-			break
-		}
-		if a.Status != 409 || time.Now().After(deadline) {
+		said := a.Status == 503 && strings.Contains(a.Error.Message, "is not up")
+		if !said && a.Status != 409 {
 			t.Fatalf("%d %s", a.Status, a.Body)
 		}
-	}
+		return said
+	})
 }
 
 func connection(n int) host.Connection {

@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // unbound is one in memory: it reads its file when it is started or told to, and takes commands in between.
@@ -343,11 +344,12 @@ func TestRecordLife(t *testing.T) {
 		t.Error("the checker was asked about a record")
 	}
 	// The files follow, and what unbound has is what is stored.
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(dropIn(t, b), `"a.lan. 3600 IN A 10.0.0.2"`); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the files do not follow:\n%s", dropIn(t, b))
+	waittest.UntilNil(t, "the files follow", func() error {
+		if file := dropIn(t, b); !strings.Contains(file, `"a.lan. 3600 IN A 10.0.0.2"`) {
+			return errors.New(file)
 		}
-	}
+		return nil
+	})
 	for action, n := range map[string]int{"dns.record.create": 5, "dns.record.update": 1, "dns.record.delete": 3} {
 		if got := b.Audited(t, action); got != n {
 			t.Errorf("%s audited %d times", action, got)

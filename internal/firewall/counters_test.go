@@ -10,6 +10,7 @@ import (
 
 	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // counts asks for the counters, by rule.
@@ -181,7 +182,7 @@ func TestHitsAreCountedUntilTheTableIsReplaced(t *testing.T) {
 	o.Machine.Script(host.NftLoad, func(ctx context.Context, in host.Input) (host.Output, error) {
 		o.count("one", rule, 100)
 		asked := o.Machine.Asked("counters")
-		eventually(t, "the old table is read once more", func() bool { return o.Machine.Asked("counters") > asked+1 })
+		waittest.Until(t, "the old table is read once more", func() bool { return o.Machine.Asked("counters") > asked+1 })
 		o.count("two", rule, 0)
 		return o.Machine.Load(ctx, in)
 	})

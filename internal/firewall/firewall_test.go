@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 func TestMain(m *testing.M) { nettest.Main(m) }
@@ -554,18 +556,14 @@ func TestFW23TableDeletedByHandComesBack(t *testing.T) {
 	want := chains([]byte(run(t, "nft", "-s", "list", "table", "inet", "gateway")))
 	same := func(what string) {
 		t.Helper()
-		deadline := time.Now().Add(time.Minute)
-		for {
+		waittest.UntilNil(t, what+": the table is back", func() error {
 			out, _ := exec.Command("nft", "-s", "list", "table", "inet", "gateway").Output()
 			if chains(out) == want {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: the table is not back:\n%s", what, out)
+				return nil
 			}
 			h.Engine.Converge() // a change within the table is the timer's
-			time.Sleep(20 * time.Millisecond)
-		}
+			return errors.New(string(out))
+		})
 	}
 	run(t, "nft", "delete table inet gateway")
 	same("deleted")
@@ -681,21 +679,17 @@ func TestNamesAreResolvedInTheBackground(t *testing.T) {
 	}
 	await := func(want ...string) {
 		t.Helper()
-		deadline := time.Now().Add(time.Minute)
-		for {
+		waittest.UntilNil(t, fmt.Sprintf("%v in the kernel", want), func() error {
 			got := resolved()
 			k := readTable(t)
 			inKernel := len(k.Sets["object_"+id+"_4"]) + len(k.Sets["object_"+id+"_6"])
 			file, err := h.Host.Read(host.PacketFilterTable)
 			kept := err == nil && !slices.ContainsFunc(want, func(a string) bool { return !strings.Contains(string(file), a) })
-			if slices.Equal(got, want) && inKernel == len(want) && kept {
-				return
+			if !slices.Equal(got, want) || inKernel != len(want) || !kept {
+				return fmt.Errorf("%v, %d in the kernel, in the file: %t", got, inKernel, kept)
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%v and %d in the kernel instead of %v", got, inKernel, want)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+			return nil
+		})
 	}
 	await("192.0.2.1", "2001:db8::1")
 	made := func() string {
@@ -742,7 +736,7 @@ func TestDeadNamesDoNotDelayOthers(t *testing.T) {
 	id := h.create(t, "/firewall/address-objects", map[string]any{"name": "living", "kind": "fqdn", "value": "living.example"})
 	resolved := func(want string) {
 		t.Helper()
-		eventually(t, "living.example is "+want, func() bool {
+		waittest.Until(t, "living.example is "+want, func() bool {
 			var row struct{ Resolved []string }
 			h.Get(t, "/firewall/address-objects/"+id).Into(t, &row)
 			return slices.Equal(row.Resolved, []string{want})

@@ -13,17 +13,8 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
 )
-
-// eventually waits until something is so.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not so: %s", what)
-		}
-	}
-}
 
 // alone is the room on a machine in memory whose lanes do not run, as while the database is away.
 func alone(t *testing.T) (*firewall.Room, *hosttest.Machine) {
@@ -63,14 +54,14 @@ func TestForwardingStopsWithTheTable(t *testing.T) {
 	}
 	guarded(t, r)
 	m.SetFilter(host.FilterState{}, "")
-	eventually(t, "forwarding stops", func() bool { return !forwards(m) })
-	eventually(t, "the table that was kept is tried again and again", func() bool { return m.Runs(host.NftLoad) > 1 })
+	waittest.Until(t, "forwarding stops", func() bool { return !forwards(m) })
+	waittest.Until(t, "the table that was kept is tried again and again", func() bool { return m.Runs(host.NftLoad) > 1 })
 	if forwards(m) {
 		t.Fatal("forwards without a table")
 	}
 	m.Script(host.NftLoad, m.Load)
-	eventually(t, "the table is back", func() bool { return present(m) })
-	eventually(t, "forwarding goes on", func() bool { return forwards(m) })
+	waittest.Until(t, "the table is back", func() bool { return present(m) })
+	waittest.Until(t, "forwarding goes on", func() bool { return forwards(m) })
 }
 
 // TestForwardingThatWasOffStaysOff: the guard gives back what it took, and no more.
@@ -98,10 +89,10 @@ func TestBootLoadsWhatWasKept(t *testing.T) {
 		t.Fatalf("%d loads while the kernel does not say what it has", m.Runs(host.NftLoad))
 	}
 	guarded(t, r)
-	eventually(t, "another try", func() bool { return m.Runs(host.NftLoad) > 2 })
+	waittest.Until(t, "another try", func() bool { return m.Runs(host.NftLoad) > 2 })
 	m.Script(host.NftLoad, m.Load)
 	m.FailFilter(nil)
-	eventually(t, "the table is there", func() bool { return present(m) })
+	waittest.Until(t, "the table is there", func() bool { return present(m) })
 }
 
 // busyNeighbour changes a table of its own without a pause.
@@ -154,7 +145,7 @@ func TestTheTableIsBackAtOnce(t *testing.T) {
 	began := time.Now()
 	for i := range 5 {
 		run(t, "nft", []string{"flush ruleset", "delete table inet gateway"}[i%2])
-		eventually(t, "the table is back", func() bool {
+		waittest.Until(t, "the table is back", func() bool {
 			out, _ := exec.Command("nft", "list", "table", "inet", "gateway").Output()
 			return strings.Contains(string(out), id)
 		})

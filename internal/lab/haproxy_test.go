@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/proxytest"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
 
@@ -89,11 +89,7 @@ func TestHAProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	sh(t, l, lab.Gateway, "kill", "-9", strconv.Itoa(state.PID))
-	for deadline := time.Now().Add(time.Minute); sh(t, l, lab.Gateway, "sh", "-c", "pgrep -x haproxy || true") != ""; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("its workers live on")
-		}
-	}
+	waittest.Until(t, "its workers end", func() bool { return sh(t, l, lab.Gateway, "sh", "-c", "pgrep -x haproxy || true") == "" })
 	if err := units.Start(t.Context(), host.HAProxy); err != nil {
 		t.Fatal(err)
 	}

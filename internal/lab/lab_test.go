@@ -26,6 +26,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/units"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
 
@@ -212,15 +213,12 @@ func remains(t *testing.T, dir string, namespaces []string) (found []string) {
 // gone waits until nothing of a lab remains: what the kernel kills takes a moment.
 func gone(t *testing.T, dir string, namespaces []string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		left := remains(t, dir, namespaces)
-		if len(left) == 0 {
-			return
+	waittest.UntilNil(t, "the lab is gone", func() error {
+		if left := remains(t, dir, namespaces); len(left) > 0 {
+			return fmt.Errorf("left behind: %q", left)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("left behind: %q", left)
-		}
-	}
+		return nil
+	})
 }
 
 func TestLab(t *testing.T) {
@@ -461,15 +459,17 @@ func testUnits(t *testing.T, l *lab.Lab) {
 			t.Fatal(err)
 		}
 		sh(t, l, lab.Gateway, "kill", "-9", strconv.Itoa(s.PID))
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-			now, err := units.State(ctx, u)
-			if err != nil || time.Now().After(deadline) {
-				t.Fatalf("%+v, %v", now, err)
+		var now host.UnitState
+		waittest.UntilNil(t, fmt.Sprintf("%s has come back or ended", u), func() error {
+			if now, err = units.State(ctx, u); err != nil {
+				t.Fatal(err)
 			}
-			if now.PID != s.PID && now.Active != "activating" && (u == host.Chrony || now.Active == "active") {
-				return now
+			if now.PID == s.PID || now.Active == "activating" || u != host.Chrony && now.Active != "active" {
+				return fmt.Errorf("%+v", now)
 			}
-		}
+			return nil
+		})
+		return now
 	}
 	kill(host.API)
 	kill(lab.PostgreSQL)
@@ -486,15 +486,12 @@ func testUnits(t *testing.T, l *lab.Lab) {
 	}
 	// Orphans are collected.
 	sh(t, l, lab.Gateway, "sh", "-c", "sh -c 'sleep 0.01 & exec true' & wait")
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		zombies := sh(t, l, lab.Gateway, "sh", "-c", "grep -l '^State:.Z' /proc/[0-9]*/status || true")
-		if zombies == "" {
-			break
+	waittest.UntilNil(t, "there are no zombies", func() error {
+		if zombies := sh(t, l, lab.Gateway, "sh", "-c", "grep -l '^State:.Z' /proc/[0-9]*/status || true"); zombies != "" {
+			return errors.New(zombies)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("zombies: %s", zombies)
-		}
-	}
+		return nil
+	})
 }
 
 func TestTwoLabsSideBySide(t *testing.T) {

@@ -1,29 +1,28 @@
 package lab_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
 
 // reaches waits until a side reaches an address, or does not.
 func reaches(t *testing.T, l *lab.Lab, side lab.Side, address string, want bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	waittest.UntilNil(t, fmt.Sprintf("%s reaches %s: %t", l.Name(), address, want), func() error {
 		cmd, err := l.Command(t.Context(), side, "ping", "-c1", "-W1", address)
 		if err != nil {
 			t.Fatal(err)
 		}
 		out, err := cmd.CombinedOutput()
-		if (err == nil) == want {
-			return
+		if (err == nil) != want {
+			return fmt.Errorf("%v: %s", err, out)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s reaches %s: %v: %s", l.Name(), address, !want, out)
-		}
-	}
+		return nil
+	})
 }
 
 func TestNodes(t *testing.T) {
@@ -87,11 +86,7 @@ func TestNodes(t *testing.T) {
 		}
 		answers := func(when string) {
 			t.Helper()
-			for deadline := time.Now().Add(time.Minute); !alive(); time.Sleep(50 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("PostgreSQL does not answer %s", when)
-				}
-			}
+			waittest.Until(t, "PostgreSQL answers "+when, alive)
 		}
 		answers("at first")
 		if err := two.Signal(t.Context(), lab.PostgreSQL, lab.Pause); err != nil {

@@ -27,6 +27,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/kit/wire"
 	"edge.internal/gateway/internal/radius"
 )
@@ -305,13 +306,7 @@ func (s *server) start(t *testing.T) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	})
-	for range 12000 {
-		if _, err := os.Stat(filepath.Join(s.dir, "freeradius.pid")); err == nil {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatal("freeradius does not serve")
+	waittest.UntilNil(t, "freeradius serves", func() error { _, err := os.Stat(filepath.Join(s.dir, "freeradius.pid")); return err })
 }
 
 func (s *server) login(t *testing.T, user, password string, chap bool) host.RadiusAnswer {

@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/nettest"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/tunnel"
 )
 
@@ -104,20 +104,18 @@ func TestTheKernelFollows(t *testing.T) {
 			t.Cleanup(func() { _ = exec.Command("kill", "-9", pid).Run() }) // one that is stopped does not end by itself
 		}
 		run(t, harm...)
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		waittest.UntilNil(t, fmt.Sprintf("everything is there after %v", harm), func() error {
 			s := b.Engine.Refresh(t.Context(), apply.Tunnel, false)
 			shown := ""
 			if s.State == apply.Live { // one that hangs would not answer wg either
 				out, _ := exec.Command("wg", "show", name, "dump").Output() // it may be just about to end
 				shown = string(out)
 			}
-			if strings.Contains(shown, publicB+"\t"+shared) && len(routesOf(t, b, name)) == 2 {
-				break
+			if !strings.Contains(shown, publicB+"\t"+shared) || len(routesOf(t, b, name)) != 2 {
+				return fmt.Errorf("%+v, %q", s, shown)
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("after %v: %+v", harm, s)
-			}
-		}
+			return nil
+		})
 	}
 	b.Do(t, "admin", http.MethodDelete, "/tunnel/interfaces/"+i.ID.String(), nil).Want(t, 200)
 	if linkOf(t, b, name) != nil {

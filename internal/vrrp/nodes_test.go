@@ -3,6 +3,7 @@ package vrrp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/vrrptest"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/vrrp"
 )
 
@@ -94,9 +96,6 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// enough is how long a move may take on a slow machine: a failure only reaches it.
-const enough = 2 * time.Minute
-
 // on waits until a node has all the addresses, and the other none.
 func (p *pair) on(t *testing.T, node *vrrptest.Node) {
 	t.Helper()
@@ -104,11 +103,7 @@ func (p *pair) on(t *testing.T, node *vrrptest.Node) {
 	if node == p.mine {
 		other = p.other
 	}
-	for end := time.Now().Add(enough); !node.Has(vrrptest.VIP) || other.Has(vrrptest.VIP); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s does not have the address, or the other one has it, too:\n%s\n%s", node.Own, p.mine.Log(), p.other.Log())
-		}
-	}
+	p.wait(t, "only "+node.Own+" has the address", func() bool { return node.Has(vrrptest.VIP) && !other.Has(vrrptest.VIP) })
 	if node == p.mine {
 		p.is(t, host.RouterMaster)
 	} else {
@@ -119,11 +114,12 @@ func (p *pair) on(t *testing.T, node *vrrptest.Node) {
 // is waits until the room knows what its node is.
 func (p *pair) is(t *testing.T, state host.RouterState) {
 	t.Helper()
-	for end := time.Now().Add(enough); p.status(t).State != state; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%+v", p.status(t))
+	waittest.UntilNil(t, fmt.Sprintf("the room knows that its node is %s", state), func() error {
+		if s := p.status(t); s.State != state {
+			return fmt.Errorf("%+v", s)
 		}
-	}
+		return nil
+	})
 }
 
 // rests makes sure that nothing moves for a while: longer than a node waits before it takes what it should not have.
@@ -231,14 +227,15 @@ func moves(t *testing.T) {
 	}
 }
 
-// wait waits for a condition.
+// wait waits for a condition. If it never comes, the test fails with what the nodes have said.
 func (p *pair) wait(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(enough); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s\n%s\n%s", what, p.mine.Log(), p.other.Log())
+	waittest.UntilNil(t, what, func() error {
+		if !is() {
+			return fmt.Errorf("\n%s\n%s", p.mine.Log(), p.other.Log())
 		}
-	}
+		return nil
+	})
 }
 
 // A node whose proxy does not answer gives the address away, unless the other one is no better; so does one that dies. After what separated

@@ -3,6 +3,7 @@ package vrrp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/nettest"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/vrrp"
 )
 
@@ -230,19 +232,20 @@ func TestWhoHasTheAddresses(t *testing.T) {
 	defer cancel()
 	go h.room.Run(ctx)
 	h.put(t, `{"vip_address":"192.0.2.9","vip_interface":"eth1"}`).Want(t, 200)
-	is := func(state host.RouterState) time.Time {
+	is := func(state host.RouterState) (since time.Time) {
 		t.Helper()
-		for range 1000 {
-			if s := h.status(t); s.State == state {
-				if s.Since == nil {
-					t.Fatalf("%+v", s)
-				}
-				return *s.Since
+		waittest.UntilNil(t, fmt.Sprintf("it is %s", state), func() error {
+			s := h.status(t)
+			if s.State != state {
+				return fmt.Errorf("%+v", s)
 			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		t.Fatalf("never %s: %+v", state, h.status(t))
-		return time.Time{}
+			if s.Since == nil {
+				t.Fatalf("%+v", s)
+			}
+			since = *s.Since
+			return nil
+		})
+		return since
 	}
 	is(host.RouterBackup)
 	h.Machine.SetRouter(host.RouterMaster)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // line is what HAProxy says about a request that was not inspected.
@@ -82,15 +83,13 @@ func TestGapsAreRecorded(t *testing.T) {
 		}
 		return n
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	waittest.UntilNil(t, fmt.Sprintf("%d are recorded for each", many), func() error {
 		b.Get(t, "/waf/alerts?action=unavailable").Want(t, 200).Into(t, &list)
-		if counted(shop) == many && counted(blog) == many {
-			break
+		if counted(shop) != many || counted(blog) != many {
+			return fmt.Errorf("%d and %d: %+v", counted(shop), counted(blog), list)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d and %d of %d are recorded: %+v", counted(shop), counted(blog), many, list)
-		}
-	}
+		return nil
+	})
 	for _, a := range list {
 		want, client, domain, severity := " refused. Why", "192.0.2.7", "shop.example.net", "critical"
 		if *a.DomainID == blog {

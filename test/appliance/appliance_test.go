@@ -5,6 +5,7 @@ package appliance
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/longtest"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab/labtest"
 	"edge.internal/gateway/test/node"
 )
@@ -168,10 +170,13 @@ func (g *appliance) offer(t *testing.T, targets ...string) {
 // waitUp waits until the API answers, and has its database.
 func (g *gateway) waitUp(t *testing.T) {
 	t.Helper()
-	poll(t, "the console answers, and has its database", g.pace*time.Minute, func() bool {
+	waittest.Within(t, g.pace*4*time.Minute, "the console answers, and has its database", func() error {
 		a, err := g.Do(t.Context(), http.MethodGet, "/system/health", nil)
 		var health struct{ Database string }
-		return err == nil && a.Status == 200 && json.Unmarshal(a.Data, &health) == nil && health.Database == "up"
+		if err == nil && (a.Status != 200 || json.Unmarshal(a.Data, &health) != nil || health.Database != "up") {
+			err = fmt.Errorf("%d %s", a.Status, a.Body)
+		}
+		return err
 	})
 }
 
@@ -222,6 +227,16 @@ func (g *gateway) allLive(t *testing.T) {
 	for _, c := range components {
 		g.WaitState(t, c, "live", g.pace*30*time.Second)
 	}
+}
+
+// tells complains unless a command succeeds and prints a text.
+func (g *gateway) tells(t *testing.T, text string, argv ...string) error {
+	t.Helper()
+	out, err := g.Run(t.Context(), argv...)
+	if err != nil || !strings.Contains(out, text) {
+		return fmt.Errorf("%v: %s", err, out)
+	}
+	return nil
 }
 
 // sh runs a script on the machine, which has to succeed.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/test/node"
 )
 
@@ -78,10 +79,7 @@ func (g *gateway) serves(t *testing.T) {
 		"nft list table inet gateway":                              "policy drop",
 		"nft list table ip crowdsec":                               "192.0.2.66",
 	} {
-		poll(t, command+" tells "+want, g.pace*20*time.Second, func() bool {
-			out, err := g.Run(t.Context(), "sh", "-c", command)
-			return err == nil && strings.Contains(out, want)
-		})
+		waittest.Within(t, g.pace*2*time.Minute, command+" tells "+want, func() error { return g.tells(t, want, "sh", "-c", command) })
 	}
 }
 

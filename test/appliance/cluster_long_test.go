@@ -5,6 +5,7 @@ package appliance
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab/labtest"
 	"edge.internal/gateway/test/node"
 )
@@ -87,22 +89,21 @@ func joinMachines(t *testing.T, one, two *appliance) {
 	two.Login(t) // with the cluster's account
 	one.well(t)
 	one.Must(t, http.MethodPost, "/ntp/pools", fields{"kind": "server", "address": "192.0.2.123"}, 201, nil)
-	poll(t, "a change of the primary is on the standby", time.Minute, func() bool {
-		out, err := two.Run(t.Context(), "cat", "/etc/chrony/conf.d/gateway.conf")
-		return err == nil && strings.Contains(out, "192.0.2.123")
+	waittest.UntilNil(t, "a change of the primary is on the standby", func() error {
+		return two.tells(t, "192.0.2.123", "cat", "/etc/chrony/conf.d/gateway.conf")
 	})
 }
 
 // well waits until the cluster is well, as this node sees it.
 func (g *appliance) well(t *testing.T) {
 	t.Helper()
-	var is struct {
-		Health, Mode string
-		Problems     []string
-	}
-	poll(t, "the cluster is well", time.Minute, func() bool {
+	waittest.Within(t, 4*time.Minute, "the cluster is well", func() error {
+		var is struct{ Health, Mode string }
 		a, err := g.Do(t.Context(), http.MethodGet, "/cluster/status", nil)
-		return err == nil && a.Status == 200 && json.Unmarshal(a.Data, &is) == nil && is.Health == "OK" && is.Mode == "cluster"
+		if err == nil && (a.Status != 200 || json.Unmarshal(a.Data, &is) != nil || is.Health != "OK" || is.Mode != "cluster") {
+			err = fmt.Errorf("%d %s", a.Status, a.Body)
+		}
+		return err
 	})
 }
 
@@ -122,7 +123,7 @@ func virtualAddress(t *testing.T, one, two *appliance) {
 			t.Errorf("keepalived runs as %s", run)
 		}
 	}
-	poll(t, "one node has the virtual address", time.Minute, func() bool { return one.hasVIP(t) != two.hasVIP(t) })
+	waittest.Until(t, "one node has the virtual address", func() bool { return one.hasVIP(t) != two.hasVIP(t) })
 	// Killed, it is there again, and the address is not on both.
 	holder := one
 	if two.hasVIP(t) {
@@ -130,12 +131,8 @@ func virtualAddress(t *testing.T, one, two *appliance) {
 	}
 	before := holder.pid(t, "keepalived")
 	holder.sh(t, "systemctl kill --signal=KILL keepalived")
-	poll(t, "keepalived is back", time.Minute, func() bool {
-		out, err := holder.Run(t.Context(), "systemctl", "show", "--property=MainPID", "--value", "keepalived")
-		now := strings.TrimSpace(out)
-		return err == nil && now != "0" && now != before
-	})
-	poll(t, "one node has the virtual address", time.Minute, func() bool { return one.hasVIP(t) != two.hasVIP(t) })
+	holder.another(t, "keepalived", before)
+	waittest.Until(t, "one node has the virtual address", func() bool { return one.hasVIP(t) != two.hasVIP(t) })
 	for _, g := range []*appliance{one, two} {
 		g.WaitState(t, "vrrp", "live", time.Minute)
 	}
@@ -174,8 +171,13 @@ func standbyThatStays(t *testing.T, one, two *appliance) {
 	one.waitUp(t)
 	one.well(t)
 	t.Log(one.sh(t, "gateway-ctl rolling-update begin"))
-	poll(t, "the update stops", 2*time.Minute, func() bool { return one.rolling(t).Phase == "error" })
-	u := one.rolling(t)
+	var u rolling
+	waittest.Within(t, 8*time.Minute, "the update stops", func() error {
+		if u = one.rolling(t); u.Phase != "error" {
+			return fmt.Errorf("%+v", u)
+		}
+		return nil
+	})
 	t.Logf("%+v", u)
 	if u.Node != "two.example.net" || !strings.Contains(u.Error, "runs version 1.0.0") || one.version(t) != "1.0.0" {
 		t.Errorf("%+v", u)
@@ -194,22 +196,28 @@ func standbyThatStays(t *testing.T, one, two *appliance) {
 func rollingUpdate(t *testing.T, one, two *appliance) {
 	one.Must(t, http.MethodPost, "/cluster/rolling-update", nil, 200, nil)
 	for _, phase := range []string{"updating-secondary", "waiting-secondary", "updating-primary"} {
-		poll(t, "the phase "+phase, 3*time.Minute, func() bool {
+		waittest.Within(t, 12*time.Minute, "the phase "+phase, func() error {
 			u := one.rolling(t)
 			if u.Phase == "error" {
 				t.Fatalf("%+v", u)
 			}
-			return u.Phase == phase || phase == "updating-secondary" && u.Phase == "waiting-secondary"
+			if u.Phase == phase || phase == "updating-secondary" && u.Phase == "waiting-secondary" {
+				return nil
+			}
+			return fmt.Errorf("%+v", u)
 		})
 		// While it is being replaced, it may have ended already.
 		t.Logf("%s: killed in the phase %s", one.sh(t, "systemctl kill --signal=KILL gateway-api 2>&1 || true"), one.rolling(t).Phase)
 	}
-	poll(t, "the file is gone", 5*time.Minute, func() bool {
+	waittest.Within(t, 20*time.Minute, "the file is gone", func() error {
 		u := one.rolling(t)
 		if u.Phase == "error" {
 			t.Fatalf("%+v", u)
 		}
-		return u.Phase == "" && one.version(t) == "1.1.0"
+		if u.Phase != "" || one.version(t) != "1.1.0" {
+			return fmt.Errorf("%+v", u)
+		}
+		return nil
 	})
 	for _, g := range []*appliance{one, two} {
 		g.waitUp(t)
@@ -232,11 +240,10 @@ func rollingUpdate(t *testing.T, one, two *appliance) {
 		t.Errorf("the standby: %+v, the primary: %+v", first, then)
 	}
 	one.well(t)
-	poll(t, "one node has the virtual address", time.Minute, func() bool { return one.hasVIP(t) != two.hasVIP(t) })
+	waittest.Until(t, "one node has the virtual address", func() bool { return one.hasVIP(t) != two.hasVIP(t) })
 	one.Must(t, http.MethodPost, "/ntp/pools", fields{"kind": "server", "address": "192.0.2.124"}, 201, nil)
-	poll(t, "a change of the primary is on the standby", time.Minute, func() bool {
-		out, err := two.Run(t.Context(), "cat", "/etc/chrony/conf.d/gateway.conf")
-		return err == nil && strings.Contains(out, "192.0.2.124")
+	waittest.UntilNil(t, "a change of the primary is on the standby", func() error {
+		return two.tells(t, "192.0.2.124", "cat", "/etc/chrony/conf.d/gateway.conf")
 	})
 }
 
@@ -257,8 +264,8 @@ func leaveCluster(t *testing.T, one, two *appliance) {
 	if slots := sql(one, "SELECT count(*) FROM pg_replication_slots"); slots != "0" {
 		t.Errorf("the primary keeps %s slots", slots)
 	}
-	poll(t, "the machine that left is in no cluster", time.Minute, func() bool { return sql(two, "SELECT role FROM ha_state") == "single" })
-	poll(t, "its PostgreSQL listens to no other node", time.Minute, func() bool { return sql(two, "SHOW listen_addresses") == "localhost" })
+	waittest.Until(t, "the machine that left is in no cluster", func() bool { return sql(two, "SELECT role FROM ha_state") == "single" })
+	waittest.Until(t, "its PostgreSQL listens to no other node", func() bool { return sql(two, "SHOW listen_addresses") == "localhost" })
 	two.waitUp(t)
 	two.Login(t)
 	two.Must(t, http.MethodPost, "/ntp/pools", fields{"kind": "server", "address": "192.0.2.125"}, 201, nil)

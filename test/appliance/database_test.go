@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // database is what PostgreSQL gets from the package: whenever the API starts, also when PostgreSQL comes later, and when the gateway becomes the primary of
@@ -15,7 +17,7 @@ func database(t *testing.T, g *appliance) {
 	}
 	ran := func(after string) (invocation string) {
 		t.Helper()
-		poll(t, "gateway-database has run again", time.Minute, func() bool {
+		waittest.Until(t, "gateway-database has run again", func() bool {
 			invocation = show("InvocationID")
 			return invocation != after && show("ActiveState") == "inactive" && show("Result") == "success"
 		})
@@ -27,7 +29,9 @@ func database(t *testing.T, g *appliance) {
 	g.waitUp(t)
 
 	g.sh(t, "systemctl stop 'postgresql@*'; systemctl restart gateway-api")
-	poll(t, "gateway-database waits for PostgreSQL", time.Minute, func() bool { return show("InvocationID") != before && show("ActiveState") == "active" })
+	waittest.Until(t, "gateway-database waits for PostgreSQL", func() bool {
+		return show("InvocationID") != before && show("ActiveState") == "active"
+	})
 	g.sh(t, "systemctl start postgresql; for c in /etc/postgresql/[0-9]*/*; do systemctl start postgresql@$(echo ${c#/etc/postgresql/} | tr / -); done")
 	ran(before)
 	g.waitUp(t)

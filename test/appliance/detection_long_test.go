@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // CrowdSec may be installed after the gateway, while detection is off or on, and be purged and come again: then it detects, and its bouncer drops,
@@ -47,8 +49,8 @@ func (g *appliance) detects(t *testing.T, state string) {
 func (g *appliance) drops(t *testing.T, address string) {
 	t.Helper()
 	g.Must(t, http.MethodPost, "/ids/decisions", fields{"value": address}, 201, nil)
-	poll(t, "the kernel drops packets of "+address, 20*time.Second, func() bool {
+	waittest.UntilNil(t, "the kernel drops packets of "+address, func() error {
 		_, err := g.Run(t.Context(), "nft", "get", "element", "ip", "crowdsec", "crowdsec-blacklists", "{", address, "}")
-		return err == nil
+		return err
 	})
 }

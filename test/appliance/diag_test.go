@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
@@ -55,9 +55,9 @@ func diagnostics(t *testing.T, g *appliance) {
 		}
 		captured <- err
 	}()
-	poll(t, "tcpdump runs", 30*time.Second, func() bool {
+	waittest.UntilNil(t, "tcpdump runs", func() error {
 		_, err := g.Run(t.Context(), "sh", "-c", "grep -qx tcpdump /proc/[0-9]*/comm")
-		return err == nil
+		return err
 	})
 	g.Must(t, http.MethodPost, "/diagnostics/ping", fields{"target": "198.51.100.1"}, 200, nil)
 	if err := <-captured; err != nil {

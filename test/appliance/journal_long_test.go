@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/test/node"
 )
 
@@ -157,7 +158,7 @@ func TestRealJournal(t *testing.T) {
 		heard <- f
 	}()
 	var found node.Found
-	poll(t, "what is said is heard", time.Minute, func() bool {
+	waittest.Until(t, "what is said is heard", func() bool {
 		if _, err := n.Sh(t.Context(), "systemctl start gateway-wireguard@wg0"); err != nil {
 			return false
 		}

@@ -2,7 +2,6 @@ package appliance
 
 import (
 	"testing"
-	"time"
 
 	"edge.internal/gateway/test/node"
 )
@@ -23,14 +22,6 @@ func boot(t *testing.T, release string) *node.Node {
 		}
 	})
 	return n
-}
-
-// poll waits until something is so, for as long as a busy machine needs.
-func poll(t *testing.T, what string, within time.Duration, so func() bool) {
-	t.Helper()
-	if err := node.Wait(t.Context(), what, within, so); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // restart reboots the node, and waits until it is back.

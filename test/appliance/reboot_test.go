@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/test/node"
 )
 
@@ -105,7 +106,7 @@ func rebootWithoutDatabase(t *testing.T, g *appliance) {
 	if body := g.get(t, "www.example.net"); body != origin {
 		t.Errorf("HAProxy answers %q", body)
 	}
-	poll(t, "the API answers without a database", 20*time.Second, func() bool {
+	waittest.Until(t, "the API answers without a database", func() bool {
 		a, err := g.Do(t.Context(), "GET", "/system/health", nil)
 		return err == nil && a.Status == 200 && strings.Contains(string(a.Body), `"away"`)
 	})

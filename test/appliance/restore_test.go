@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // lastRestore is what root has written down of a restore.
@@ -143,12 +145,14 @@ func (g *appliance) readRestore(t *testing.T) (r lastRestore) {
 func (g *appliance) restored(t *testing.T, backup string) (r lastRestore) {
 	t.Helper()
 	began := time.Now()
-	poll(t, "the restore ends", 2*time.Minute, func() bool {
+	waittest.Within(t, 8*time.Minute, "the restore ends", func() error {
 		if _, err := g.Run(t.Context(), "test", "!", "-e", "/var/lib/gateway-restore/wish.json"); err != nil {
-			return false
+			return err
 		}
-		r = g.readRestore(t)
-		return r.Backup == backup && r.State != "running"
+		if r = g.readRestore(t); r.Backup != backup || r.State == "running" {
+			return fmt.Errorf("%+v", r)
+		}
+		return nil
 	})
 	t.Logf("%s after %s %s", r.State, time.Since(began).Round(time.Second), r.Reason)
 	return r

@@ -1,12 +1,13 @@
 package appliance
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/test/node"
 )
 
@@ -18,6 +19,18 @@ func (g *appliance) pid(t *testing.T, unit string) string {
 		t.Fatalf("%s does not run", unit)
 	}
 	return pid
+}
+
+// another waits until a unit runs as another process than before.
+func (g *appliance) another(t *testing.T, unit, before string) {
+	t.Helper()
+	waittest.UntilNil(t, unit+" is back", func() error {
+		out, err := g.Run(t.Context(), "systemctl", "show", "--property=MainPID", "--value", unit)
+		if now := strings.TrimSpace(out); err == nil && (now == "0" || now == before) {
+			err = fmt.Errorf("its process is %s, and was %s", now, before)
+		}
+		return err
+	})
 }
 
 // What faces the network has nothing of root.
@@ -58,9 +71,8 @@ func notRoot(t *testing.T, g *appliance) {
 		}
 	}
 	const ask = "curl -sf --unix-socket /run/gateway-waf/status.sock http://waf/status"
-	poll(t, "gateway-waf has asked the database", 30*time.Second, func() bool {
-		out, err := g.Run(t.Context(), "runuser", "-u", "gateway", "--", "sh", "-c", ask)
-		return err == nil && strings.Contains(out, `"version":"1.0.0"`)
+	waittest.UntilNil(t, "gateway-waf has asked the database", func() error {
+		return g.tells(t, `"version":"1.0.0"`, "runuser", "-u", "gateway", "--", "sh", "-c", ask)
 	})
 	const knock = "exec 3<>/dev/tcp/127.0.0.1/9000; timeout 2 cat <&3; echo $?"
 	for user, want := range map[string]string{"haproxy": "124", "nobody": "0", "gateway": "0"} {

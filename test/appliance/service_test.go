@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 type service struct {
@@ -51,9 +53,12 @@ func services(t *testing.T, g *appliance) {
 		if kind == "reverse-proxy" {
 			// The answer comes before this very connection is cut, and those of the next moment.
 			g.Must(t, http.MethodPost, "/system/service-restart", fields{"kind": kind}, 200, nil)
-			poll(t, "the reverse proxy is restarted and carries the console again", 30*time.Second, func() bool {
+			waittest.UntilNil(t, "the reverse proxy is restarted and carries the console again", func() error {
 				now, err := g.askService(t, name)
-				return err == nil && now.Active == "active" && now.Since != nil && now.Since.After(*before.Since)
+				if err == nil && (now.Active != "active" || now.Since == nil || !now.Since.After(*before.Since)) {
+					err = fmt.Errorf("%+v", now)
+				}
+				return err
 			})
 		} else {
 			var outcome struct{ Active, Error string }
@@ -91,17 +96,19 @@ func services(t *testing.T, g *appliance) {
 		systemd-run --quiet --unit=squatter --property=Type=exec perl -MIO::Socket::INET -e 'IO::Socket::INET->new(LocalAddr => "10.20.0.1:53", Listen => 1) and sleep'
 		timeout 30 sh -c 'until ss -tln | grep -q 10.20.0.1:53; do sleep 0.1; done'
 		systemctl unmask --runtime unbound`)
-	poll(t, "the holder of port 53 is named", 30*time.Second, func() bool {
-		return strings.HasPrefix(g.WaitState(t, "dns", "degraded", 30*time.Second).LastError, "TCP 53 on 10.20.0.1 is used by perl (pid ")
+	waittest.UntilNil(t, "the holder of port 53 is named", func() error {
+		if c := g.WaitState(t, "dns", "degraded", 30*time.Second); !strings.HasPrefix(c.LastError, "TCP 53 on 10.20.0.1 is used by perl (pid ") {
+			return fmt.Errorf("%+v", c)
+		}
+		return nil
 	})
 	g.sh(t, "systemctl stop squatter")
 	g.allLive(t)
 
 	// Who takes the packet filter apart gets it back, also when the tables of others change at the same time.
 	g.sh(t, "nft add table inet other; nft flush chain inet gateway input")
-	poll(t, "the packet filter is back", 20*time.Second, func() bool {
-		out, err := g.Run(t.Context(), "nft", "list", "chain", "inet", "gateway", "input")
-		return err == nil && strings.Contains(out, "anti-lockout")
+	waittest.UntilNil(t, "the packet filter is back", func() error {
+		return g.tells(t, "anti-lockout", "nft", "list", "chain", "inet", "gateway", "input")
 	})
 	g.allLive(t)
 
@@ -109,11 +116,7 @@ func services(t *testing.T, g *appliance) {
 	for _, unit := range []string{"gateway-helper", "gateway-api"} {
 		before := g.pid(t, unit)
 		g.sh(t, "kill -9 "+before)
-		poll(t, unit+" is back", 10*time.Second, func() bool {
-			out, err := g.Run(t.Context(), "systemctl", "show", "--property=MainPID", "--value", unit)
-			now := strings.TrimSpace(out)
-			return err == nil && now != "0" && now != before
-		})
+		g.another(t, unit, before)
 		g.waitUp(t)
 		g.live(t, http.MethodPost, "/ntp/pools", fields{"kind": "server", "address": map[string]string{"gateway-helper": "192.0.2.124", "gateway-api": "192.0.2.125"}[unit]})
 		g.allLive(t)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // lastUpgrade is what root has written down of an upgrade.
@@ -93,15 +95,15 @@ type packageVersion struct{ Name, Installed, Available string }
 // versions asks until there is an answer: on a busy machine apt takes longer than a request may.
 func (g *appliance) versions(t *testing.T) (found packageVersion) {
 	t.Helper()
-	poll(t, "apt tells the versions", time.Minute, func() bool {
+	waittest.Within(t, 4*time.Minute, "apt tells the versions", func() error {
 		var v struct{ Packages []packageVersion }
 		g.Must(t, http.MethodGet, "/system/package-versions", nil, 200, &v)
 		for _, found = range v.Packages {
 			if found.Name == "gateway" {
-				return true
+				return nil
 			}
 		}
-		return false
+		return fmt.Errorf("%+v", v)
 	})
 	return found
 }
@@ -140,10 +142,13 @@ func (g *appliance) killUpgrade(t *testing.T, at string) {
 func (g *appliance) ended(t *testing.T, version string) (u lastUpgrade) {
 	t.Helper()
 	began := time.Now()
-	poll(t, "the upgrade to "+version+" ends", 6*time.Minute, func() bool {
+	waittest.Within(t, 24*time.Minute, "the upgrade to "+version+" ends", func() error {
 		out, err := g.Run(t.Context(), "cat", "/var/lib/gateway-upgrade/upgrade.json")
 		u = lastUpgrade{}
-		return err == nil && json.Unmarshal([]byte(out), &u) == nil && u.To == version && u.State != "running"
+		if err != nil || json.Unmarshal([]byte(out), &u) != nil || u.To != version || u.State == "running" {
+			return fmt.Errorf("%v: %s", err, out)
+		}
+		return nil
 	})
 	t.Logf("%s: %s after %s", version, u.State, time.Since(began).Round(time.Second))
 	return u

@@ -22,6 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/longtest"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -69,26 +70,15 @@ func (s *site) dial(ctx context.Context, address string) (conn net.Conn, err err
 	return conn, err
 }
 
-// reaches tells whether the operator can connect to the address.
-func (s *site) reaches(t *testing.T, address string) bool {
+// reach tells why the operator cannot connect to the address.
+func (s *site) reach(t *testing.T, address string) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	conn, err := s.dial(ctx, address)
-	if err != nil {
-		return false
+	if err == nil {
+		conn.Close()
 	}
-	conn.Close()
-	return true
-}
-
-// wait waits for as long as an idle machine needs at most, and more.
-func wait(t *testing.T, what string, d time.Duration, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(labtest.Slow * d); !so(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s does not come within %s", what, labtest.Slow*d)
-		}
-	}
+	return err
 }
 
 // volatile is what changes in the kernel without a change.
@@ -132,13 +122,12 @@ func (s *site) state(t *testing.T) string {
 // same waits until everything is as it was: the kernel takes a moment to make sure that no one else has an IPv6 address.
 func (s *site) same(t *testing.T, before string) {
 	t.Helper()
-	after := s.state(t)
-	for end := time.Now().Add(labtest.Slow * 5 * time.Second); after != before; after = s.state(t) {
-		if time.Now().After(end) {
-			t.Fatalf("it is not as it was\n%s", udiff.Unified("before", "after", before, after))
+	waittest.UntilNil(t, "it is as it was", func() error {
+		if after := s.state(t); after != before {
+			return fmt.Errorf("\n%s", udiff.Unified("before", "after", before, after))
 		}
-		time.Sleep(100 * time.Millisecond)
-	}
+		return nil
+	})
 }
 
 // try makes a change from the LAN that is to be confirmed. The operator may never see the answer: the change set is found from inside.
@@ -161,17 +150,18 @@ func (s *site) try(t *testing.T, method, path string, body fields) (id string, b
 	return waiting[0].ID, waiting[0].ConfirmBy
 }
 
-func (s *site) settled(t *testing.T, id string) string {
+// takenBack tells what a change set is instead.
+func (s *site) takenBack(t *testing.T, id string) error {
 	t.Helper()
 	var set struct{ State string }
 	a, err := s.Do(t.Context(), http.MethodGet, "/change-sets/"+id, nil)
-	if err != nil || a.Status != 200 {
-		return ""
+	if err != nil {
+		return err
 	}
-	if err := json.Unmarshal(a.Data, &set); err != nil {
-		t.Fatal(err)
+	if a.Status != 200 || json.Unmarshal(a.Data, &set) != nil || set.State != "taken_back" {
+		return fmt.Errorf("%d %s", a.Status, a.Body)
 	}
-	return set.State
+	return nil
 }
 
 // changes are what cuts an operator off. No rule of the packet filter can close the console: what one closes is the way through.
@@ -217,15 +207,15 @@ func TestLockout(t *testing.T) {
 	for _, c := range longtest.Some(t, 2, list) {
 		t.Run(c.name, func(t *testing.T) {
 			s.WaitSettled(t)
-			wait(t, "the way in", 10*time.Second, func() bool { return s.reaches(t, c.address) })
+			waittest.UntilNil(t, "the way in", func() error { return s.reach(t, c.address) })
 			before := s.state(t)
 			id, by := s.try(t, c.method, c.path, c.body)
-			if s.reaches(t, c.address) && time.Now().Before(by) {
+			if s.reach(t, c.address) == nil && time.Now().Before(by) {
 				t.Fatalf("%s is still reached\n%s", c.address, s.state(t))
 			}
-			wait(t, "the way back", within+5*time.Second, func() bool { return s.reaches(t, c.address) })
+			waittest.Within(t, labtest.Slow*(within+5*time.Second), "the way back", func() error { return s.reach(t, c.address) })
 			t.Logf("reached again %s after the deadline", time.Since(by).Round(time.Millisecond))
-			wait(t, "the end", 5*time.Second, func() bool { return s.settled(t, id) == "taken_back" })
+			waittest.UntilNil(t, "the end", func() error { return s.takenBack(t, id) })
 			s.same(t, before)
 		})
 	}
@@ -247,7 +237,7 @@ func TestLockout(t *testing.T) {
 		if err := s.Units().Stop(t.Context(), lab.PostgreSQL); err != nil {
 			t.Fatal(err)
 		}
-		wait(t, "the way back without a database", within+10*time.Second, func() bool { return s.reaches(t, list[2].address) })
+		waittest.Within(t, labtest.Slow*(within+10*time.Second), "the way back", func() error { return s.reach(t, list[2].address) })
 		t.Logf("reached again %s after the deadline", time.Since(by).Round(time.Millisecond))
 		s.same(t, before)
 		if err := s.Units().Start(t.Context(), lab.PostgreSQL); err != nil {
@@ -260,8 +250,8 @@ func TestLockout(t *testing.T) {
 // back waits until a change is taken back and everything is as it was.
 func (s *site) back(t *testing.T, id, before string) {
 	t.Helper()
-	wait(t, "the end", within+10*time.Second, func() bool { return s.settled(t, id) == "taken_back" })
-	wait(t, "the way back", 5*time.Second, func() bool { return s.reaches(t, "10.10.0.1:3443") })
+	waittest.Within(t, labtest.Slow*(within+10*time.Second), "the end", func() error { return s.takenBack(t, id) })
+	waittest.UntilNil(t, "the way back", func() error { return s.reach(t, "10.10.0.1:3443") })
 	s.WaitSettled(t)
 	s.same(t, before)
 }

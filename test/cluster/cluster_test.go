@@ -18,14 +18,12 @@ import (
 	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/db/replica"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
 func TestMain(m *testing.M) { labtest.Main(m) }
-
-// patience is how long these tests wait for what must come: only a failure takes that long.
-const patience = 2 * time.Minute
 
 // fields are those of a request or an answer.
 type fields = map[string]any
@@ -42,15 +40,6 @@ func up(t *testing.T, nodes int) []node {
 		all = append(all, node{l})
 	}
 	return all
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
 }
 
 // ask asks the node's database.
@@ -88,7 +77,7 @@ func (n node) hash(t *testing.T) (h replica.Hash) {
 // same waits until two nodes have the same.
 func same(t *testing.T, one, two node) {
 	t.Helper()
-	eventually(t, "the nodes have the same", func() bool { return maps.Equal(one.hash(t), two.hash(t)) })
+	waittest.Until(t, "the nodes have the same", func() bool { return maps.Equal(one.hash(t), two.hash(t)) })
 }
 
 // add stores a time server, which all nodes share.
@@ -136,7 +125,7 @@ func TestCluster(t *testing.T) {
 	}
 
 	one.add(t, "first.example.net")
-	eventually(t, "a change of the primary is in the standby's daemon", func() bool { return two.applied(t, "first.example.net") })
+	waittest.Until(t, "a change of the primary is in the standby's daemon", func() bool { return two.applied(t, "first.example.net") })
 	two.WaitState(t, "ntp", "live", 30*time.Second)
 
 	// A change at the standby is the primary's, can be read where it was made, and reaches the daemons of both.
@@ -144,7 +133,9 @@ func TestCluster(t *testing.T) {
 	if !two.has(t, "passed.example.net") || !one.has(t, "passed.example.net") {
 		t.Error("a change that was made at the standby is not there")
 	}
-	eventually(t, "a change at the standby is in the daemons of both", func() bool { return one.applied(t, "passed.example.net") && two.applied(t, "passed.example.net") })
+	for _, n := range []node{one, two} {
+		waittest.Until(t, "a change at the standby is in the daemons of both", func() bool { return n.applied(t, "passed.example.net") })
+	}
 
 	strangers(t, one, two)
 	virtualAddress(t, one, two)
@@ -156,7 +147,7 @@ func TestCluster(t *testing.T) {
 		t.Error("a change has arrived over a link that was cut")
 	}
 	two.do(t, two.Heal(lab.Cluster))
-	eventually(t, "what was changed meanwhile arrives when the link is back", func() bool { return two.applied(t, "cut.example.net") })
+	waittest.Until(t, "what was changed meanwhile arrives when the link is back", func() bool { return two.applied(t, "cut.example.net") })
 	same(t, one, two)
 
 	// What the primary takes while it is alone, and before it is lost, only it has.
@@ -169,11 +160,11 @@ func TestCluster(t *testing.T) {
 	}
 	two.Must(t, http.MethodPost, "/cluster/promote", fields{"force": true}, 200, nil)
 	two.add(t, "promoted.example.net")
-	eventually(t, "the promoted node applies its changes", func() bool { return two.applied(t, "promoted.example.net") })
+	waittest.Until(t, "the promoted node applies its changes", func() bool { return two.applied(t, "promoted.example.net") })
 
 	one.do(t, one.Boot(t.Context()))
-	eventually(t, "the former primary follows the new one", func() bool { return one.role(t) == "standby" })
-	eventually(t, "the former primary has the new one's changes", func() bool { return one.applied(t, "promoted.example.net") })
+	waittest.Until(t, "the former primary follows the new one", func() bool { return one.role(t) == "standby" })
+	waittest.Until(t, "the former primary has the new one's changes", func() bool { return one.applied(t, "promoted.example.net") })
 	if one.has(t, "alone.example.net") {
 		t.Error("a change that the new primary does not know is still there")
 	}
@@ -183,9 +174,9 @@ func TestCluster(t *testing.T) {
 	one.Login(t) // it was the first node, which has an administrator of its own
 	one.add(t, "again.example.net")
 	two.add(t, "after.example.net")
-	eventually(t, "changes arrive at the former primary", func() bool { return one.applied(t, "after.example.net") })
+	waittest.Until(t, "changes arrive at the former primary", func() bool { return one.applied(t, "after.example.net") })
 	same(t, one, two)
-	eventually(t, "the former primary keeps no slots for others", func() bool { return ask[int](t, one, "SELECT count(*) FROM pg_replication_slots") == 0 })
+	waittest.Until(t, "it keeps no slots for others", func() bool { return ask[int](t, one, "SELECT count(*) FROM pg_replication_slots") == 0 })
 	leaves(t, two, one)
 }
 
@@ -201,7 +192,7 @@ func repaired(t *testing.T, primary, standby node) {
 	}
 	standby.Must(t, http.MethodPost, "/cluster/repair-replication", fields{}, 200, nil)
 	var last struct{ State, Error string }
-	eventually(t, "the repair ends", func() bool {
+	waittest.Until(t, "the repair ends", func() bool {
 		standby.Must(t, http.MethodGet, "/cluster/repair-replication", nil, 200, &last)
 		return last.State != "running"
 	})

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -38,7 +39,7 @@ func TestFaults(t *testing.T) {
 	share(t, f.nodes)
 	f.nodes[0].add(t, always)
 	for _, n := range f.nodes {
-		eventually(t, "what is always there is in the daemon", func() bool { return n.applied(t, always) })
+		waittest.Until(t, "what is always there is in the daemon", func() bool { return n.applied(t, always) })
 	}
 	for n := range uint64(runs) {
 		f.run(t, seed+n)
@@ -175,7 +176,7 @@ func (f *faults) alone(t *testing.T) {
 	t.Helper()
 	one, two := f.nodes[0], f.nodes[1]
 	began, both := time.Now(), time.Duration(0)
-	eventually(t, "one node has the virtual address, and keeps it", func() bool {
+	waittest.Until(t, "one node has the virtual address, and keeps it", func() bool {
 		if one.holds() && two.holds() {
 			both = time.Since(began)
 		}
@@ -190,11 +191,11 @@ func (f *faults) alone(t *testing.T) {
 func (f *faults) settle(t *testing.T) {
 	t.Helper()
 	role := func(n node) (is string) {
-		eventually(t, "the database of "+n.Name()+" answers", func() bool { var err error; is, err = n.roleNow(t.Context()); return err == nil })
+		waittest.UntilNil(t, "the database of "+n.Name()+" answers", func() (err error) { is, err = n.roleNow(t.Context()); return err })
 		return is
 	}
 	decided := time.Now()
-	eventually(t, "one is the primary and the other one follows", func() bool {
+	waittest.Until(t, "one is the primary and the other one follows", func() bool {
 		a, b := role(f.nodes[0]), role(f.nodes[1])
 		if a != "primary" && b != "primary" && a != "stepping-down" && b != "stepping-down" && time.Since(decided) > 15*time.Second {
 			decided = time.Now()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -127,21 +128,21 @@ func TestTraffic(t *testing.T) {
 	during(t, one, "drain of the other node", func() { moveTo(t, one, two) })
 	during(t, one, "planned switchover", func() {
 		two.Must(t, http.MethodPost, "/cluster/promote", nil, 200, nil)
-		eventually(t, "the former primary follows", func() bool { return one.role(t) == "standby" })
+		waittest.Until(t, "the former primary follows", func() bool { return one.role(t) == "standby" })
 	})
 	during(t, one, "loss of the node without the address", func() {
 		two.do(t, two.Crash())
 		time.Sleep(2 * time.Second)
 	})
 	two.do(t, two.Boot(t.Context()))
-	eventually(t, "the nodes know each other", func() bool { return one.role(t) == "standby" && two.role(t) == "primary" })
+	waittest.Until(t, "the nodes know each other", func() bool { return one.role(t) == "standby" && two.role(t) == "primary" })
 	two.WaitState(t, "vrrp", "live", 30*time.Second)
 	moveTo(t, two, one)
 
 	x := offer(t, one, answerWithin/8) // so that the gap is not longer for those who wait
 	time.Sleep(time.Second)
 	two.do(t, two.Crash())
-	eventually(t, "the other node has the address", one.holds)
+	waittest.Until(t, "the other node has the address", one.holds)
 	time.Sleep(2 * time.Second)
 	x.end(t, "loss of the primary, which has the address")
 	if limit := labtest.Slow * 4 * time.Second; x.longest > limit {
@@ -149,7 +150,7 @@ func TestTraffic(t *testing.T) {
 	}
 	one.Must(t, http.MethodPost, "/cluster/promote", fields{"force": true}, 200, nil)
 	two.do(t, two.Boot(t.Context()))
-	eventually(t, "the former primary follows", func() bool { return two.role(t) == "standby" })
+	waittest.Until(t, "the former primary follows", func() bool { return two.role(t) == "standby" })
 	same(t, one, two)
-	eventually(t, "one node has the virtual address", func() bool { return one.holds() != two.holds() })
+	waittest.Until(t, "one node has the virtual address", func() bool { return one.holds() != two.holds() })
 }

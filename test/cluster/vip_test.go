@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
 
@@ -39,7 +40,7 @@ func share(t *testing.T, nodes []node) {
 		n.Must(t, http.MethodPut, "/cluster/vip-settings", fields{"vip_address": vip, "vip_interface": "wan0"}, 200, nil)
 		n.WaitState(t, "vrrp", "live", 30*time.Second)
 	}
-	eventually(t, "one node has the virtual address", func() bool { return nodes[0].holds() != nodes[1].holds() })
+	waittest.Until(t, "one node has the virtual address", func() bool { return nodes[0].holds() != nodes[1].holds() })
 }
 
 // holds tells whether a node has the virtual address.
@@ -69,7 +70,7 @@ func (n node) drain(t *testing.T, on bool) {
 func moveTo(t *testing.T, to, from node) {
 	t.Helper()
 	from.drain(t, true)
-	eventually(t, "the virtual address is on "+to.Name(), func() bool { return to.holds() && !from.holds() })
+	waittest.Until(t, "the virtual address is on "+to.Name(), func() bool { return to.holds() && !from.holds() })
 	from.drain(t, false)
 }
 
@@ -97,10 +98,9 @@ func request(within time.Duration) error {
 // answers waits until the site that the nodes publish answers at the virtual address.
 func answers(t *testing.T, n node) {
 	t.Helper()
-	eventually(t, "the site answers", func() bool {
-		var err error
+	waittest.UntilNil(t, "the site answers", func() (err error) {
 		n.do(t, n.Within(lab.Wan, func() error { err = request(answerWithin); return nil }))
-		return err == nil
+		return err
 	})
 }
 
@@ -109,7 +109,7 @@ func virtualAddress(t *testing.T, one, two node) {
 	t.Helper()
 	origin(t, one)
 	share(t, []node{one, two})
-	eventually(t, "the other node knows the site, too", func() bool { return ask[bool](t, two, "SELECT EXISTS (SELECT FROM proxy_domains)") })
+	waittest.Until(t, "the other node has the site", func() bool { return ask[bool](t, two, "SELECT EXISTS (SELECT FROM proxy_domains)") })
 	two.WaitSettled(t)
 	moveTo(t, two, one)
 	answers(t, one)

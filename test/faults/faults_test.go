@@ -19,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/longtest"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -101,14 +102,14 @@ func whole(t *testing.T, l *labtest.Lab) []pool {
 // ready waits until the API answers again, and tells how long it was gone.
 func ready(t *testing.T, l *labtest.Lab, since time.Time) time.Duration {
 	t.Helper()
-	for time.Since(since) < labtest.Slow*20*time.Second {
-		if a, err := l.Do(t.Context(), http.MethodGet, "/ntp/pools", nil); err == nil && a.Status == 200 {
-			return time.Since(since)
+	waittest.UntilNil(t, "the API is back", func() error {
+		a, err := l.Do(t.Context(), http.MethodGet, "/ntp/pools", nil)
+		if err == nil && a.Status != 200 {
+			err = fmt.Errorf("%d %s", a.Status, a.Body)
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatal("the API does not come back")
-	return 0
+		return err
+	})
+	return time.Since(since)
 }
 
 // committed tells whether a death at the point comes after the commit.

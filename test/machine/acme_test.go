@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
 
@@ -64,7 +65,7 @@ func domainOrders(t *testing.T, r *acmeRig) {
 		t.Errorf("%+v", own)
 	}
 	// That it is on the management port takes a reload.
-	poll(t, "the management port shows it", 10*time.Second, func() bool {
+	waittest.Until(t, "the management port shows it", func() bool {
 		now, err := r.shown("3443", acmeGateway)
 		return err == nil && now == r.certificate(t, acmeGateway, "there", func(acmeRow) bool { return true }).Fingerprint
 	})
@@ -103,11 +104,11 @@ func ownName(t *testing.T, r *acmeRig) {
 	if err := r.answers("https://"+acmeGateway+"/api/v1/system/health", 200, "{"); err != nil {
 		t.Error(err)
 	}
-	poll(t, "the service itself shows the certificate", 20*time.Second, func() bool {
+	waittest.Until(t, "the service itself shows the certificate", func() bool {
 		if err := r.Units().Stop(t.Context(), host.HAProxy); err != nil {
 			t.Fatal(err)
 		}
-		poll(t, "the service has the management port", 10*time.Second, func() bool { return r.status(t).Management == "service" })
+		waittest.Until(t, "the service has the management port", func() bool { return r.status(t).Management == "service" })
 		r.shows(t, "3443", acmeGateway, row.Fingerprint)
 		return r.status(t).Management == "service" // and the engine has not started HAProxy meanwhile
 	})
@@ -231,14 +232,14 @@ func goesWithItsDomain(t *testing.T, r *acmeRig) {
 		"elsewhere.example.net": func(id string) { r.live(t, http.MethodDelete, "/domains/"+id, nil, 200) },
 	} {
 		row := r.certificate(t, name, "there", func(acmeRow) bool { return true })
-		settles(t, "the key file of "+name+" is there", 5*time.Second, func() error { _, err := os.Stat(r.keyFile(row.ID)); return err })
+		waittest.UntilNil(t, "the key file of "+name+" is there", func() error { _, err := os.Stat(r.keyFile(row.ID)); return err })
 		end(*row.DomainID)
-		settles(t, "the certificate of "+name+" goes", 10*time.Second, func() error {
+		waittest.UntilNil(t, "the certificate of "+name+" goes", func() error {
 			a, err := r.Do(t.Context(), http.MethodGet, "/certificates/"+row.ID, nil)
 			return answered(a, err, 404)
 		})
-		poll(t, "the key file of "+name+" goes", 10*time.Second, func() bool { _, err := os.Stat(r.keyFile(row.ID)); return os.IsNotExist(err) })
-		poll(t, "the certificate of "+name+" is not shown any more", 10*time.Second, func() bool {
+		waittest.Until(t, "the key file of "+name+" goes", func() bool { _, err := os.Stat(r.keyFile(row.ID)); return os.IsNotExist(err) })
+		waittest.Until(t, "the certificate of "+name+" is not shown any more", func() bool {
 			got, err := r.shown("443", name)
 			return err == nil && got != row.Fingerprint
 		})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
 
@@ -215,12 +216,12 @@ func startPebble(t *testing.T, e *edge) {
 			t.Logf("pebble: %v\n%s", err, said[max(0, len(said)-6000):])
 		}
 	})
-	poll(t, "the certificate authority answers", 10*time.Second, func() bool {
+	waittest.UntilNil(t, "the certificate authority answers", func() error {
 		conn, err := e.dial("tcp", wan4+":14000")
 		if err != nil {
-			return false
+			return err
 		}
-		return conn.Close() == nil
+		return conn.Close()
 	})
 }
 
@@ -251,16 +252,15 @@ func (e *edge) certificates(t testing.TB) (rows []acmeRow) {
 // certificate waits until the certificate of a name is as it should be.
 func (e *edge) certificate(t *testing.T, name, what string, so func(acmeRow) bool) (row acmeRow) {
 	t.Helper()
-	var last []acmeRow
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		last = e.certificates(t)
-		for _, row := range last {
-			if slices.Contains(row.Names, name) && so(row) {
-				return row
-			}
+	waittest.UntilNil(t, fmt.Sprintf("%s is %s", name, what), func() error {
+		all := e.certificates(t)
+		i := slices.IndexFunc(all, func(row acmeRow) bool { return slices.Contains(row.Names, name) && so(row) })
+		if i < 0 {
+			return fmt.Errorf("%+v", all)
 		}
-	}
-	t.Fatalf("%s is not %s: %+v", name, what, last)
+		row = all[i]
+		return nil
+	})
 	return row
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -240,13 +241,13 @@ func dhcpRenews(t *testing.T, r *dhcpRig) {
 		content, _ := os.ReadFile(told.Name())
 		return bytes.Count(content, []byte("event="+event+"\n")) > 0 && bytes.HasSuffix(bytes.TrimSpace(content), []byte("event=done"))
 	}
-	poll(t, "the client has its address", 5*time.Second, func() bool { return said("bound") })
+	waittest.Until(t, "the client has its address", func() bool { return said("bound") })
 	number, err := os.ReadFile(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Run(t, lab.Lan, "kill", "-USR1", strings.TrimSpace(string(number))) // renew
-	poll(t, "the client has renewed", 5*time.Second, func() bool { return said("renew") })
+	waittest.Until(t, "the client has renewed", func() bool { return said("renew") })
 	content, _ := os.ReadFile(told.Name())
 	_, renewed, _ := strings.Cut(string(content), "event=renew")
 	if given := parseGiven("event=" + renewed); given["ip"] != "10.10.0.100" {
@@ -255,7 +256,7 @@ func dhcpRenews(t *testing.T, r *dhcpRig) {
 	// Told to end, it gives the address back.
 	r.Run(t, lab.Lan, "kill", "-TERM", strings.TrimSpace(string(number)))
 	_ = cmd.Wait()
-	poll(t, "the address is free", 5*time.Second, func() bool {
+	waittest.Until(t, "the address is free", func() bool {
 		return !slices.ContainsFunc(r.leases(t, "").Leases, func(l leaseRow) bool { return l.State == "active" })
 	})
 	if given := r.asks(t, lab.Lan, "one", "-x", "hostname:laptop", "-r", "10.10.0.100"); given["ip"] != "10.10.0.100" {
@@ -466,7 +467,7 @@ func dhcpLinkThatGoes(t *testing.T, r *dhcpRig) {
 		t.Fatal("listens on a link without a carrier")
 	}
 	r.Run(t, lab.Gateway, "ip", "link", "set", "far1", "up")
-	poll(t, "kea listens", 5*time.Second, listens)
+	waittest.Until(t, "kea listens", listens)
 	// An interface that comes to the zone of strangers is served no longer.
 	var row struct{ ID string }
 	a := r.Must(t, http.MethodPost, "/network-interfaces", map[string]any{"name": "lan1", "type": "ethernet", "role": "wan"}, 201, &row)

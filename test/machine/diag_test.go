@@ -18,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -157,7 +158,7 @@ func diagRedirects(t *testing.T, r diagRig) {
 	for port, target := range map[string]string{"8101": "file:///etc/passwd", "8102": "gopher://127.0.0.1:8101/x"} {
 		r.background(t, lab.Gateway, "python3", "-c", redirector, target, port)
 		var got toolResult
-		poll(t, "the redirector answers", 10*time.Second, func() bool {
+		waittest.Until(t, "the redirector answers", func() bool {
 			r.Must(t, http.MethodPost, "/diagnostics/curl", fields{"target": "http://127.0.0.1:" + port}, 200, &got)
 			return got.ExitStatus != 7
 		})
@@ -233,7 +234,7 @@ func diagFollowed(t *testing.T, r diagRig) {
 	if s := <-status; s != 503 {
 		t.Errorf("the run that was not followed any more is answered %d", s)
 	}
-	poll(t, "ping has ended", 10*time.Second, func() bool { return !r.runs(t, "/usr/bin/ping") })
+	waittest.Until(t, "ping has ended", func() bool { return !r.runs(t, "/usr/bin/ping") })
 }
 
 func diagCapture(t *testing.T, r diagRig) {
@@ -279,7 +280,7 @@ func diagCaptureHangUp(t *testing.T, r diagRig) {
 		}
 		ended <- err
 	}()
-	poll(t, "tcpdump runs", 10*time.Second, func() bool { return r.runs(t, "tcpdump -i lan0") })
+	waittest.Until(t, "tcpdump runs", func() bool { return r.runs(t, "tcpdump -i lan0") })
 	r.Must(t, http.MethodPost, "/diagnostics/capture", fields{"interface": "lan0"}, 409, nil)
 	// With one right, and as a user who owns nothing.
 	about := r.Run(t, lab.Gateway, "sh", "-c", "cat /proc/$(pgrep -f '/usr/bin/[t]cpdump')/status")
@@ -292,7 +293,7 @@ func diagCaptureHangUp(t *testing.T, r diagRig) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
-	poll(t, "tcpdump has ended", 10*time.Second, func() bool { return !r.runs(t, "tcpdump -i lan0") })
+	waittest.Until(t, "tcpdump has ended", func() bool { return !r.runs(t, "tcpdump -i lan0") })
 }
 
 // keeper accepts connections and keeps them.
@@ -327,7 +328,7 @@ func diagConnections(t *testing.T, r diagRig) {
 		Error       string
 	}
 	const query = "/diagnostics/connections?source=10.10.0.2&destination=198.51.100.2&port=7010&protocol=tcp&state=established"
-	poll(t, "the connection is listed", 20*time.Second, func() bool {
+	waittest.Until(t, "the connection is listed", func() bool {
 		r.Must(t, http.MethodGet, query, nil, 200, &page)
 		return len(page.Connections) > 0
 	})
@@ -360,7 +361,7 @@ func diagPaths(t *testing.T, r diagRig) {
 		Advice    string
 		Steps     []step
 	}
-	poll(t, "the wan takes connections", 10*time.Second, func() bool {
+	waittest.Until(t, "the wan takes connections", func() bool {
 		r.Must(t, http.MethodPost, "/diagnostics/path", fields{"destination": "198.51.100.2", "port": 7011}, 200, &path)
 		return path.Reaches
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/miekg/dns"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -468,7 +469,7 @@ func changesLoseNoQuestion(t *testing.T, r *dnsRig) {
 		r.Must(t, http.MethodPut, "/dns/records/"+id, fields{"value": fmt.Sprintf("192.0.2.%d", 100+i)}, 200, nil)
 		other := r.zone(t, fmt.Sprintf("busy%d.lan", i))
 		r.Must(t, http.MethodDelete, "/dns/zones/"+other, nil, 200, nil)
-		poll(t, "questions are asked meanwhile", 10*time.Second, func() bool { return asked.Load() > before+4 || t.Failed() })
+		waittest.Until(t, "questions are asked meanwhile", func() bool { return asked.Load() > before+4 || t.Failed() })
 	}
 	close(stop)
 	askers.Wait()
@@ -601,7 +602,7 @@ func killedResolver(t *testing.T, r *dnsRig) {
 	leave := r.takePort(t)
 	// It cannot come back, and nobody is told that it is live.
 	var c labtest.Component
-	settles(t, "who has the port is told", 20*time.Second, func() error {
+	waittest.UntilNil(t, "who has the port is told", func() error {
 		c = r.WaitState(t, "dns", "degraded", 20*time.Second)
 		if !strings.HasPrefix(c.LastError, "UDP 53 on 10.10.0.1 is used by perl (pid ") {
 			return fmt.Errorf("%+v", c)
@@ -625,7 +626,7 @@ func killedResolver(t *testing.T, r *dnsRig) {
 	}
 	// Without anybody in its place it is back at once.
 	r.kill(t)
-	settles(t, "it answers again", 20*time.Second, func() error {
+	waittest.UntilNil(t, "it answers again", func() error {
 		answer, err := r.ask(lab.Lan, "udp", "10.10.0.1", "a.killed.lan", dns.TypeA)
 		if err == nil && len(answer.Answer) != 1 {
 			err = fmt.Errorf("the answer is %v", answer)

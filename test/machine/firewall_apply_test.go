@@ -22,6 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/longtest"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
 
@@ -112,7 +113,7 @@ func manyApplies(t *testing.T, r *rig) {
 			t.Errorf("apply %d: %s", n, got)
 			break
 		}
-		poll(t, "something is tried meanwhile", 10*time.Second, func() bool {
+		waittest.Until(t, "something is tried meanwhile", func() bool {
 			return datagrams.Load() > tried[0] && connections.Load() > tried[1] && lines.Load() > tried[2] || t.Failed()
 		})
 		if n%20 == 0 {
@@ -281,7 +282,7 @@ func killDuringApply(t *testing.T, r *rig) {
 	if h, err := set(true); err == nil {
 		t.Fatalf("the commit did not fail: %v", h)
 	}
-	poll(t, "the table is taken back", 5*time.Second, func() bool { return r.table(t) == before })
+	waittest.Until(t, "the table is taken back", func() bool { return r.table(t) == before })
 	stored(before, silent)
 	// A table that cannot be kept on disk does not stay in the kernel unnoticed either: it converges by itself.
 	arm(failpoint.Staged, "error")
@@ -336,14 +337,16 @@ func keptTableWithoutDatabase(t *testing.T, r *rig) {
 	r.Run(t, lab.Gateway, "sh", "-c", "kill -KILL "+strconv.Itoa(state.PID)+" && nft delete table inet gateway")
 	// Sessions are in the database. The control socket is root's, and needs none.
 	var answer []byte
-	poll(t, "the API answers", 20*time.Second, func() bool {
+	waittest.UntilNil(t, "the API answers", func() error {
 		res, err := r.Client().Get("http://gateway/api/v1/system/services")
 		if err != nil {
-			return false
+			return err
 		}
 		defer res.Body.Close()
-		answer, err = io.ReadAll(res.Body)
-		return err == nil && res.StatusCode == 200
+		if answer, err = io.ReadAll(res.Body); err == nil && res.StatusCode != 200 {
+			err = errors.New(res.Status)
+		}
+		return err
 	})
 	if !strings.Contains(string(answer), `"name":"packet-filter","active":"kernel-loaded"`) {
 		t.Errorf("the services: %s", answer)
@@ -384,7 +387,7 @@ func tableDeletedByHand(t *testing.T, r *rig) {
 	}
 	// The kernel says that it is gone, and it comes back at once.
 	r.Run(t, lab.Gateway, "nft", "delete", "table", "inet", "gateway")
-	poll(t, "the table is back", 20*time.Second, func() bool { return r.filterState(t) == "kernel-loaded" })
+	waittest.Until(t, "the table is back", func() bool { return r.filterState(t) == "kernel-loaded" })
 	r.WaitState(t, "packet-filter", "live", 10*time.Second)
 	if got := r.table(t); got != want {
 		t.Errorf("after it was deleted:\n%s\n%s", got, want)

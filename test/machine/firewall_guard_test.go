@@ -12,6 +12,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
 
@@ -143,18 +144,18 @@ func noForwardingWithoutAFilter(t *testing.T, r *rig) {
 		t.Fatal(err)
 	}
 	r.back(t)
-	poll(t, "the network says why it does not forward", 30*time.Second, func() bool {
+	waittest.UntilNil(t, "the network says why it does not forward", func() error {
 		var components []struct {
 			Name, State string
 			LastError   string `json:"last_error"`
 		}
 		r.Must(t, http.MethodGet, "/system/components", nil, 200, &components)
 		for _, c := range components {
-			if c.Name == "network" {
-				return c.State == "degraded" && strings.Contains(c.LastError, "the firewall is not loaded")
+			if c.Name == "network" && c.State == "degraded" && strings.Contains(c.LastError, "the firewall is not loaded") {
+				return nil
 			}
 		}
-		return false
+		return fmt.Errorf("%+v", components)
 	})
 	if got := forwarding(); got != "0 0" {
 		t.Fatalf("forwards %s without a packet filter", got)
@@ -179,7 +180,7 @@ func noForwardingWithoutAFilter(t *testing.T, r *rig) {
 	// The table goes: for as long as there is none, nothing is forwarded, and it is back at once.
 	for range 3 {
 		r.Run(t, lab.Gateway, "nft", "flush", "ruleset")
-		poll(t, "the table and forwarding are back", 20*time.Second, func() bool {
+		waittest.Until(t, "the table and forwarding are back", func() bool {
 			return forwarding() == "1 1" && strings.Contains(r.Run(t, lab.Gateway, "nft", "list", "tables"), "inet gateway")
 		})
 	}

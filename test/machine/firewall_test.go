@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -68,7 +69,7 @@ func defaultDrop(t *testing.T, r *rig) {
 		t.Fatal(err)
 	}
 	r.expect(t, probe{lab.Wan, "udp", gwWan4, 7002, open})
-	poll(t, "the sentinel is logged", 5*time.Second, func() bool { return len(r.log(t, "rule_id="+sentinel)) > 0 })
+	waittest.Until(t, "the sentinel is logged", func() bool { return len(r.log(t, "rule_id="+sentinel)) > 0 })
 	count := 0
 	for _, e := range r.log(t, "limit=1000") {
 		if e.SourcePort == local && e.DestinationPort == 7001 {
@@ -286,7 +287,7 @@ func namesFollowTheDNS(t *testing.T, r *rig) {
 		name := fmt.Sprintf("z%d.lab.test", rounds)
 		dns.set(name, netip.MustParseAddr("192.0.2.1"))
 		id := r.row(t, "/firewall/address-objects", fields{"name": name, "kind": "fqdn", "value": name})
-		poll(t, name+" is resolved", 10*time.Second, func() bool { return resolved(id) == "192.0.2.1" })
+		waittest.Until(t, name+" is resolved", func() bool { return resolved(id) == "192.0.2.1" })
 		r.WaitState(t, "packet-filter", "live", patience)
 	}
 	const name = "client.lab.test"
@@ -471,8 +472,12 @@ func countersAndLog(t *testing.T, r *rig) {
 	// A connection's first packet alone meets the rules; what it carries is established.
 	want := map[string]int{ids[0]: 2 * sent, ids[1]: 5, ids[2]: 2, ids[3]: sent}
 	for id, n := range want {
-		var got int
-		poll(t, fmt.Sprintf("%d packets, but %d", n, got), 5*time.Second, func() bool { got, _ = count(id); return got >= n })
+		waittest.UntilNil(t, fmt.Sprintf("rule %s has counted %d packets", id, n), func() error {
+			if got, _ := count(id); got < n {
+				return fmt.Errorf("%d are counted", got)
+			}
+			return nil
+		})
 		if got, _ := count(id); got != n {
 			t.Errorf("rule %s has counted %d packets instead of %d", id, got, n)
 		}
@@ -481,7 +486,7 @@ func countersAndLog(t *testing.T, r *rig) {
 		t.Errorf("%d bytes were counted instead of %d", bytes, sent*(payload+28))
 	}
 
-	poll(t, "the events are in the log", 5*time.Second, func() bool { return len(r.log(t, "rule_id="+ids[2])) == 2 }) // sent last
+	waittest.Until(t, "the events are in the log", func() bool { return len(r.log(t, "rule_id="+ids[2])) == 2 }) // sent last
 	for _, x := range []struct {
 		query string
 		want  int

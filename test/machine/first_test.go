@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -9,8 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -156,13 +157,12 @@ func (r *firstRig) arrives(t *testing.T, namespace, gateway string) visitor {
 func (r *firstRig) uses(t *testing.T, v visitor, site *page) {
 	t.Helper()
 	// A machine asks again when no answer comes, as dig does; but dig prints that, too.
-	poll(t, "a name in "+v.namespace, time.Minute, func() bool {
+	waittest.UntilNil(t, "a name in "+v.namespace, func() error {
 		out, err := r.try(t, v, "dig", "+short", "+tries=1", "@"+v.given["dns"], "www.example.net")
 		if err != nil || out != "198.51.100.2" {
-			t.Logf("names in %s: %q, %v", v.namespace, out, err)
-			return false
+			return fmt.Errorf("%q, %v", out, err)
 		}
-		return true
+		return nil
 	})
 	before := len(site.seen())
 	if out, err := r.try(t, v, "curl", "-sS", "--max-time", "20", "http://198.51.100.2:8099"); err != nil || out != "hello from the internet" {
@@ -171,8 +171,11 @@ func (r *firstRig) uses(t *testing.T, v visitor, site *page) {
 	if seen := site.seen()[before:]; !slices.Equal(seen, []string{"198.51.100.1"}) {
 		t.Errorf("the internet sees %v instead of the gateway", seen)
 	}
-	poll(t, "the time in "+v.namespace, 60*time.Second, func() bool {
+	waittest.UntilNil(t, "the time in "+v.namespace, func() error {
 		out, err := r.try(t, v, "chronyd", "-Q", "-t", "3", "server "+v.given["ntpsrv"]+" iburst maxsamples 1", "pidfile /run/"+v.namespace+"-chronyd.pid", "cmdport 0", "bindcmdaddress /")
-		return err == nil && strings.Contains(out, "System clock wrong by")
+		if err != nil || !strings.Contains(out, "System clock wrong by") {
+			return fmt.Errorf("%q, %v", out, err)
+		}
+		return nil
 	})
 }

@@ -21,6 +21,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/longtest"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -135,7 +136,7 @@ func (f *forwardRig) closed(t *testing.T, address string) bool {
 // waitOpen waits until squid listens.
 func (f *forwardRig) waitOpen(t *testing.T) {
 	t.Helper()
-	poll(t, "squid listens", 10*time.Second, func() bool { return !f.closed(t, forwardAddr) })
+	waittest.Until(t, "squid listens", func() bool { return !f.closed(t, forwardAddr) })
 }
 
 // client sends requests from the lan side through the proxy, on one connection as long as it can.
@@ -468,7 +469,7 @@ func forwardStatistics(t *testing.T, f *forwardRig) {
 		StepSeconds int `json:"step_seconds"`
 		Points      []struct{ Requests, Bytes float64 }
 	}
-	poll(t, "the history shows the requests", 20*time.Second, func() bool {
+	waittest.Until(t, "the history shows the requests", func() bool {
 		f.outcome(t, c, "GET", "http://www.example.net/cache/a")
 		f.Must(t, http.MethodGet, "/forward-proxy/stats/history", nil, 200, &history)
 		for _, p := range history.Points {
@@ -576,7 +577,7 @@ func forwardJudgeDies(t *testing.T, f *forwardRig) {
 	s := f.during(t, func(s *stream) {
 		pid := strings.TrimSpace(f.Run(t, lab.Gateway, "pgrep", "-x", "gateway-acl"))
 		f.Run(t, lab.Gateway, "kill", "-9", pid)
-		poll(t, "another judge runs", 20*time.Second, func() bool {
+		waittest.Until(t, "another judge runs", func() bool {
 			cmd, err := f.Command(t.Context(), lab.Gateway, "pgrep", "-x", "gateway-acl")
 			if err != nil {
 				t.Fatal(err)
@@ -585,7 +586,7 @@ func forwardJudgeDies(t *testing.T, f *forwardRig) {
 			return err == nil && strings.TrimSpace(string(out)) != pid
 		})
 		seen := s.connections.Load()
-		poll(t, "it is asked", 10*time.Second, func() bool { return s.connections.Load() > seen+20 })
+		waittest.Until(t, "it is asked", func() bool { return s.connections.Load() > seen+20 })
 	})
 	if s.statuses[200].Load() > 0 || s.statuses[403].Load() == 0 {
 		t.Errorf("%d were let through", s.statuses[200].Load())
@@ -607,7 +608,7 @@ func forwardWithoutList(t *testing.T, f *forwardRig) {
 	f.expectStatus(t, map[string]int{"http://www.example.net/": 200})
 	f.Run(t, lab.Gateway, "squid", "-k", "rotate", "-f", "/etc/squid/gateway.conf")
 	c := f.client(t)
-	poll(t, "nobody gets through", 10*time.Second, func() bool { return f.outcome(t, c, "GET", "http://www.example.net/") == 403 })
+	waittest.Until(t, "nobody gets through", func() bool { return f.outcome(t, c, "GET", "http://www.example.net/") == 403 })
 	f.expectStatus(t, map[string]int{"http://www.example.net/": 403, "https://www.example.net/": 403})
 	// And a list of another configuration is no list.
 	if err := os.WriteFile(path, []byte("layout 0123456789abcdef 0\n"), 0o644); err != nil {
@@ -669,7 +670,7 @@ func forwardAddress(t *testing.T, f *forwardRig) {
 	if !f.closed(t, forwardAddr) {
 		t.Error("the former port is open")
 	}
-	poll(t, "the new port is open", 10*time.Second, func() bool { return !f.closed(t, gwLan4+":8080") })
+	waittest.Until(t, "the new port is open", func() bool { return !f.closed(t, gwLan4+":8080") })
 	f.settings(t, fields{"port": 3128})
 	f.expectStatus(t, map[string]int{"http://www.example.net/": 200})
 }

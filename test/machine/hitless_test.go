@@ -18,6 +18,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
 
@@ -493,7 +494,7 @@ func hitless(t *testing.T, e *edge, l *traffic) {
 		if t.Failed() {
 			break
 		}
-		poll(t, "clients ask meanwhile", 10*time.Second, func() bool { return l.requests.Load() > asked })
+		waittest.Until(t, "clients ask meanwhile", func() bool { return l.requests.Load() > asked })
 	}
 	took := time.Since(began)
 	select {

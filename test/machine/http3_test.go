@@ -15,6 +15,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 
 	"edge.internal/gateway/internal/kit/host/proxytest"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
 
@@ -300,7 +301,7 @@ func http3Reload(t *testing.T, e *edge, l *traffic) {
 		}
 		// A request that is sent before the client has learnt that its connection is gone is made again, as browsers do.
 		var p edgePage
-		poll(t, "an answer by a connection that has rested, or by a new one", 20*time.Second, func() bool {
+		waittest.Until(t, "an answer by a connection that has rested, or by a new one", func() bool {
 			p, err = edgeFetch(resting, req)
 			return err == nil
 		})

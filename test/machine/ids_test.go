@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -90,16 +91,19 @@ func TestIDS(t *testing.T) {
 // running waits until CrowdSec reads logs, and the bouncer has made its tables. Lines that are written before that are lost.
 func (r idsRig) running(t *testing.T) {
 	t.Helper()
-	poll(t, "CrowdSec reads logs, and its bouncer runs", 60*time.Second, func() bool {
+	waittest.Within(t, 4*time.Minute, "CrowdSec reads logs, and its bouncer runs", func() error {
 		said, err := os.ReadFile(r.Log(host.CrowdSec))
 		if err != nil {
-			return false
+			return err
 		}
 		text := string(said)
 		last := text[max(0, strings.LastIndex(text, "Crowdsec v")):]
-		return strings.Contains(last, "Starting processing data") && r.status(t).FirewallBouncer.State == "running"
+		if s := r.status(t); !strings.Contains(last, "Starting processing data") || s.FirewallBouncer.State != "running" {
+			return fmt.Errorf("%+v\n%s", s, last)
+		}
+		return nil
 	})
-	poll(t, "the bouncer's table", 20*time.Second, func() bool {
+	waittest.Until(t, "the bouncer's table", func() bool {
 		return strings.Contains(r.Run(t, lab.Gateway, "nft", "list", "tables"), "table ip crowdsec")
 	})
 }
@@ -157,7 +161,7 @@ func (r idsRig) asks(from string, port int, wait time.Duration) error {
 func (r idsRig) served(t *testing.T, from string) {
 	t.Helper()
 	for _, port := range idsPorts {
-		settles(t, fmt.Sprintf("%s is served at port %d", from, port), 20*time.Second, func() error { return r.asks(from, port, 2*time.Second) })
+		waittest.UntilNil(t, fmt.Sprintf("%s is served at port %d", from, port), func() error { return r.asks(from, port, 2*time.Second) })
 	}
 }
 
@@ -165,7 +169,7 @@ func (r idsRig) served(t *testing.T, from string) {
 func (r idsRig) dropped(t *testing.T, from string) {
 	t.Helper()
 	for _, port := range idsPorts {
-		settles(t, fmt.Sprintf("%s is dropped at port %d", from, port), 30*time.Second, func() error {
+		waittest.UntilNil(t, fmt.Sprintf("%s is dropped at port %d", from, port), func() error {
 			err := r.asks(from, port, time.Second)
 			if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
 				return nil
@@ -278,8 +282,8 @@ func idsWAF(t *testing.T, r idsRig) {
 // idsScan tries ports that are closed, until that is noticed: what the packet filter logs is limited.
 func idsScan(t *testing.T, r idsRig) {
 	port := 20000
-	poll(t, "a scan is noticed", 60*time.Second, func() bool {
-		_ = r.Within(lab.Wan, func() error {
+	waittest.Within(t, 4*time.Minute, "a scan is noticed", func() error {
+		err := r.Within(lab.Wan, func() error {
 			conn, err := net.DialUDP("udp", &net.UDPAddr{IP: net.ParseIP(atPorts)}, &net.UDPAddr{IP: net.ParseIP(gwWan4), Port: port})
 			if err != nil {
 				return err
@@ -288,8 +292,10 @@ func idsScan(t *testing.T, r idsRig) {
 			_, err = conn.Write([]byte("hello"))
 			return err
 		})
-		port++
-		return port%50 == 0 && len(r.decided(t, atPorts)) > 0
+		if port++; port%50 != 0 || len(r.decided(t, atPorts)) == 0 {
+			return fmt.Errorf("port %d was tried last (%v)", port-1, err)
+		}
+		return nil
 	})
 	r.dropped(t, atPorts)
 }
@@ -301,7 +307,9 @@ func idsAllowed(t *testing.T, r idsRig) {
 	const laterLogin, laterRequest = "198.51.100.70", "198.51.100.71"
 	r.failLogins(t, laterLogin, "sshd-session")
 	r.block(t, laterRequest, "blocked", "g1", "g2", "g3", "g4", "g5")
-	poll(t, "decisions about later ones", 30*time.Second, func() bool { return len(r.decided(t, laterLogin)) > 0 && len(r.decided(t, laterRequest)) > 0 })
+	for _, a := range []string{laterLogin, laterRequest} {
+		waittest.Until(t, "a decision about "+a, func() bool { return len(r.decided(t, a)) > 0 })
+	}
 	if list := r.decided(t, friend); len(list) != 0 {
 		t.Errorf("%+v", list)
 	}
@@ -351,7 +359,7 @@ func idsOperator(t *testing.T, r idsRig) {
 	b.Login(t)
 	spared := func() {
 		t.Helper()
-		poll(t, "the administrator is spared", 30*time.Second, func() bool {
+		waittest.Until(t, "the administrator is spared", func() bool {
 			return strings.Contains(r.Run(t, lab.Gateway, "nft", "list", "set", "ip", host.BouncerTable4, host.BouncerSpared), atConsole)
 		})
 	}
@@ -367,7 +375,7 @@ func idsOperator(t *testing.T, r idsRig) {
 	r.served(t, innocent)
 
 	r.failLogins(t, atConsole, "sshd")
-	poll(t, "the ban of the operator is undone", 30*time.Second, func() bool { return r.undone(t, atConsole) > 0 && len(r.decided(t, atConsole)) == 0 })
+	waittest.Until(t, "the operator's ban is undone", func() bool { return r.undone(t, atConsole) > 0 && len(r.decided(t, atConsole)) == 0 })
 	r.served(t, atConsole)
 	b.Must(t, http.MethodGet, "/ids/status", nil, 200, nil)
 
@@ -435,7 +443,7 @@ func idsReload(t *testing.T, r idsRig) {
 	for range 3 {
 		r.Run(t, lab.Gateway, "nft", "delete", "table", "inet", "gateway")
 		before := tried.Load()
-		poll(t, "the table is back, and something was tried", 30*time.Second, func() bool {
+		waittest.Until(t, "the table is back, and something was tried", func() bool {
 			return tried.Load() > before+2 && strings.Contains(r.Run(t, lab.Gateway, "nft", "list", "tables"), "table inet gateway")
 		})
 	}
@@ -449,7 +457,7 @@ func idsReload(t *testing.T, r idsRig) {
 		t.Errorf("%+v", list)
 	}
 	r.dropped(t, atWAF)
-	poll(t, "the kernel says so", 30*time.Second, func() bool { return r.decided(t, atWAF)[0].Enforced })
+	waittest.Until(t, "the kernel says so", func() bool { return r.decided(t, atWAF)[0].Enforced })
 }
 
 // idsUnban: root ends a ban on the box, also while the API is down.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 type logEntry struct {
@@ -51,7 +52,7 @@ func accessLog(t *testing.T, p *proxyRig) {
 	p.get(t, "https://"+name+"/"+mark+"?token=secret").from(t, "a")
 	p.send(t, ask{url: "http://" + name + "/redirected"}).leads(t, 301, "https://"+name+"/redirected")
 	var page logPage
-	poll(t, "the requests are logged", 10*time.Second, func() bool {
+	waittest.Until(t, "the requests are logged", func() bool {
 		page = p.searched(t, "domain="+id)
 		return len(page.Entries) == 2
 	})
@@ -105,7 +106,7 @@ func logsOfALab(t *testing.T, p *proxyRig) {
 		t.Fatal(err)
 	}
 	var page logPage
-	poll(t, "unbound has spoken", 10*time.Second, func() bool {
+	waittest.Until(t, "unbound has spoken", func() bool {
 		page = p.searched(t, "sources=dns")
 		return len(page.Entries) > 0
 	})

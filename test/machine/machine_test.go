@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -63,7 +64,7 @@ func timeIsSynchronised(t *testing.T, l *labtest.Lab) {
 		t.Fatalf("chronyd has %s", sources)
 	}
 	var s status
-	settles(t, "the time is synchronised", 20*time.Second, func() error {
+	waittest.UntilNil(t, "the time is synchronised", func() error {
 		if l.Must(t, http.MethodGet, "/ntp/status", nil, 200, &s); !s.Synchronised {
 			return fmt.Errorf("%+v", s)
 		}
@@ -161,7 +162,7 @@ func schedulerPrunes(t *testing.T, l *labtest.Lab) {
 		"INSERT INTO audit_entries VALUES (gen_random_uuid(), now() - interval '2 days', 'ancient', 'x', '', '', null)")
 	l.Must(t, http.MethodPost, "/system/service-restart", map[string]any{"kind": "scheduler"}, 200, nil) // a job's first turn is at once
 	var ancient []struct{ Actor string }
-	poll(t, "an entry older than the retention is gone", 5*time.Second, func() bool {
+	waittest.Until(t, "an entry older than the retention is gone", func() bool {
 		l.Must(t, http.MethodGet, "/audit?actor=ancient", nil, 200, &ancient)
 		return len(ancient) == 0
 	})

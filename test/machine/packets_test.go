@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -616,13 +617,12 @@ func (r *rig) log(t *testing.T, query string) []event {
 // logged waits until the log has the event.
 func (r *rig) logged(t *testing.T, want event) {
 	t.Helper()
-	var last []event
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if last = r.log(t, "limit=100"); slices.Contains(last, want) {
-			return
+	waittest.UntilNil(t, fmt.Sprintf("%+v is logged", want), func() error {
+		if last := r.log(t, "limit=100"); !slices.Contains(last, want) {
+			return fmt.Errorf("\n%+v", last[:min(len(last), 10)])
 		}
-	}
-	t.Fatalf("not logged: %+v\nbut %+v", want, last[:min(len(last), 10)])
+		return nil
+	})
 }
 
 // table is the gateway's table as the kernel has it, without what moves by itself; empty when there is none.
@@ -690,30 +690,6 @@ func normal(t testing.TB, listing []byte) string {
 	return string(text)
 }
 
-// poll waits until something is so, for as long as an idle machine needs at most and more.
-func poll(t *testing.T, what string, within time.Duration, so func() bool) {
-	t.Helper()
-	within *= labtest.Slow
-	for deadline := time.Now().Add(within); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", within, what)
-		}
-	}
-}
-
-// settles is poll for who can say what is wrong: if it never ends, the test fails with what was wrong last.
-func settles(t *testing.T, what string, within time.Duration, wrong func() error) {
-	t.Helper()
-	within *= labtest.Slow
-	err := wrong()
-	for deadline := time.Now().Add(within); err != nil; err = wrong() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s: %v", within, what, err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
 // answered complains unless a request was answered with the status.
 func answered(a *labtest.Answer, err error, status int) error {
 	if err == nil && a.Status != status {
@@ -725,7 +701,7 @@ func answered(a *labtest.Answer, err error, status int) error {
 // another waits until a unit runs as another process than the one that was killed: the moment without any may be too short to see.
 func another(t *testing.T, units host.Units, u host.Unit, killed int) {
 	t.Helper()
-	settles(t, fmt.Sprintf("another %s runs", u), 20*time.Second, func() error {
+	waittest.UntilNil(t, fmt.Sprintf("another %s runs", u), func() error {
 		now, err := units.State(t.Context(), u)
 		if err == nil && (now.Active != "active" || now.PID == killed) {
 			err = fmt.Errorf("%+v, and %d was killed", now, killed)
@@ -737,7 +713,7 @@ func another(t *testing.T, units host.Units, u host.Unit, killed int) {
 // back waits until the API answers from its database.
 func (r *rig) back(t *testing.T) {
 	t.Helper()
-	settles(t, "the API is back", 20*time.Second, func() error {
+	waittest.UntilNil(t, "the API is back", func() error {
 		a, err := r.Do(t.Context(), http.MethodGet, "/firewall/zones", nil)
 		return answered(a, err, 200)
 	})

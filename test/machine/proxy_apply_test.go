@@ -21,6 +21,7 @@ import (
 	"github.com/coder/websocket"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -89,8 +90,8 @@ func changesWithoutAReload(t *testing.T, p *proxyRig) {
 			server = "/backend-servers/" + p.live(t, http.MethodPost, "/backends/"+secure+"/servers", p.to("tls", fields{"name": "new", "address": lan6}))
 			p.live(t, http.MethodPut, domain, fields{"backend_id": secure})
 		}, func() {
-			poll(t, "the new server is checked", 10*time.Second, func() bool { return p.stats(t).of(t, secure, "new").CheckStatus == "L7OK" })
-			poll(t, "the new server serves", 10*time.Second, func() bool {
+			waittest.Until(t, "the new server is checked", func() bool { return p.stats(t).of(t, secure, "new").CheckStatus == "L7OK" })
+			waittest.Until(t, "the new server serves", func() bool {
 				p.get(t, url).from(t, "tls")
 				return p.stats(t).of(t, secure, "new").ReqTot > 0
 			})
@@ -195,7 +196,7 @@ func reloadsLoseNothing(t *testing.T, p *proxyRig) {
 	for range 8 {
 		was := answers.Load()
 		p.live(t, http.MethodPost, "/system/proxy-reload", nil)
-		poll(t, "answers after a reload", patience, func() bool { return answers.Load() > was+10 || t.Failed() })
+		waittest.Until(t, "answers after a reload", func() bool { return answers.Load() > was+10 || t.Failed() })
 	}
 	stop()
 	visitors.Wait()

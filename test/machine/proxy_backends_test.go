@@ -17,6 +17,7 @@ import (
 	"github.com/coder/websocket"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 )
 
@@ -37,13 +38,13 @@ func protocols(t *testing.T, p *proxyRig) {
 			}
 		}
 		// Checks speak HTTP/1.1 in any case.
-		poll(t, "a health check", 10*time.Second, func() bool { return len(p.origins["tls"].checked(x.host)) > 0 })
+		waittest.Until(t, "a health check", func() bool { return len(p.origins["tls"].checked(x.host)) > 0 })
 		for _, check := range p.origins["tls"].checked(x.host) {
 			if check.Proto != "HTTP/1.1" || check.ALPN != "http/1.1" || check.Method != http.MethodGet || check.URI != health {
 				t.Errorf("the check is %+v", check)
 			}
 		}
-		poll(t, "the server is up", 10*time.Second, func() bool { return p.stats(t).of(t, backend, "s0").CheckStatus == "L7OK" })
+		waittest.Until(t, "the server is up", func() bool { return p.stats(t).of(t, backend, "s0").CheckStatus == "L7OK" })
 		if s := p.stats(t).of(t, backend, "s0"); s.Status != "UP" {
 			t.Errorf("%+v", s)
 		}
@@ -263,12 +264,12 @@ func balancing(t *testing.T, p *proxyRig) {
 		return a+b == 1
 	}
 	for range 6 {
-		poll(t, "one server is busy", patience, oneBusy)
+		waittest.Until(t, "one server is busy", oneBusy)
 		if got := p.shares(t, least, 1, ""); got[busy] != 0 {
 			t.Errorf("while %s is busy: %v", busy, got)
 		}
 	}
-	poll(t, "one server is busy", patience, oneBusy)
+	waittest.Until(t, "one server is busy", oneBusy)
 	p.origins[busy].release <- struct{}{}
 	(<-held).from(t, busy)
 
@@ -279,9 +280,9 @@ func balancing(t *testing.T, p *proxyRig) {
 		t.Errorf("with a spare server: %v", got)
 	}
 	p.origins["c"].health.Store(500)
-	poll(t, "the spare server serves", 15*time.Second, func() bool { return p.get(t, "https://"+name).Origin == "b" })
+	waittest.Until(t, "the spare server serves", func() bool { return p.get(t, "https://"+name).Origin == "b" })
 	p.origins["c"].health.Store(200)
-	poll(t, "the other is back", 15*time.Second, func() bool { return p.get(t, "https://"+name).Origin == "c" })
+	waittest.Until(t, "the other is back", func() bool { return p.get(t, "https://"+name).Origin == "c" })
 }
 
 // A name that does not resolve keeps neither HAProxy from starting nor other servers from serving.
@@ -321,7 +322,7 @@ func namesThatDoNotResolve(t *testing.T, p *proxyRig) {
 	late, _ := p.site(t, p.backend(t, nil, p.to("c", fields{"address": name})))
 	p.get(t, "https://"+late).want(t, 503)
 	dns.set(name, netip.MustParseAddr(lan4))
-	poll(t, name+" serves", 15*time.Second, func() bool { return p.get(t, "https://"+late).Origin == "c" })
+	waittest.Until(t, name+" serves", func() bool { return p.get(t, "https://"+late).Origin == "c" })
 }
 
 // One certificate that cannot be used is not shown, and everything else goes on.
@@ -356,17 +357,16 @@ func statistics(t *testing.T, p *proxyRig) {
 	some := p.backend(t, checked, p.to("a"), fields{"port": nobody}, p.to("sick"), fields{"port": hole})
 	none := p.backend(t, checked, fields{"port": nobody})
 	off := p.backend(t, checked, p.to("a", fields{"active": false}), p.to("a"))
-	is := func(backend, server, status, check string) func() bool {
-		return func() bool {
-			s := p.stats(t).of(t, backend, server)
-			return s.Status == status && s.CheckStatus == check
-		}
-	}
 	for _, x := range []struct{ backend, server, status, check string }{
 		{some, "s0", "UP", "L7OK"}, {some, "s1", "DOWN", "L4CON"}, {some, "s2", "DOWN", "L7STS"}, {some, "s3", "DOWN", "L4TOUT"}, {some, "BACKEND", "DEGRADED", ""},
 		{none, "s0", "DOWN", "L4CON"}, {none, "BACKEND", "DOWN", ""}, {off, "s0", "MAINT", ""}, {off, "BACKEND", "UP", ""},
 	} {
-		poll(t, fmt.Sprintf("%+v of %+v", x, p.stats(t)), 20*time.Second, is(x.backend, x.server, x.status, x.check))
+		waittest.UntilNil(t, fmt.Sprintf("%+v", x), func() error {
+			if s := p.stats(t).of(t, x.backend, x.server); s.Status != x.status || s.CheckStatus != x.check {
+				return fmt.Errorf("%+v", s)
+			}
+			return nil
+		})
 	}
 	if s := p.stats(t).of(t, some, "s1"); s.CheckDetail == "" {
 		t.Errorf("%+v", s)
@@ -384,7 +384,7 @@ func statistics(t *testing.T, p *proxyRig) {
 	}
 	// HAProxy counts a request when it is over, which is a little after the client has its answer.
 	var s proxyStats
-	poll(t, "seven requests are counted", 5*time.Second, func() bool {
+	waittest.Until(t, "seven requests are counted", func() bool {
 		s = p.stats(t)
 		return s.of(t, some, "s0").ReqTot == 7 && s.of(t, some, "BACKEND").ReqTot == 7 && total(s) >= before+7
 	})
@@ -400,7 +400,7 @@ func statistics(t *testing.T, p *proxyRig) {
 		StepSeconds int `json:"step_seconds"`
 		Points      []struct{ Requests float64 }
 	}
-	poll(t, "the requests are in the history", 15*time.Second, func() bool {
+	waittest.Until(t, "the requests are in the history", func() bool {
 		p.Must(t, http.MethodGet, "/proxy/stats/history", nil, 200, &past)
 		return len(past.Points) > 0 && past.Points[len(past.Points)-1].Requests > 0
 	})

@@ -25,6 +25,7 @@ import (
 	"github.com/coder/websocket"
 
 	"edge.internal/gateway/internal/kit/host/machine"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -437,7 +438,7 @@ func (p *proxyRig) status(t *testing.T) (s proxyStatus) {
 // followed waits until the files say what HAProxy was told while it ran.
 func (p *proxyRig) followed(t *testing.T) {
 	t.Helper()
-	settles(t, "the files have followed", 5*time.Second, func() error {
+	waittest.UntilNil(t, "the files have followed", func() error {
 		var preview struct{ Diff string }
 		if p.Must(t, http.MethodGet, "/system/config-preview?generator=reverse-proxy", nil, 200, &preview); preview.Diff != "" {
 			return errors.New(preview.Diff)

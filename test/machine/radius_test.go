@@ -24,6 +24,7 @@ import (
 	"layeh.com/radius/rfc2869"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -245,7 +246,7 @@ func radiusDropped(t *testing.T, r *radiusRig) {
 	}
 	waiting.Wait()
 	for _, want := range []string{`{"" "switch" "" false "wrong shared secret"}`, `{"" "10.10.0.99" "" false "unknown client"}`} {
-		poll(t, want+" is told", 5*time.Second, func() bool { return slices.Contains(r.authentications(t), want) })
+		waittest.Until(t, want+" is told", func() bool { return slices.Contains(r.authentications(t), want) })
 	}
 	// A client within the network of another is the nearer one.
 	path := r.live(t, http.MethodPost, "/radius/clients", fields{"name": "lan", "address": "10.10.0.0/24", "secret": "of the others"}, 201)
@@ -428,7 +429,7 @@ func radiusListens(t *testing.T, r *radiusRig) {
 	// Who asks there is let in as before, whatever else is stored.
 	r.Must(t, http.MethodPut, "/radius/settings", fields{"listen_addresses": []string{"192.0.2.77"}, "auth_port": 1912}, 200, nil)
 	r.WaitState(t, "radius", "degraded", 20*time.Second)
-	settles(t, "the former address is open", 10*time.Second, func() error {
+	waittest.UntilNil(t, "the former address is open", func() error {
 		if got := r.ask(t, r.login()); got == nil || got.Code != radius.CodeAccessAccept {
 			return fmt.Errorf("the answer is %v", got)
 		}
@@ -456,7 +457,7 @@ func radiusComesBack(t *testing.T, r *radiusRig) {
 	}
 	r.Run(t, lab.Gateway, "kill", "-9", strconv.Itoa(state.PID))
 	another(t, r.Units(), host.FreeRADIUS, state.PID)
-	poll(t, "the server is back", 20*time.Second, func() bool { return r.ports(t) != "" })
+	waittest.Until(t, "the server is back", func() bool { return r.ports(t) != "" })
 	r.WaitState(t, "radius", "live", 20*time.Second)
 	r.want(t, r.login(), "Access-Accept")
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -56,7 +57,12 @@ func reloadsAreConfirmed(t *testing.T, e *edge, l *traffic) {
 		t.Errorf("%d of them are in the audit", len(entries))
 	}
 	// A former worker goes with its last connection, which may rest for half a minute.
-	poll(t, "the former workers end", 2*time.Minute, func() bool { return e.status(t).OldWorkers == 0 })
+	waittest.Within(t, 8*time.Minute, "the former workers end", func() error {
+		if s := e.status(t); s.OldWorkers != 0 {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
 }
 
 // Many changes at once that each need a reload share a few.
@@ -126,7 +132,7 @@ func (e *edge) pid(t *testing.T, u host.Unit) int {
 // serves waits until the site answers again.
 func (l *traffic) serves(t *testing.T) {
 	t.Helper()
-	settles(t, "the site answers", 20*time.Second, func() error { return l.e.answers("https://"+busy+"/", 200, "origin") })
+	waittest.UntilNil(t, "the site answers", func() error { return l.e.answers("https://"+busy+"/", 200, "origin") })
 }
 
 // A killed HAProxy comes back by itself, and with what it had.
@@ -140,7 +146,9 @@ func proxyComesBack(t *testing.T, e *edge, l *traffic) {
 	// Whoever changes something has it started before the timer does.
 	e.live(t, http.MethodPut, "/domains/"+l.domain, fields{"hsts_enabled": true, "hsts_max_age": 4711}, 200)
 	// A worker whose master was killed ends when it notices, and may answer until then.
-	settles(t, "what was changed is served", 20*time.Second, func() error { return e.header("https://"+busy+"/", "Strict-Transport-Security", "max-age=4711") })
+	waittest.UntilNil(t, "what was changed is served", func() error {
+		return e.header("https://"+busy+"/", "Strict-Transport-Security", "max-age=4711")
+	})
 	e.live(t, http.MethodPut, "/domains/"+l.domain, fields{"hsts_enabled": false}, 200)
 	l.serves(t)
 }
@@ -176,7 +184,7 @@ func storedStateServes(t *testing.T, e *edge, l *traffic) {
 				return http.MethodPost, "/backends", fields{"name": fmt.Sprintf("stored %d", i), "health_check_enabled": false}
 			})
 			began := stored.Load()
-			poll(t, "changes are made", 20*time.Second, func() bool { return stored.Load() >= began+int64(5+3*n) })
+			waittest.Until(t, "changes are made", func() bool { return stored.Load() >= began+int64(5+3*n) })
 			e.kill(t, e.pid(t, host.API))
 			cancel()
 			work.Wait()
@@ -192,7 +200,7 @@ func storedStateServes(t *testing.T, e *edge, l *traffic) {
 // backAgain waits until the API and its database answer.
 func (e *edge) backAgain(t *testing.T) {
 	t.Helper()
-	settles(t, "the API is back", 20*time.Second, func() error {
+	waittest.UntilNil(t, "the API is back", func() error {
 		a, err := e.Do(t.Context(), http.MethodGet, "/domains", nil)
 		return answered(a, err, 200)
 	})
@@ -274,9 +282,9 @@ func managementIsNeverAlone(t *testing.T, e *edge, l *traffic) {
 	}()
 	held := func(by ...string) {
 		t.Helper()
-		poll(t, fmt.Sprintf("%s has the management port", by), 20*time.Second, func() bool { return slices.Contains(by, e.status(t).Management) })
+		waittest.Until(t, fmt.Sprintf("%s has the management port", by), func() bool { return slices.Contains(by, e.status(t).Management) })
 		seen := w.asked.Load()
-		poll(t, "it answers", 10*time.Second, func() bool { return w.asked.Load() > seen+3 })
+		waittest.Until(t, "it answers", func() bool { return w.asked.Load() > seen+3 })
 	}
 	// vanish does something to HAProxy that nobody is told before. The engine may start it before anybody has noticed.
 	vanish := func(do func()) {
@@ -284,7 +292,7 @@ func managementIsNeverAlone(t *testing.T, e *edge, l *traffic) {
 		was := e.pid(t, host.HAProxy)
 		w.vanishing.Store(true)
 		do()
-		poll(t, "somebody else has the management port", 20*time.Second, func() bool {
+		waittest.Until(t, "somebody else has the management port", func() bool {
 			state, err := e.Units().State(t.Context(), host.HAProxy)
 			return e.status(t).Management == "service" || err == nil && state.Active == "active" && state.PID != was
 		})

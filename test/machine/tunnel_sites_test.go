@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -95,16 +96,17 @@ func (s *twoSites) serve(t *testing.T, r *rig, side lab.Side) {
 func (s *twoSites) reaches(t *testing.T, r *rig, from lab.Side, address, want string) {
 	t.Helper()
 	p := probe{from, "tcp", address, sitePort, open + " " + want}
-	for deadline := time.Now().Add(3 * time.Minute); ; {
+	waittest.Within(t, 3*time.Minute, p.String(), func() error {
 		got, _ := r.attempt(p, time.Second)
 		if matches(p.want, got) {
-			return
+			return nil
 		}
 		// A way that is not there yet is silent, or cannot be taken at all; somebody else who answers is a mistake.
-		if matches(open, got) || time.Now().After(deadline) {
+		if matches(open, got) {
 			t.Fatalf("%s: %s instead of %s", p, got, p.want)
 		}
-	}
+		return fmt.Errorf("%s instead of %s", got, p.want)
+	})
 }
 
 // pings sends one echo request to each address.

@@ -15,6 +15,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/longtest"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -121,23 +122,20 @@ func (v *vpn) links(t *testing.T) []string {
 	return strings.Fields(v.Run(t, lab.Wan, "bash", "-c", "ls /run/wireguard"))
 }
 
-// pings tells whether an address answers a device.
-func (v *vpn) pings(t *testing.T, link, address string) bool {
+// pings waits until an address answers a device.
+func (v *vpn) pings(t *testing.T, link, address string) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	waittest.UntilNil(t, address+" answers "+link, func() error {
 		cmd, err := v.Command(t.Context(), lab.Wan, "busybox", "ping", "-I", link, "-c", "1", "-W", "1", address)
 		if err != nil {
 			t.Fatal(err)
 		}
 		out, err := cmd.CombinedOutput()
-		if err == nil {
-			return true
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
 		}
-		if time.Now().After(deadline) {
-			t.Logf("%s", out)
-			return false
-		}
-	}
+		return err
+	})
 }
 
 type peerStatus struct {
@@ -152,12 +150,8 @@ func devicesConnect(t *testing.T, v *vpn) {
 	v.device(t, "gwdev1", first)
 	v.device(t, "gwdev2", second)
 	for _, link := range []string{"gwdev1", "gwdev2"} {
-		if !v.pings(t, link, tunnelHere) {
-			t.Fatalf("the gateway does not answer %s", link)
-		}
-		if !v.pings(t, link, "10.10.0.2") {
-			t.Fatalf("the lan does not answer %s", link)
-		}
+		v.pings(t, link, tunnelHere)
+		v.pings(t, link, "10.10.0.2")
 	}
 	var s map[string]peerStatus
 	v.Must(t, http.MethodGet, "/tunnel/status", nil, 200, &s)
@@ -251,7 +245,7 @@ func lossless(t *testing.T, v *vpn, do func()) {
 			}
 		})
 	}()
-	poll(t, "a first answer", 10*time.Second, func() bool { return answered.Load() > 0 })
+	waittest.Until(t, "a first answer", func() bool { return answered.Load() > 0 })
 	do()
 	stop()
 	if err := <-ended; err != nil {
@@ -274,7 +268,7 @@ func killedServiceLeavesTunnelsAlone(t *testing.T, v *vpn) {
 		}
 		v.Run(t, lab.Gateway, "kill", "-9", strconv.Itoa(state.PID))
 		another(t, v.Units(), host.API, state.PID)
-		settles(t, "gateway-api answers", 30*time.Second, func() error {
+		waittest.UntilNil(t, "gateway-api answers", func() error {
 			a, err := v.Do(t.Context(), http.MethodGet, "/system/health", nil)
 			return answered(a, err, 200)
 		})
@@ -299,9 +293,7 @@ func killedTunnelComesBack(t *testing.T, v *vpn) {
 	if !longtest.On { // a device notices only after a while that it has to begin again
 		v.Run(t, lab.Wan, "wg", "setconf", "gwdev1", "/run/gwdev1.conf.stripped")
 	}
-	if !v.pings(t, "gwdev1", tunnelHere) {
-		t.Fatal("the device does not connect again")
-	}
+	v.pings(t, "gwdev1", tunnelHere)
 	if out := v.Run(t, lab.Gateway, "ip", "-details", "address", "show", "dev", tunnelLink); !strings.Contains(out, tunnelHere+"/24") || !strings.Contains(out, "gateway-tunnel:"+v.id) {
 		t.Fatal(out)
 	}
@@ -365,7 +357,5 @@ func whatIsOffIsGone(t *testing.T, v *vpn) {
 	v.Must(t, http.MethodPut, v.path, fields{"active": true}, 200, nil)
 	// A device notices only after a while that it has to begin anew; this one is told.
 	v.Run(t, lab.Wan, "wg", "setconf", "gwdev2", "/run/gwdev2.conf.stripped")
-	if !v.pings(t, "gwdev2", tunnelHere) {
-		t.Error("the device does not connect again")
-	}
+	v.pings(t, "gwdev2", tunnelHere)
 }

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/internal/lab/labtest"
 )
 
 const sqlAttack = "1' or '1'='1"
@@ -60,9 +62,11 @@ func (g *guarded) url(q string) string {
 // becomes waits until a request gets a status: the agent hears of settings a moment after they are stored, and may have no time for a request.
 func (g *guarded) becomes(t *testing.T, q string, status int) (got reply) {
 	t.Helper()
-	poll(t, fmt.Sprintf("%q gets %d", q, status), patience, func() bool {
-		got = g.get(t, g.url(q))
-		return got.StatusCode == status
+	waittest.Within(t, labtest.Slow*patience, fmt.Sprintf("%q gets %d", q, status), func() error {
+		if got = g.get(t, g.url(q)); got.StatusCode != status {
+			return fmt.Errorf("it gets %s", got.Status)
+		}
+		return nil
 	})
 	return got
 }
@@ -86,7 +90,7 @@ func wafSites(t *testing.T, p *proxyRig) {
 		t.Fatalf("%v: %s", refused.Response.Header, refused.body)
 	}
 	var found *alert
-	poll(t, "the record of the refused request", patience, func() bool {
+	waittest.Until(t, "the record of the refused request", func() bool {
 		for _, a := range g.alerts(t, "rule_id=942100") {
 			if a.RequestID == reference {
 				found = &a
@@ -123,7 +127,7 @@ func wafSites(t *testing.T, p *proxyRig) {
 
 	p.live(t, http.MethodPut, g.config, fields{"mode": "detection"})
 	g.becomes(t, sqlAttack, 200).from(t, "a")
-	poll(t, "the record of the detected request", patience, func() bool { return len(g.alerts(t, "action=detected")) > 0 })
+	waittest.Until(t, "the record of the detected request", func() bool { return len(g.alerts(t, "action=detected")) > 0 })
 }
 
 // siege is requests at a steady rate, one attack in twenty, and what became of them.
@@ -252,18 +256,18 @@ func wafUnderAttack(t *testing.T, p *proxyRig) {
 			for range edgeNumber(t, "GATEWAY_SIEGE_RELOADS", 10, 50) {
 				was := s.count("clean 200")
 				p.live(t, http.MethodPost, "/system/proxy-reload", nil)
-				poll(t, "answers after a reload", patience, func() bool { return s.count("clean 200") > was+10 })
+				waittest.Until(t, "answers after a reload", func() bool { return s.count("clean 200") > was+10 })
 			}
 		}},
 		{"killed", func() {
 			was := s.count("clean 503")
 			agent("KILL")
-			poll(t, "requests are refused", patience, func() bool { return s.count("clean 503") > was })
+			waittest.Until(t, "requests are refused", func() bool { return s.count("clean 503") > was })
 		}},
 		{"stalled", func() {
 			was := s.count("clean 503")
 			agent("STOP")
-			poll(t, "requests are refused", patience, func() bool { return s.count("clean 503") > was })
+			waittest.Until(t, "requests are refused", func() bool { return s.count("clean 503") > was })
 			agent("CONT")
 		}},
 		{"overloaded", func() {
@@ -282,13 +286,13 @@ func wafUnderAttack(t *testing.T, p *proxyRig) {
 					}
 				})
 			}
-			poll(t, "the agent has no time for some, and others are answered", patience, func() bool { return g.busy(t) > busy && s.count("clean 200") > was })
+			waittest.Until(t, "there is time for some and not for others", func() bool { return g.busy(t) > busy && s.count("clean 200") > was })
 		}},
 		{"without a database", func() {
 			p.Run(t, lab.Gateway, "pkill", "-STOP", "postgres")
 			defer p.Run(t, lab.Gateway, "pkill", "-CONT", "postgres")
 			was := s.count("clean 200")
-			poll(t, "answers without a database", patience, func() bool { return s.count("clean 200") > was+20 })
+			waittest.Until(t, "answers without a database", func() bool { return s.count("clean 200") > was+20 })
 		}},
 	} {
 		before := s.count("clean 503")
@@ -298,7 +302,7 @@ func wafUnderAttack(t *testing.T, p *proxyRig) {
 		g.becomes(t, sqlAttack, 403)
 		refused := s.count("clean 503") - before
 		var why map[string]int
-		poll(t, "what was refused is recorded", patience, func() bool {
+		waittest.Until(t, "what was refused is recorded", func() bool {
 			var now int
 			now, why = g.refused(t)
 			return refused == 0 || now > recorded

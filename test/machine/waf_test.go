@@ -2,6 +2,7 @@ package machine
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -29,7 +31,7 @@ func as(t *testing.T, l *labtest.Lab, user, words string) (string, bool) {
 func wafRunsApart(t *testing.T, l *labtest.Lab) {
 	const ask = "curl -sf --unix-socket " + host.WAFSocket + " http://waf/status"
 	var status struct{ Version, Source string }
-	poll(t, "the agent tells how it stands", 20*time.Second, func() bool {
+	waittest.Until(t, "the agent tells how it stands", func() bool {
 		out, ok := as(t, l, host.User, ask)
 		return ok && json.Unmarshal([]byte(out), &status) == nil && status.Version != ""
 	})
@@ -50,7 +52,7 @@ func wafRunsApart(t *testing.T, l *labtest.Lab) {
 
 	// Whoever is not HAProxy is hung up on; HAProxy is waited for to say hello.
 	knock := "exec 3<>/dev/tcp/127.0.0.1/9000; timeout 2 cat <&3; echo $?"
-	poll(t, "the agent listens", 20*time.Second, func() bool {
+	waittest.Until(t, "the agent listens", func() bool {
 		_, ok := as(t, l, "haproxy", "exec 3<>/dev/tcp/127.0.0.1/9000")
 		return ok
 	})
@@ -93,12 +95,13 @@ func wafRunsApart(t *testing.T, l *labtest.Lab) {
 		t.Fatal(err)
 	}
 	l.Run(t, lab.Gateway, "kill", "-STOP", strconv.Itoa(stalled.PID))
-	poll(t, "an event says that requests are not inspected", 60*time.Second, func() bool {
-		var events []struct{ Kind, Severity string }
-		l.Must(t, http.MethodGet, "/alerts/events", nil, 200, &events)
-		return slices.ContainsFunc(events, func(e struct{ Kind, Severity string }) bool {
-			return e.Kind == "waf.agent.down" && e.Severity == "critical"
-		})
+	waittest.Within(t, 4*time.Minute, "an event says that requests are not inspected", func() error {
+		type event struct{ Kind, Severity string }
+		var events []event
+		if l.Must(t, http.MethodGet, "/alerts/events", nil, 200, &events); !slices.Contains(events, event{"waf.agent.down", "critical"}) {
+			return fmt.Errorf("%+v", events)
+		}
+		return nil
 	})
 	another(t, l.Units(), host.WAF, stalled.PID)
 	l.Must(t, http.MethodDelete, "/domains/"+domain.ID, nil, 200, nil)

@@ -16,10 +16,10 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/packaging"
 )
 
@@ -249,19 +249,17 @@ func run(t testing.TB, address, program string, args ...string) (out *log, stop 
 	go func() { _ = cmd.Wait(); close(ended) }()
 	stop = sync.OnceFunc(func() { _ = cmd.Process.Kill(); <-ended })
 	t.Cleanup(stop)
-	for patience := time.After(time.Minute); ; {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = conn.Close()
-			return out, stop
-		}
+	waittest.UntilNil(t, program+" listens", func() error {
 		select {
 		case <-ended:
 			t.Fatalf("%s ended: %s", program, out)
-		case <-patience:
-			stop()
-			t.Fatalf("%s does not listen: %s", program, out)
-		case <-time.After(20 * time.Millisecond):
+		default:
 		}
-	}
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return conn.Close()
+	})
+	return out, stop
 }

@@ -21,6 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/longtest"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 )
@@ -64,7 +65,7 @@ func up(t *testing.T) *gateway {
 // idle waits for the backup that the scheduler makes at once on a machine that has been up for a day.
 func (g *gateway) idle(t *testing.T) {
 	t.Helper()
-	for end := time.Now().Add(within); ; time.Sleep(100 * time.Millisecond) {
+	waittest.UntilNil(t, "the scheduler's backup ends", func() error {
 		var jobs []struct {
 			Name, Result string
 			NextAt       *time.Time `json:"next_at"`
@@ -72,13 +73,11 @@ func (g *gateway) idle(t *testing.T) {
 		g.Must(t, http.MethodGet, "/system/jobs", nil, 200, &jobs)
 		for _, j := range jobs {
 			if j.Name == "backup" && j.Result != "running" && j.NextAt != nil && time.Until(*j.NextAt) > 0 {
-				return
+				return nil
 			}
 		}
-		if time.Now().After(end) {
-			t.Fatalf("the scheduler's backup does not end: %+v", jobs)
-		}
-	}
+		return fmt.Errorf("%+v", jobs)
+	})
 }
 
 // server is the lab's PostgreSQL.
@@ -120,38 +119,45 @@ func (g *gateway) ended(t *testing.T) restored {
 		restored
 		Step string
 	}
-	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	waittest.Within(t, within, "the restore ends", func() error {
 		if _, err := os.Stat(g.Path(host.RestoreWishFile)); err == nil {
-			continue
+			log, _ := os.ReadFile(g.Log(host.Unit(host.RestoreJob)))
+			return fmt.Errorf("%s", log)
 		}
-		content, err := os.ReadFile(g.Path(host.RestoreFile))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(content, &r); err != nil {
-			t.Fatal(err)
-		}
-		return r.restored
+		return nil
+	})
+	content, err := os.ReadFile(g.Path(host.RestoreFile))
+	if err != nil {
+		t.Fatal(err)
 	}
-	log, _ := os.ReadFile(g.Log(host.Unit(host.RestoreJob)))
-	t.Fatalf("the restore does not end: %s", log)
-	return restored{}
+	if err := json.Unmarshal(content, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r.restored
 }
 
 // login waits until the API answers, and logs in.
 func (g *gateway) login(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
-		a, err := g.Do(t.Context(), http.MethodGet, "/system/health", nil)
-		if err == nil && a.Status == 200 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the API does not come back: %+v %v", a, err)
-		}
-	}
-	g.WaitDatabase(t)
+	g.answers(t, "/system/health")
 	g.Login(t)
+}
+
+// answers waits until the API and its database do, and gives the answer.
+func (g *gateway) answers(t *testing.T, path string) (data json.RawMessage) {
+	t.Helper()
+	waittest.Within(t, within, "the API comes back", func() error {
+		a, err := g.Do(t.Context(), http.MethodGet, path, nil)
+		if err == nil && a.Status != 200 {
+			err = fmt.Errorf("%d %s", a.Status, a.Body)
+		}
+		if err == nil {
+			data = a.Data
+		}
+		return err
+	})
+	g.WaitDatabase(t)
+	return data
 }
 
 // contents are the rows of all tables but those that say what has just happened.
@@ -259,11 +265,10 @@ func TestBK04RoundTrip(t *testing.T) {
 		t.Errorf("%+v", last)
 	}
 	var entries []struct{ Action string }
-	for deadline := time.Now().Add(within); len(entries) == 0; time.Sleep(50 * time.Millisecond) {
-		if g.Must(t, http.MethodGet, "/audit?action=backup.restored", nil, 200, &entries); time.Now().After(deadline) {
-			t.Fatal("the audit log does not know of the restore")
-		}
-	}
+	waittest.Until(t, "the audit log knows of the restore", func() bool {
+		g.Must(t, http.MethodGet, "/audit?action=backup.restored", nil, 200, &entries)
+		return len(entries) > 0
+	})
 	// A link of the machine under another name, and a key that this machine does not have.
 	g.foreign(t)
 	g.unfinished(t)
@@ -285,18 +290,9 @@ func (g *gateway) unfinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	var status struct{ Completed bool }
-	for deadline := time.Now().Add(within); ; time.Sleep(50 * time.Millisecond) {
-		if a, err := g.Do(t.Context(), http.MethodGet, "/setup/status", nil); err == nil && a.Status == 200 {
-			if err := json.Unmarshal(a.Data, &status); err != nil || status.Completed {
-				t.Fatal(status, err)
-			}
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the API does not come back")
-		}
+	if err := json.Unmarshal(g.answers(t, "/setup/status"), &status); err != nil || status.Completed {
+		t.Fatal(status, err)
 	}
-	g.WaitDatabase(t)
 	g.Run(t, lab.Gateway, "/run/gateway-lab/programs/gateway-ctl", "restore", "begin", file)
 	if r := g.ended(t); r.State != "done" {
 		t.Fatalf("%+v", r)
@@ -312,18 +308,18 @@ func (g *gateway) unfinished(t *testing.T) {
 func (g *gateway) away(t *testing.T) time.Duration {
 	t.Helper()
 	gone := time.Time{}
-	for deadline := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
+	waittest.Within(t, within, "the API is gone and comes back", func() error {
 		a, err := g.Do(t.Context(), http.MethodGet, "/system/health", nil)
 		up := err == nil && a.Status == 200
-		switch {
-		case !up && gone.IsZero():
+		if !up && gone.IsZero() {
 			gone = time.Now()
-		case up && !gone.IsZero():
-			return time.Since(gone)
-		case time.Now().After(deadline):
-			t.Fatal("the API was not gone, or does not come back")
 		}
-	}
+		if !up || gone.IsZero() {
+			return fmt.Errorf("it answers: %t (%v)", up, err)
+		}
+		return nil
+	})
+	return time.Since(gone)
 }
 
 // foreign restores what another machine could have backed up.

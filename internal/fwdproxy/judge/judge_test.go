@@ -12,6 +12,7 @@ import (
 
 	"edge.internal/gateway/internal/fwdproxy/judge"
 	"edge.internal/gateway/internal/fwdproxy/verdict"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // running is a judge with a squid that asks it.
@@ -184,9 +185,8 @@ func TestSocketChangesHands(t *testing.T) {
 	b.Configuration = "next"
 	in, write := io.Pipe()
 	go func() { b.done <- judge.Run(b.Options, in, io.Discard, &b.log) }()
-	for a.tell(t, "state") != "ok next "+verdict.Digest([]byte("layout ab 0\n")) {
-		time.Sleep(time.Millisecond)
-	}
+	next := "ok next " + verdict.Digest([]byte("layout ab 0\n"))
+	waittest.Until(t, "the next one has the socket", func() bool { return a.tell(t, "state") == next })
 	a.in.Close()
 	if err := <-a.done; err != nil {
 		t.Error(err)

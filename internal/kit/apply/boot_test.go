@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // What the kernel forgets is applied at a start without a database, as it was last applied; on the disk it is sealed.
@@ -62,11 +62,7 @@ func TestBootWithoutADatabase(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { e.Run(ctx); close(ended) }()
 	e.Converge()
-	for deadline := time.Now().Add(20 * time.Second); len(kept()) < 100; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing is kept")
-		}
-	}
+	waittest.Until(t, "something is kept", func() bool { return len(kept()) >= 100 })
 	stop()
 	<-ended
 	if bytes.Contains(kept(), []byte("secret")) {

@@ -21,6 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/schema"
 )
 
@@ -203,19 +204,8 @@ func TestDatabaseOfANewerVersion(t *testing.T) {
 	if err := late.Attach(t.Context(), migrations(one)); !errors.Is(err, db.ErrNewerSchema) {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	until := func(newer bool) {
-		t.Helper()
-		for older.Newer() != newer {
-			select {
-			case <-ctx.Done():
-				t.Fatal("it does not notice")
-			case <-time.After(10 * time.Millisecond):
-			}
-		}
-	}
-	until(true)
+	ctx := t.Context()
+	waittest.Until(t, "it notices the newer version", older.Newer)
 	for name, d := range map[string]*db.DB{"attached": older, "late": late} {
 		var n int
 		for verb, err := range map[string]error{
@@ -236,7 +226,7 @@ func TestDatabaseOfANewerVersion(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	until(false)
+	waittest.Until(t, "it notices that the newer version has gone", func() bool { return !older.Newer() })
 	if !older.Attached() {
 		t.Error("it does not go on")
 	}

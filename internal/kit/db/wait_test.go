@@ -3,6 +3,7 @@ package db_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // answered is how long these tests wait for what must come within 5 s on a machine with time to spare.
@@ -26,16 +28,6 @@ func within(t *testing.T, what string, f func() error) error {
 	case <-time.After(answered):
 		t.Fatalf("%s hangs", what)
 		return nil
-	}
-}
-
-// until waits for a condition.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(answered); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
-		}
 	}
 }
 
@@ -78,9 +70,18 @@ func TestDatabaseThatStandsStill(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	until(t, "the database is known to be away", func() bool { return !d.Attached() })
+	known := func(there bool) {
+		t.Helper()
+		waittest.Within(t, answered, fmt.Sprintf("the database is known to be there: %t", there), func() error {
+			if d.Attached() != there {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+	}
+	known(false)
 	thaw()
-	until(t, "the database is back", d.Attached)
+	known(true)
 	if err := within(t, "a change", func() error { return d.Write(t.Context(), func(tx *db.Tx) error { return one(t.Context(), tx) }) }); err != nil {
 		t.Error(err)
 	}

@@ -27,6 +27,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/kit/wire"
 )
 
@@ -407,15 +408,13 @@ func TestTooManyStreams(t *testing.T) {
 	}
 	defer conn.CloseNow()
 	open[0].CloseNow()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if conn, status := dial("viewer"); status == http.StatusSwitchingProtocols {
+	waittest.Until(t, "a stream that was closed makes room", func() bool {
+		conn, status := dial("viewer")
+		if status == http.StatusSwitchingProtocols {
 			conn.CloseNow()
-			return
 		}
-		if time.Now().After(end) {
-			t.Fatal("a stream that was closed makes no room")
-		}
-	}
+		return status == http.StatusSwitchingProtocols
+	})
 }
 
 func TestListeners(t *testing.T) {

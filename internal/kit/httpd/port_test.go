@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // neighbour listens where a Port does, and answers with its name.
@@ -133,26 +134,20 @@ func TestPortChangesHands(t *testing.T) {
 		}
 		slow <- said
 	}()
-	for port1.Load() < 100 {
-		time.Sleep(time.Millisecond)
-	}
+	waittest.Until(t, "a hundred answers", func() bool { return port1.Load() >= 100 })
 	neighbour(t, address, "neighbour")
 	for range 3 {
 		release()
 		// It goes on listening for a moment, and has let go when the neighbour answers twenty in a row.
-		before := port1.Load()
-		for deadline, last := time.Now().Add(time.Minute), port2.Load(); port2.Load() < last+20 && len(failed) == 0; time.Sleep(time.Millisecond) {
+		before, last := port1.Load(), port2.Load()
+		waittest.Until(t, "a released port is not served", func() bool {
 			if now := port1.Load(); now != before {
 				before, last = now, port2.Load()
 			}
-			if time.Now().After(deadline) {
-				t.Fatal("a released port is served")
-			}
-		}
+			return port2.Load() >= last+20 || len(failed) > 0
+		})
 		hold()
-		for port1.Load() < before+20 && len(failed) == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		waittest.Until(t, "a port that is held is served", func() bool { return port1.Load() >= before+20 || len(failed) > 0 })
 	}
 	cancel()
 	for _, done := range clients {
@@ -201,11 +196,7 @@ func TestPortWithoutIPv6(t *testing.T) {
 		if err := port.Hold(t.Context(), ipv6); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(20 * time.Second); answers("::1") != ipv6; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("IPv6 should be %t", ipv6)
-			}
-		}
+		waittest.Until(t, fmt.Sprintf("IPv6 is %t", ipv6), func() bool { return answers("::1") == ipv6 })
 		if !answers("127.0.0.1") {
 			t.Fatalf("no IPv4 with IPv6 %t", ipv6)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 func stranger(lane string) Place { return Place{Lane: lane} }
@@ -23,17 +24,11 @@ func wait(t *testing.T, q *queue, ctx context.Context, from Place, served func(e
 	before := q.waiting
 	q.mu.Unlock()
 	go func() { served(q.enter(ctx, from)) }()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Microsecond) {
+	waittest.Until(t, "somebody enters the queue", func() bool {
 		q.mu.Lock()
-		now := q.waiting
-		q.mu.Unlock()
-		if now > before || before == maxWaiting {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("nobody entered the queue")
-		}
-	}
+		defer q.mu.Unlock()
+		return q.waiting > before || before == maxWaiting
+	})
 }
 
 // order tells who is served in which order, when those who are named came one after the other.

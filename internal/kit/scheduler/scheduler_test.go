@@ -3,7 +3,9 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // What is done at night is not done when the program starts, and not at the same minute everywhere.
@@ -91,20 +94,18 @@ func started(t *testing.T, b *kittest.Bench, jobs ...Job) (s *Scheduler, stop fu
 // job waits until a job's status is as wanted.
 func job(t *testing.T, b *kittest.Bench, name string, wanted func(Status) bool) Status {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
+	var is Status
+	waittest.UntilNil(t, name+" is as wanted", func() error {
 		var list []Status
 		b.Get(t, "/system/jobs").Want(t, http.StatusOK).Into(t, &list)
-		for _, s := range list {
-			if s.Name == name && wanted(s) {
-				return s
-			}
-			if s.Name == name && time.Now().After(deadline) {
-				t.Fatalf("%+v", s)
-			}
+		i := slices.IndexFunc(list, func(s Status) bool { return s.Name == name })
+		if i < 0 || !wanted(list[i]) {
+			return fmt.Errorf("%+v", list)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		is = list[i]
+		return nil
+	})
+	return is
 }
 
 func bench(t *testing.T, jobs ...Job) *kittest.Bench {
@@ -211,18 +212,13 @@ func TestPanicAndHang(t *testing.T) {
 // alarms waits until so many are open: a job is told to have ended a moment before its alarm.
 func alarms(t *testing.T, b *kittest.Bench, n int) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	waittest.UntilNil(t, fmt.Sprintf("%d alarms are open", n), func() error {
 		open, err := b.Alarms.Open(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		if err == nil && len(open) != n {
+			err = fmt.Errorf("%+v", open)
 		}
-		if len(open) == n {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%+v", open)
-		}
-	}
+		return err
+	})
 }
 
 // A job that failed is tried again soon, if its next turn is far away.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // Browser talks to a gateway's API through its front door, as a browser does.
@@ -46,13 +48,13 @@ func (b *Browser) Login(t testing.TB) {
 // WaitDatabase waits until the API has its database: who logs in before that has a session for system routes alone.
 func (b *Browser) WaitDatabase(t testing.TB) {
 	t.Helper()
-	var health struct{ Database string }
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if b.Must(t, http.MethodGet, "/system/health", nil, 200, &health); health.Database == "up" {
-			return
+	waittest.UntilNil(t, "the API has its database", func() error {
+		var health struct{ Database string }
+		if b.Must(t, http.MethodGet, "/system/health", nil, 200, &health); health.Database != "up" {
+			return fmt.Errorf("%+v", health)
 		}
-	}
-	t.Fatalf("the API has no database: %+v", health)
+		return nil
+	})
 }
 
 // Stream opens a stream of the API, which ends with the test.
@@ -147,29 +149,29 @@ type Component struct {
 // components waits until the components are as they should be, for as long as an idle machine needs at most and more.
 func (b *Browser) components(t testing.TB, what string, within time.Duration, so func([]Component) bool) {
 	t.Helper()
-	within *= Slow
-	deadline := time.Now().Add(within)
-	var last []Component
-	for {
-		if a, err := b.Do(t.Context(), http.MethodGet, "/system/components", nil); err == nil && a.Status == 200 {
-			if err := json.Unmarshal(a.Data, &last); err != nil {
-				t.Fatal(err)
-			}
-			if so(last) {
-				return
-			}
+	waittest.Within(t, Slow*within, what, func() error {
+		a, err := b.Do(t.Context(), http.MethodGet, "/system/components", nil)
+		if err != nil {
+			return err
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s after %s: %+v", what, within, last)
+		if a.Status != 200 {
+			return fmt.Errorf("%d %s", a.Status, a.Body)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		var all []Component
+		if err := json.Unmarshal(a.Data, &all); err != nil {
+			t.Fatal(err)
+		}
+		if !so(all) {
+			return fmt.Errorf("%+v", all)
+		}
+		return nil
+	})
 }
 
 // WaitState waits until a component is in a state.
 func (b *Browser) WaitState(t testing.TB, name, state string, within time.Duration) (found Component) {
 	t.Helper()
-	b.components(t, name+" is not "+state, within, func(all []Component) bool {
+	b.components(t, name+" is "+state, within, func(all []Component) bool {
 		for _, found = range all {
 			if found.Name == name && found.State == state {
 				return true
@@ -184,7 +186,7 @@ func (b *Browser) WaitState(t testing.TB, name, state string, within time.Durati
 // what an API that has just started still does.
 func (b *Browser) WaitSettled(t testing.TB) {
 	t.Helper()
-	b.components(t, "something is pending", 20*time.Second, func(all []Component) bool {
+	b.components(t, "nothing is pending", 20*time.Second, func(all []Component) bool {
 		return !slices.ContainsFunc(all, func(x Component) bool { return x.State == "pending" })
 	})
 }

@@ -13,13 +13,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/db/private"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/waf/engine"
 )
@@ -111,16 +111,6 @@ func (n *notes) String() string {
 
 func (n *notes) log() *slog.Logger { return slog.New(slog.NewTextHandler(n, nil)) }
 
-// await waits for a condition that must come true.
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(long); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: waited in vain", what)
-		}
-	}
-}
-
 // run runs a source until the test, or the returned function, ends it.
 func run(t *testing.T, s *Source) (stop func()) {
 	t.Helper()
@@ -172,16 +162,16 @@ func TestTheDatabaseConfiguresTheAgent(t *testing.T) {
 
 	// A change is heard of; the others are the same as before, not only alike.
 	w.put(blog, map[string]string{"paranoia_level": "2"})
-	await(t, "a change", func() bool { return s.Domain([]byte(blog)).Settings.Paranoia == 2 })
+	waittest.Until(t, "a change", func() bool { return s.Domain([]byte(blog)).Settings.Paranoia == 2 })
 	if s.Domain([]byte(shop)) != d {
 		t.Error("a domain that did not change was made once more")
 	}
 	w.put(off, nil)
-	await(t, "one more domain", func() bool { return s.Domain([]byte(off)) != nil })
+	waittest.Until(t, "one more domain", func() bool { return s.Domain([]byte(off)) != nil })
 	w.put(blog, map[string]string{"enabled": "false"})
-	await(t, "one less", func() bool { return s.Domain([]byte(blog)) == nil })
+	waittest.Until(t, "one less", func() bool { return s.Domain([]byte(blog)) == nil })
 
-	await(t, "the file", func() bool {
+	waittest.Until(t, "the file", func() bool {
 		var rows []row
 		content, err := os.ReadFile(file)
 		return err == nil && json.Unmarshal(content, &rows) == nil && len(rows) == 2
@@ -245,14 +235,14 @@ func TestEnginesAreBuiltForNewTextsAlone(t *testing.T) {
 	base = set.Builds()
 	w.put(a, map[string]string{"paranoia_level": "4"})
 	w.put(c, map[string]string{"custom_rules": "''"})
-	await(t, "settings", func() bool { return s.Domain([]byte(a)).Settings.Paranoia == 4 && s.Domain([]byte(c)) != nil })
+	waittest.Until(t, "settings", func() bool { return s.Domain([]byte(a)).Settings.Paranoia == 4 && s.Domain([]byte(c)) != nil })
 	if set.Builds() != base {
 		t.Errorf("%d builds", set.Builds()-base)
 	}
 	// A text that does not compile leaves the rules before, with the settings that come with it. Others are not concerned.
 	w.put(a, map[string]string{"paranoia_level": "1", "custom_rules": `'SecRule ARGS "@rx (" "id:2,phase:2,deny"'`})
 	w.put(c, map[string]string{"mode": "'blocking'", "custom_rules": quoted(refusesBar)})
-	await(t, "another text", func() bool {
+	waittest.Until(t, "another text", func() bool {
 		c := s.Domain([]byte(c))
 		return c.Settings.Custom != nil && s.Domain([]byte(a)).Settings.Paranoia == 1
 	})
@@ -265,7 +255,7 @@ func TestEnginesAreBuiltForNewTextsAlone(t *testing.T) {
 	// What no domain uses is closed.
 	w.put(a, map[string]string{"enabled": "false"})
 	w.put(b, map[string]string{"custom_rules": quoted(refusesBar)})
-	await(t, "closing", func() bool { return set.Engines() == 2 })
+	waittest.Until(t, "closing", func() bool { return set.Engines() == 2 })
 	stop()
 	if set.Engines() != 1 {
 		t.Errorf("%d engines at the end", set.Engines())
@@ -293,7 +283,7 @@ func TestARowThatMakesNoSenseConcernsItsDomainAlone(t *testing.T) {
 	// What is in use stays in use.
 	w.put(changed, map[string]string{"paranoia_level": "0"})
 	w.put(bad, map[string]string{"paranoia_level": "1"})
-	await(t, "a repaired row", func() bool { return s.Domain([]byte(bad)) != nil })
+	waittest.Until(t, "a repaired row", func() bool { return s.Domain([]byte(bad)) != nil })
 	if d := s.Domain([]byte(changed)); d == nil || d.Settings.Paranoia != 2 {
 		t.Errorf("%+v", d)
 	}
@@ -350,7 +340,7 @@ func TestADatabaseThatComesLaterIsTakenUp(t *testing.T) {
 		t.Fatal("a database that does not answer has answered")
 	}
 	thaw()
-	await(t, "the configuration", func() bool { return s.Domain([]byte(shop)) != nil })
+	waittest.Until(t, "the configuration", func() bool { return s.Domain([]byte(shop)) != nil })
 	w.put(blog, map[string]string{"paranoia_level": "4"})
-	await(t, "a change", func() bool { return s.Domain([]byte(blog)).Settings.Paranoia == 4 })
+	waittest.Until(t, "a change", func() bool { return s.Domain([]byte(blog)).Settings.Paranoia == 4 })
 }

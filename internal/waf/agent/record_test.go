@@ -19,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/waf/engine"
 	"edge.internal/gateway/internal/waf/spoe"
 	"edge.internal/gateway/internal/waf/spoe/spoetest"
@@ -50,7 +51,7 @@ func (w *world) joined() *db.DB {
 // count is what a query of one number gives. A database that was stopped is called away for a moment longer.
 func (w *world) count(sql string, args ...any) (n int) {
 	w.t.Helper()
-	await(w.t, "the database", func() bool {
+	waittest.Until(w.t, "the database", func() bool {
 		err := w.owner.QueryRow(w.t.Context(), sql, args...).Scan(&n)
 		if err != nil && !fault.Is(err, fault.Unavailable) {
 			w.t.Fatal(err)
@@ -167,10 +168,10 @@ func TestRecordsWaitForTheDatabase(t *testing.T) {
 	if r.Dropped() != 20 {
 		t.Errorf("%d dropped", r.Dropped())
 	}
-	await(t, "a word about it", func() bool { return strings.Contains(said.String(), "cannot be written") })
+	waittest.Until(t, "a word about it", func() bool { return strings.Contains(said.String(), "cannot be written") })
 	thaw()
-	await(t, "all records", func() bool { return w.count("SELECT count(*) FROM waf_alerts") == maxRecords })
-	await(t, "an empty buffer", func() bool {
+	waittest.Until(t, "all records", func() bool { return w.count("SELECT count(*) FROM waf_alerts") == maxRecords })
+	waittest.Until(t, "an empty buffer", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.records == 0 && r.waiting == 0 && len(r.queue) == 0
@@ -193,10 +194,10 @@ func TestARecordThatCannotBeWritten(t *testing.T) {
 	for _, name := range []string{"good-1", "bad", "good-2"} {
 		r.Record(suspicious(name, shop), &engine.Verdict{Rule: 949110, Matches: matched(942100)})
 	}
-	await(t, "the good ones", func() bool { return w.count("SELECT count(*) FROM waf_alerts") == 2 })
-	await(t, "the end of the bad one", func() bool { return r.Dropped() == 1 })
+	waittest.Until(t, "the good ones", func() bool { return w.count("SELECT count(*) FROM waf_alerts") == 2 })
+	waittest.Until(t, "the end of the bad one", func() bool { return r.Dropped() == 1 })
 	r.Record(suspicious("good-3", shop), &engine.Verdict{Rule: 949110, Matches: matched(942100)})
-	await(t, "the next one", func() bool { return w.count("SELECT count(*) FROM waf_alerts") == 3 })
+	waittest.Until(t, "the next one", func() bool { return w.count("SELECT count(*) FROM waf_alerts") == 3 })
 	stop()
 	if !strings.Contains(said.String(), "are dropped") {
 		t.Errorf("said: %s", said)

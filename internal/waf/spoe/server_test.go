@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // long is longer than anything takes, on the slowest of machines. A test that waits so long has failed.
@@ -465,17 +467,16 @@ func TestOneConnectionTooMany(t *testing.T) {
 	connect(t, address).gone()
 	first.told(1)
 	second.Close()
-	for deadline := time.Now().Add(long); ; { // the place is free once the server has seen it
+	waittest.Until(t, "the place of a closed connection is free", func() bool {
 		p := connect(t, address)
 		_, err := p.Write(seal(greeting(text("supported-versions", "2.0"), size(1000), text("capabilities", ""))))
-		if b, errRead := p.next(); err == nil && errRead == nil && b[0] == frameAgentHello {
-			p.told(2)
-			break
+		b, errRead := p.next()
+		if err != nil || errRead != nil || b[0] != frameAgentHello {
+			return false
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the place of a closed connection stays taken")
-		}
-	}
+		p.told(2)
+		return true
+	})
 }
 
 func TestOneNotificationTooManyIsAnsweredAtOnce(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/tunnel"
 )
 
@@ -150,15 +151,16 @@ func (s *site) masquerade(network string) {
 // sees waits until a server answers, and what it sees of who asks.
 func sees(t *testing.T, from, address, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	waittest.UntilNil(t, fmt.Sprintf("%s reaches %s", from, address), func() error {
 		out, err := inside(t.Context(), from, dialHere, address).CombinedOutput()
-		switch {
-		case err == nil && string(out) == want:
-			return
-		case err == nil || time.Now().After(deadline):
-			t.Fatalf("%s at %s: %s instead of %s (%v)", from, address, out, want, err)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
 		}
-	}
+		if string(out) != want {
+			t.Fatalf("%s at %s: %s instead of %s", from, address, out, want)
+		}
+		return nil
+	})
 }
 
 // What TestTunnelSites of test/machine shows with wireguard-go, with the kernel's own WireGuard: two sites, phones, and everything

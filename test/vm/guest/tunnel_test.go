@@ -12,13 +12,13 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/tunnel"
 )
 
@@ -99,11 +99,7 @@ func TestTunnelsOfTheKernel(t *testing.T) {
 		}
 		return true
 	}
-	for deadline := time.Now().Add(2 * time.Minute); !shaken(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("no handshake")
-		}
-	}
+	waittest.Until(t, "there is a handshake", shaken)
 	l := find(t, s, "gwtun0")
 	if l == nil || l.Kind != "wireguard" || !l.Up() || l.MTU != 1380 || !strings.HasPrefix(l.Alias, host.OwnTunnel) {
 		t.Fatalf("%+v", l)

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"edge.internal/gateway/internal/kit/db/private"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // helper makes the test binary start a cached server, print its URL and wait, so that a test can kill it.
@@ -252,18 +253,13 @@ func TestServerDiesWithItsProcess(t *testing.T) {
 	cmd.Wait()
 
 	// As soon as the last process of the server is gone, the next caller removes the copy.
-	deadline := time.Now().Add(time.Minute)
-	for {
+	waittest.Until(t, dir+" is gone", func() bool {
 		s, err := private.StartCached(t.Context(), "private-test", nothing)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.Stop()
-		if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is still there", dir)
-		}
-	}
+		_, err = os.Stat(dir)
+		return errors.Is(err, os.ErrNotExist)
+	})
 }

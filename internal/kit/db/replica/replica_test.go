@@ -15,7 +15,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -24,14 +23,12 @@ import (
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/db/replica"
 	"edge.internal/gateway/internal/kit/failpoint"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/schema"
 )
 
 // passing are the tables that are no configuration.
 var passing = []string{"audit_entries", "apply_revisions", "certificate_challenges"}
-
-// patience is how long these tests wait for what must come.
-const patience = time.Minute
 
 // TestMain runs a sync when a test has this program do so, to kill it.
 func TestMain(m *testing.M) {
@@ -97,18 +94,16 @@ func has(ctx context.Context, d *db.DB, name string) (is bool, err error) {
 	return is, err
 }
 
-// await waits for a condition.
-func await(t *testing.T, what string, ok func() (bool, error)) {
+// arrives waits until a pool is there.
+func arrives(t *testing.T, d *db.DB, name string) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		is, err := ok()
-		if is {
-			return
+	waittest.UntilNil(t, name+" arrives", func() error {
+		is, err := has(t.Context(), d, name)
+		if err == nil && !is {
+			err = errors.New("it is not there")
 		}
-		if time.Now().After(end) {
-			t.Fatalf("not in time: %s (%v)", what, err)
-		}
-	}
+		return err
+	})
 }
 
 // follows changes the primary and waits until the standby has it.
@@ -116,7 +111,16 @@ func (p pair) follows(t *testing.T) {
 	t.Helper()
 	name := "follows-" + uuid.NewString()
 	pool(t, p.primary, name)
-	await(t, "a change of the primary arrives", func() (bool, error) { return has(t.Context(), p.standby, name) })
+	arrives(t, p.standby, name)
+}
+
+// looks tells what the standby's replication is like, unless it is as it should be.
+func (p pair) looks(t *testing.T, so func(replica.Subscription) bool) error {
+	s, err := replica.Look(t.Context(), p.standby)
+	if err == nil && !so(s) {
+		err = fmt.Errorf("%+v", s)
+	}
+	return err
 }
 
 // same fails unless both have the same.
@@ -203,10 +207,13 @@ func TestSync(t *testing.T) {
 
 	// What a user had on a node goes when the user goes on another one.
 	dbtest.Exec(t, p.primary, "DELETE FROM account_users")
-	await(t, "the sessions of a user who is gone go", func() (bool, error) {
+	waittest.UntilNil(t, "the sessions of a user who is gone go", func() error {
 		var n int
 		err := p.standby.QueryRow(t.Context(), "SELECT count(*) FROM account_sessions").Scan(&n)
-		return n == 0, err
+		if err == nil && n != 0 {
+			err = fmt.Errorf("%d are there", n)
+		}
+		return err
 	})
 }
 
@@ -220,20 +227,23 @@ func TestZonesAreRenamed(t *testing.T) {
 	for _, d := range []*db.DB{p.primary, p.standby} {
 		dbtest.Exec(t, d, `INSERT INTO network_interfaces (id, created_at, updated_at, name, type, role, parent, members, description, active) VALUES (gen_random_uuid(), now(), now(), 'eth7', 'ethernet', 'guests', '', '{}', '', true)`)
 	}
-	is := func(d *db.DB, role string) func() (bool, error) {
-		return func() (bool, error) {
+	is := func(d *db.DB, role string) func() error {
+		return func() error {
 			var now string
 			err := d.QueryRow(t.Context(), "SELECT role FROM network_interfaces").Scan(&now)
-			return now == role, err
+			if err == nil && now != role {
+				err = fmt.Errorf("it is %s", now)
+			}
+			return err
 		}
 	}
 	dbtest.Exec(t, p.primary, "UPDATE firewall_zones SET name = 'visitors' WHERE id = $1", zone)
-	await(t, "the interface of the primary follows", is(p.primary, "visitors"))
-	await(t, "the interface of the standby follows", is(p.standby, "visitors"))
+	waittest.UntilNil(t, "the interface of the primary follows", is(p.primary, "visitors"))
+	waittest.UntilNil(t, "the interface of the standby follows", is(p.standby, "visitors"))
 	dbtest.Exec(t, p.standby, "SELECT gateway_cluster.unsubscribe()")
 	dbtest.Exec(t, p.primary, "UPDATE firewall_zones SET name = 'strangers' WHERE id = $1", zone)
 	p.sync(t)
-	await(t, "the interface of the standby follows a sync", is(p.standby, "strangers"))
+	waittest.UntilNil(t, "the interface of the standby follows a sync", is(p.standby, "strangers"))
 }
 
 // A sync that finds nothing writes nothing: who keeps lists by the versions of rows need not read them again.
@@ -379,12 +389,11 @@ func TestSyncThatDies(t *testing.T) {
 					t.Fatalf("%s: it did not die: %v %s", point, err, out)
 				}
 				// The connections of a process that was killed end a moment later.
-				await(t, "replication goes on after "+point, func() (bool, error) {
+				waittest.UntilNil(t, "replication goes on after "+point, func() error {
 					if _, err := replica.Heal(t.Context(), p.standby); err != nil {
-						return false, err
+						return err
 					}
-					s, err := replica.Look(t.Context(), p.standby)
-					return s.Enabled && s.Worker, err
+					return p.looks(t, func(s replica.Subscription) bool { return s.Enabled && s.Worker })
 				})
 				p.follows(t)
 				if alone, err := has(t.Context(), p.standby, "alone-"+point); err != nil || alone == (point == "sync.committed") {
@@ -425,10 +434,7 @@ func TestReplicationThatIsStuck(t *testing.T) {
 	pool(t, p.standby, "twice.example.net")
 	pool(t, p.primary, "twice.example.net")
 	pool(t, p.primary, "behind.example.net")
-	await(t, "replication fails", func() (bool, error) {
-		s, err := replica.Look(t.Context(), p.standby)
-		return s.Errors > 0, err
-	})
+	waittest.UntilNil(t, "replication fails", func() error { return p.looks(t, func(s replica.Subscription) bool { return s.Errors > 0 }) })
 	if behind, err := has(t.Context(), p.standby, "behind.example.net"); behind || err != nil {
 		t.Fatalf("it is not stuck: %v", err)
 	}
@@ -455,7 +461,7 @@ func TestDrift(t *testing.T) {
 	}
 	// A standby that is behind has not drifted.
 	dbtest.Exec(t, p.standby, "SELECT gateway_cluster.pause()")
-	await(t, "replication stands still", func() (bool, error) { s, err := replica.Look(t.Context(), p.standby); return !s.Worker, err })
+	waittest.UntilNil(t, "replication rests", func() error { return p.looks(t, func(s replica.Subscription) bool { return !s.Worker }) })
 	pool(t, p.primary, "later.example.net")
 	if differ, err = replica.Drift(t.Context(), p.standby, p.primary, passing); !errors.Is(err, replica.ErrBehind) {
 		t.Errorf("%q %v", differ, err)
@@ -475,12 +481,15 @@ func TestSlotThatIsLost(t *testing.T) {
 		dbtest.Exec(t, p.primary, sql)
 	}
 	dbtest.Exec(t, p.standby, "SELECT gateway_cluster.pause()")
-	await(t, "the slot is lost", func() (bool, error) {
+	waittest.UntilNil(t, "the slot is lost", func() error {
 		for _, sql := range []string{"INSERT INTO certificate_challenges SELECT gen_random_uuid(), now(), repeat('x', 1000) FROM generate_series(1, 5000)", "SELECT pg_switch_wal()", "CHECKPOINT"} {
 			dbtest.Exec(t, p.primary, sql)
 		}
 		list, err := replica.Slots(t.Context(), p.primary)
-		return len(list) == 1 && list[0].Name == first.Slot && list[0].Lost, err
+		if err == nil && (len(list) != 1 || list[0].Name != first.Slot || !list[0].Lost) {
+			err = fmt.Errorf("%+v", list)
+		}
+		return err
 	})
 	second := p.sync(t)
 	if slots := p.slots(t); !slices.Equal(slots, []string{second.Slot}) {
@@ -545,7 +554,7 @@ func TestReplicationHasNoPrivileges(t *testing.T) {
 	}
 	name = "follows.example.net"
 	pool(t, p.primary, name)
-	await(t, "a change of the primary arrives", func() (bool, error) { return has(t.Context(), plain, name) })
+	arrives(t, plain, name)
 	var who string
 	if err := plain.QueryRow(t.Context(), "SELECT string_agg(DISTINCT who || ' ' || superuser, ',') FROM ran_as").Scan(&who); err != nil || who != role+" off" {
 		t.Errorf("triggers ran as %s, %v", who, err)
@@ -579,13 +588,13 @@ func TestActorsAreForgottenAtTheStandby(t *testing.T) {
 	change := func(to string) {
 		t.Helper()
 		was := role(stored)
-		await(t, "the role is kept", func() (bool, error) { role(stored); return role(kept) == was, nil })
+		waittest.Until(t, "the role is kept", func() bool { role(stored); return role(kept) == was })
 		dbtest.Exec(t, p.primary, "UPDATE account_users SET role = $1", to)
 	}
 	change("viewer")
-	await(t, "the role arrives", func() (bool, error) { return role(stored) == "viewer", nil })
+	waittest.Until(t, "the role arrives", func() bool { return role(stored) == "viewer" })
 	dbtest.Exec(t, p.standby, "SELECT gateway_cluster.unsubscribe()")
 	change("admin")
 	p.sync(t)
-	await(t, "the role comes with the sync", func() (bool, error) { return role(stored) == "admin", nil })
+	waittest.Until(t, "the role comes with the sync", func() bool { return role(stored) == "admin" })
 }

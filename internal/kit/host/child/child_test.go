@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host/child"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // helper makes the test binary start a child, print its number and wait, so that a test can kill it.
@@ -52,11 +53,7 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	for deadline := time.Now().Add(time.Minute); running(stat); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the child lives on")
-		}
-	}
+	waittest.Until(t, "the child ends", func() bool { return !running(stat) })
 }
 
 // running tells whether a process is there and not a zombie.
@@ -89,8 +86,7 @@ func TestReap(t *testing.T) {
 		t.Fatal(err)
 	}
 	orphan := "/proc/" + strings.TrimSpace(string(out))
-	deadline := time.Now().Add(time.Minute)
-	for {
+	waittest.Until(t, "the orphan is reaped", func() bool {
 		ended, err := child.Start(exec.Command("/bin/sh", "-c", "exit 7"), syscall.SIGKILL)
 		if err != nil {
 			t.Fatal(err)
@@ -99,11 +95,7 @@ func TestReap(t *testing.T) {
 		if exit, ok := (<-ended).(*exec.ExitError); !ok || exit.ExitCode() != 7 {
 			t.Fatalf("exit = %v", exit)
 		}
-		if _, err := os.Stat(orphan); err != nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the orphan was not reaped")
-		}
-	}
+		_, err = os.Stat(orphan)
+		return err != nil
+	})
 }

@@ -25,6 +25,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/hosttest"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -371,16 +372,13 @@ func TestDescriptors(t *testing.T) {
 		}
 		conn.Close()
 		l.Close()
-		for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // the helper closes its own when it has sent it
+		waittest.Until(t, "the helper closes its own, as it has sent it", func() bool {
 			conn, err := net.Dial("tcp", l.Addr().String())
-			if err != nil {
-				break
+			if err == nil {
+				conn.Close()
 			}
-			conn.Close()
-			if time.Now().After(late) {
-				t.Fatal("the helper has kept it")
-			}
-		}
+			return err != nil
+		})
 	}
 	if file, err := c.Listen(t.Context(), "tcp4", "192.0.2.1:1"); err == nil || file != nil {
 		t.Errorf("%v, %v", file, err)

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"edge.internal/gateway/internal/kit/host/child"
+	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/packaging"
 )
 
@@ -94,13 +94,8 @@ func Start(t testing.TB, program, root string) *Process {
 			t.Logf("haproxy said:\n%s", said)
 		}
 	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(AdminSocket(root)); err == nil {
-			return p
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	waittest.UntilNil(t, "HAProxy listens", func() error { _, err := os.Stat(AdminSocket(root)); return err })
+	return p
 }
 
 // Stop ends it with a signal, and returns when it is gone.

@@ -12,6 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // at is the commands with their files below a root, or the real ones.
@@ -139,14 +140,10 @@ func TestTimeoutKillsTheGroup(t *testing.T) {
 			}
 			// Whoever adopts it may let it be a zombie for a while.
 			stat := "/proc/" + strings.TrimSpace(string(pid)) + "/stat"
-			for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-				if content, err := os.ReadFile(stat); err != nil || strings.Contains(string(content), ") Z ") {
-					return
-				}
-				if time.Now().After(deadline) {
-					t.Fatal("the child lives on")
-				}
-			}
+			waittest.Until(t, "the child ends", func() bool {
+				content, err := os.ReadFile(stat)
+				return err != nil || strings.Contains(string(content), ") Z ")
+			})
 		})
 	}
 }

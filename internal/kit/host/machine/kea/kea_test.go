@@ -11,12 +11,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/child"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // machine is what these tests need of a machine.
@@ -83,14 +83,13 @@ func startKea(t *testing.T) (m machine, configure func(subnets string)) {
 			t.Logf("kea said:\n%s", said.String())
 		}
 	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	waittest.UntilNil(t, "Kea answers", func() error {
 		err := host.AskLeaseServer(t.Context(), m, host.LeaseServerStatus, nil, nil)
-		if err == nil {
-			break
-		} else if !errors.Is(err, host.ErrNotRunning) || time.Now().After(deadline) {
+		if err != nil && !errors.Is(err, host.ErrNotRunning) {
 			t.Fatal(err)
 		}
-	}
+		return err
+	})
 	// Not by a file made beforehand: another release of Kea would rewrite it in a process of its own, and refuse to read it meanwhile.
 	for i, name := range []string{"first", "second"} {
 		lease := fmt.Sprintf(`{"ip-address": "10.10.0.%d", "hw-address": "52:54:00:00:00:%02d", "subnet-id": 1, "hostname": "%s"}`, 100+i, 1+i, name)

@@ -17,6 +17,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // probe runs a probe and answers what it printed.
@@ -174,15 +175,11 @@ func TestHangUpEndsTheChildren(t *testing.T) {
 		t.Fatal(err)
 	}
 	stat := "/proc/" + strings.TrimSpace(string(pid)) + "/stat"
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	waittest.Until(t, "the child ends", func() bool {
 		// The process that adopts it may let it be a zombie for a while.
-		if content, err := os.ReadFile(stat); err != nil || strings.Contains(string(content), ") Z ") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the child lives on")
-		}
-	}
+		content, err := os.ReadFile(stat)
+		return err != nil || strings.Contains(string(content), ") Z ")
+	})
 }
 
 // The programs have no right but the one that they need, and see nothing of ours.

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/child"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // machine is what these tests need of a machine.
@@ -71,13 +71,8 @@ remote-control:
 		}
 	}
 	t.Cleanup(stop)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(socket); err == nil {
-			return s, stop
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	waittest.UntilNil(t, "unbound listens", func() error { _, err := os.Stat(socket); return err })
+	return s, stop
 }
 
 func TestResolverAsk(t *testing.T) {

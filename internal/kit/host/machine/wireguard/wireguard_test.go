@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
@@ -22,6 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/units"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // machine is what these tests need of a machine.
@@ -166,14 +166,7 @@ func TestTunnelOfAKilledProgram(t *testing.T) {
 	if err := exec.Command("kill", "-9", strings.TrimSpace(string(pids))).Run(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := netlink.LinkByName(name); err != nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the link is still there")
-		}
-	}
+	waittest.Until(t, "the link goes", func() bool { _, err := netlink.LinkByName(name); return err != nil })
 	if !hasSocket(name) {
 		t.Fatal("the socket is gone: this test is about one that is left")
 	}
