@@ -25,8 +25,10 @@ PROGRAMS   := gateway-api gateway-helper gateway-waf gateway-upgrade gateway-lab
 PACKAGED   := gateway-api gateway-helper gateway-waf gateway-upgrade gateway-acl
 # The other names of gateway-api: it is the program that it is called.
 NAMES      := gateway-scheduler gateway-restore gateway-ctl
-# The packages whose tests take longest, by that: at the end of the tests no core waits for one of them.
-LONGEST    := test/e2e test/machine test/appliance internal/cluster internal/app test/cluster test/restore test/deb internal/account test/vm
+# The packages whose tests take longest, so that at the end no core waits for one of them. Those that wait for one of two places for labs
+# stand between those that compute.
+LONGEST    := test/machine test/e2e internal/app test/appliance internal/certificate test/restore internal/kit/db test/vm internal/cluster \
+              test/cluster internal/vrrp internal/lab internal/account test/change internal/kit/db/replica test/deb test/waf
 
 say  = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 name = @for name in $(NAMES); do ln -sf gateway-api $(1)/$$name; done
@@ -48,7 +50,7 @@ check: ## format, vet, types, and the tests that need no daemon and no other pre
 test: test-packages ready ## set everything up and run the tests
 	$(call say,Go: rooms and programs and lab and virtual machine and faults and browser)
 	@# What takes longest begins first, and there are more at once than cores, because much of it waits, for one of two places at least.
-	@packaging/gotest.sh -vet=off -p 4 -parallel 4 -timeout 20m -- $(addprefix ./,$(LONGEST)) ./...
+	@packaging/gotest.sh -vet=off -p 6 -parallel 4 -timeout 20m -- $(addprefix ./,$(LONGEST)) ./...
 
 test-long: test-packages ready ## all tests: every page in every size, every kill, every broken upgrade, both Debians, the whole rule set
 	@packaging/appliance.sh trixie >/dev/null
