@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs Go tests: packaging/gotest.sh FLAG … -- PACKAGE … What fails is tried once more, alone, after the others, unless more than ten fail;
+# Runs Go tests: packaging/gotest.sh FLAG … -- PACKAGE … What fails is tried once more, alone, after the others, unless more than ten fail:
+# with all of its parts, because many a part goes on where the one before it has ended;
 # then test/summary tells what failed twice, what needed the second try, and where the time went.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,7 +30,7 @@ GATEWAY_TRIED=$(mktemp -d)
 export GATEWAY_TRIED
 trap 'rm -rf "$events" "$GATEWAY_TRIED"' EXIT
 status=0
-"$gotestsum" --format pkgname --hide-summary all --jsonfile "$events" --rerun-fails=1 --rerun-fails-max-failures=10 \
+"$gotestsum" --format pkgname --hide-summary all --jsonfile "$events" --rerun-fails=1 --rerun-fails-run-root-test --rerun-fails-max-failures=10 \
 	--packages "$*" -- -count=1 "-ldflags=-s -w" "${flags[@]}" || status=1
 go run ./test/summary <"$events" || status=1
 exit $status

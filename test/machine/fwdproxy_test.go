@@ -591,6 +591,8 @@ func forwardJudgeDies(t *testing.T, f *forwardRig) {
 	if s.statuses[200].Load() > 0 || s.statuses[403].Load() == 0 {
 		t.Errorf("%d were let through", s.statuses[200].Load())
 	}
+	// squid 5.7 may fall over what it was just writing to the judge, and is started again by its own first process.
+	f.waitOpen(t)
 	f.expectStatus(t, map[string]int{"http://www.example.net/": 200, "http://www.example.net/stream": 403})
 	f.WaitState(t, "forward-proxy", "live", 15*time.Second)
 }

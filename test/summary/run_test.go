@@ -16,10 +16,11 @@ func TestSecondTry(t *testing.T) {
 		has []string
 	}{
 		{"TestPasses$", true, []string{"\n0 flaky\n1 passed, 0 failed, 0 skipped\n"}},
-		{"TestPasses$|TestFailsOnce", true, []string{"test/summary/testdata/example TestFailsOnce\n    example_test.go:19: the first try fails", "\n1 flaky\n2 passed, 0 failed, 0 skipped\n"}},
+		{"TestPasses$|TestFailsOnce", true, []string{"test/summary/testdata/example TestFailsOnce\n    example_test.go:18: the first try fails", "\n1 flaky\n2 passed, 0 failed, 0 skipped\n"}},
+		{"TestPartFailsOnce", true, []string{"example TestPartFailsOnce/second\n", "\n1 flaky\n2 passed, 0 failed, 0 skipped\n"}},
 		{"TestPasses$|TestFailsTwice", false, []string{"every try fails", "\n0 flaky\n1 passed, 1 failed, 0 skipped\n"}},
 		{"TestPasses$|TestIsSkipped", false, []string{"there is no daemon", "\n0 flaky\n1 passed, 0 failed, 1 skipped\n"}},
-		{"TestFailsOnce|TestFailsElevenTimes", false, []string{"exceeds maximum (10)", "\n0 flaky\n0 passed, 12 failed, 0 skipped\n"}},
+		{"TestFailsOnce|TestOneOfEleven", false, []string{"exceeds maximum (10)", "\n0 flaky\n0 passed, 12 failed, 0 skipped\n"}},
 	} {
 		t.Run(x.run, func(t *testing.T) {
 			cmd := exec.Command("../../packaging/gotest.sh", "-run", x.run, "--", "./test/summary/testdata/example")

@@ -261,13 +261,10 @@ func (s *Scheduler) once(ctx context.Context, j Job, t tick, release func()) err
 	}
 	doing, cancel := context.WithTimeout(ctx, j.within())
 	defer cancel()
-	over, noted := make(chan outcome, 1), make(chan struct{})
-	defer close(noted)
-	go func() {
-		defer release()
-		over <- s.do(doing, j)
-		<-noted // or whoever looks for runs that were cut short would find this one
-	}()
+	over := make(chan outcome, 1)
+	go func() { over <- s.do(doing, j) }()
+	// The lock is given back after the run was written down, or whoever looks for runs that were cut short would find this one.
+	defer func() { release() }()
 	var o outcome
 	select {
 	case o = <-over:
@@ -276,6 +273,8 @@ func (s *Scheduler) once(ctx context.Context, j Job, t tick, release func()) err
 		case o = <-over:
 		case <-s.Clock.After(s.grace):
 			o = outcome{result: overdue, err: errors.New("it does not stop")}
+			end := release
+			release = func() { go func() { <-over; end() }() }
 		}
 	}
 	if ctx.Err() != nil {
