@@ -173,7 +173,8 @@ func (b *scaleBench) fill(ctx context.Context, n int) error {
 			SELECT gen_random_uuid(), now(), now(), (SELECT id FROM tunnel_interfaces), 'peer ' || i, encode(sha256(('peer ' || i)::bytea), 'base64'),
 				'10.88.' || (i + 3) / 256 || '.' || (i + 3) % 256 || '/32', '', 0, true FROM generate_series(0, $1::int - 1) i`,
 		`INSERT INTO account_users (id, created_at, updated_at, email, name, role, active, password, totp_enabled, oidc_subject)
-			SELECT md5('user' || i)::uuid, now(), now(), 'user' || i || '@example.net', 'User ' || i, 'viewer', true, '', false, '' FROM generate_series(0, $1::int - 1) i`,
+			SELECT md5('user' || i)::uuid, now(), now(), 'user' || i || '@example.net', 'User ' || i, 'viewer', true,
+				'$2a$12$8Hn0rjLrWs0cqJcGkG3vXuR5pQ2mT7bZ1xY4wV9dF6sA3eKiOaNbC', false, '' FROM generate_series(0, $1::int - 1) i`,
 	} {
 		if _, err := b.pool.Exec(ctx, sql, n); err != nil {
 			return err
