@@ -617,12 +617,12 @@ func (k *kind) back(v *inverse, called Unrestored, id uuid.UUID, was, then, now 
 		op.ID = nil
 	}
 	whole := Conflict{Kind: k.Name, ID: id, Name: called.Name}
+	if was == nil && now != nil && (k.extends != "" || k.single) {
+		was = k.fresh() // it has defaults, and does not go
+	}
 	switch {
 	case was == nil && now == nil:
 		return nil, nil
-	case was == nil && (k.extends != "" || k.single):
-		op.Verb, op.kept = "update", k.fresh() // it has defaults, and does not go
-		return op, nil
 	case was == nil:
 		op.Verb = "delete"
 		if !care || k.same(then, now) {
