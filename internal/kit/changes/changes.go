@@ -70,8 +70,9 @@ func (l *Log) Begin(tx *db.Tx, set uuid.UUID) {
 	tx.Queue(`SELECT set_config('gateway.change', $1, true)`, set.String())
 }
 
-// End writes the set down, if its rows have changed. The revisions are those that it gave to components.
-func (l *Log) End(ctx context.Context, tx *db.Tx, i Intent, revisions map[string]int64) error {
+// End writes the set down, if its rows have changed. The revisions are those that it gave to components, and by is when it goes back unless it
+// is confirmed; zero if it need not be.
+func (l *Log) End(ctx context.Context, tx *db.Tx, i Intent, revisions map[string]int64, by time.Time) error {
 	b, err := json.Marshal(revisions, json.Deterministic(true))
 	if err != nil {
 		return err
@@ -80,13 +81,7 @@ func (l *Log) End(ctx context.Context, tx *db.Tx, i Intent, revisions map[string
 	if i.Reverts != uuid.Nil {
 		reverts = &i.Reverts
 	}
-	now := l.clock.Now()
-	var by *time.Time
-	if i.Within > 0 {
-		at := now.Add(i.Within)
-		by = &at
-	}
-	tx.Queue(`SELECT change_end($1, $2, $3, $4, $5, $6, $7, $8, $9)`, i.Set, now, actor.From(ctx).Name, l.node, actor.Request(ctx), i.Reason, reverts, b, by)
+	tx.Queue(`SELECT change_end($1, $2, $3, $4, $5, $6, $7, $8, $9)`, i.Set, l.clock.Now(), actor.From(ctx).Name, l.node, actor.Request(ctx), i.Reason, reverts, b, absent(by))
 	if i.TakesBack {
 		l.Settle(tx, i.Reverts, TakenBack)
 	}
