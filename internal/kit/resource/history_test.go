@@ -244,6 +244,19 @@ func TestRevertToATime(t *testing.T) {
 	b.Do(t, "admin", http.MethodPost, "/configuration/revert", map[string]any{"at": at, "id": c.ID}).WantField(t, "kinds")
 }
 
+// Rows may be listed, and rendered, in the order of their age: one that comes back is not a new one.
+func TestARowThatComesBackIsAsOldAsItWas(t *testing.T) {
+	b := remembering(t)
+	toy := create(t, b, `{"name":"a"}`)
+	path := "/toys/" + toy.ID.String()
+	set := b.Do(t, "admin", http.MethodDelete, path, nil).Want(t, 200).Header.Get(httpd.ChangeSetHeader)
+	b.Do(t, "admin", http.MethodPost, "/change-sets/"+set+"/revert", nil).Want(t, 200)
+	var back Toy
+	if b.Get(t, path).Want(t, 200).Into(t, &back); !back.CreatedAt.Equal(toy.CreatedAt) {
+		t.Errorf("%s %s", toy.CreatedAt, back.CreatedAt)
+	}
+}
+
 // randomSets is how many random change sets are reverted, each of which leaves what was before; GATEWAY_REVERTS asks for more.
 func randomSets() int {
 	if n, err := strconv.Atoi(os.Getenv("GATEWAY_REVERTS")); err == nil {

@@ -508,6 +508,9 @@ func (k *kind) create(ctx context.Context, r *Registry, tx *db.Tx, op Operation)
 	}
 	m.CreatedAt = r.Clock.Now()
 	m.UpdatedAt = m.CreatedAt
+	if op.kept != nil {
+		m.CreatedAt = op.kept.meta().CreatedAt // rows that are in the order of their age have their places again
+	}
 	if p := k.priority(now); p.IsValid() && !given["priority"] {
 		if err := k.last(ctx, tx, p); err != nil {
 			return Change{}, err
