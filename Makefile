@@ -33,7 +33,7 @@ LONGEST    := test/machine test/e2e internal/app test/appliance internal/certifi
 say  = @printf '\033[1m==> %s\033[0m\n' "$(1)"
 name = @for name in $(NAMES); do ln -sf gateway-api $(1)/$$name; done
 
-.PHONY: help run ready vet-go vet-ui check test test-long test-busy appliance waf-regression trixie build programs package repository generate lint bench fuzz faults cluster-faults screenshots clean run-packages test-packages
+.PHONY: help run ready vet-go vet-ui check test test-long test-busy appliance waf-regression trixie build programs package repository generate lint bench fuzz faults cluster-faults change-faults screenshots clean run-packages test-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -152,6 +152,13 @@ faults: run-packages build ## kill -9 at every failpoint, and race for what work
 cluster-faults: run-packages build ## two nodes that are killed, cut off, promoted and repaired, 1,000 times (RUNS=number of runs, LABS=of those in a lab, SEED=repeats one)
 	@GATEWAY_CLUSTER_RUNS=$(or $(RUNS),1000) go test -count=1 -timeout 6h -v -run '^TestProperty$$' ./internal/cluster
 	@GATEWAY_CLUSTER_LABS=$(or $(LABS),50) go test -count=1 -timeout 6h -tags long -v -run '^TestFaults$$' ./test/cluster
+
+change-faults: run-packages build ## random changes that are taken back, in memory and on real daemons, and the impact of previews by packets (RUNS=1000, LABS=100, CASES=100, SEED=repeats)
+	@seed=$(or $(SEED),$(shell date +%s)); echo "SEED=$$seed"; export GATEWAY_SEED=$$seed GATEWAY_IMPACT_SEED=$$seed; \
+	GATEWAY_REVERTS=$(or $(RUNS),1000) go test -count=1 -timeout 4h -v -run '^(TestRandomChangeSetsAreReverted|TestRevertsLoseNoLaterEdit)$$' ./internal/kit/resource && \
+	GATEWAY_REVERTS=$(or $(RUNS),1000) go test -count=1 -timeout 4h -v -run '^TestRandomChangesAreTakenBack$$' ./internal/app && \
+	GATEWAY_REVERTS=$(or $(LABS),100) go test -count=1 -timeout 4h -v -run '^TestRandomChangesAreTakenBack$$' ./test/change && \
+	GATEWAY_IMPACT_CASES=$(or $(CASES),100) go test -count=1 -timeout 4h -v -run '^TestMachine$$/^Packets$$/^Impact$$' ./test/machine
 
 screenshots: test-packages build ## a picture of each page, in both themes, into .cache/screenshots
 	@GATEWAY_PLAYWRIGHT=screenshots go test -count=1 -timeout 20m ./test/e2e

@@ -268,8 +268,12 @@ func sendAPI[T any](ctx context.Context, paths kit.Paths, within time.Duration, 
 		for _, field := range slices.Sorted(maps.Keys(refused.Fields)) {
 			message += " " + field + ": " + refused.Fields[field]
 		}
-		kind, _ := fault.KindOf(refused.Code)
-		return out, fault.New(kind, "%s", message)
+		f := &fault.Error{Message: message}
+		f.Kind, _ = fault.KindOf(refused.Code)
+		if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil {
+			f.RetryAfter = time.Duration(seconds) * time.Second
+		}
+		return out, f
 	}
 	return out, nil
 }

@@ -1,18 +1,23 @@
 package app
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
 )
 
@@ -99,12 +104,28 @@ func confirmCommand(cfg *Config) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := callAPI[resource.Stored](cmd, cfg, http.MethodPost, "/change-sets/"+url.PathEscape(id)+"/confirm", nil); err != nil {
+			if err := keep(cmd, cfg, id); err != nil {
 				return err
 			}
 			cmd.Println("It is confirmed, and stays.")
 			return nil
 		},
+	}
+}
+
+// keep confirms a change. One that is still being applied can be confirmed in a moment: it is tried again as long as it waits.
+func keep(cmd *cobra.Command, cfg *Config, id string) error {
+	for {
+		_, err := callAPI[resource.Stored](cmd, cfg, http.MethodPost, "/change-sets/"+url.PathEscape(id)+"/confirm", nil)
+		f, refused := errors.AsType[*fault.Error](err)
+		if !refused || f.RetryAfter == 0 {
+			return err
+		}
+		select {
+		case <-cmd.Context().Done():
+			return err
+		case <-time.After(f.RetryAfter):
+		}
 	}
 }
 
@@ -127,9 +148,10 @@ func oneWaiting(cmd *cobra.Command, cfg *Config, args []string) (string, error) 
 
 // revertCommand reverts a change set, or the configuration to a time.
 func revertCommand(cfg *Config) *cobra.Command {
-	var to, take, reason string
+	var to, take, reason, id string
 	var preview, partial bool
 	var kinds []string
+	var within int
 	cmd := &cobra.Command{
 		Use: "revert [change set]", Short: "Revert a change set, or bring the configuration back to a time (--to)", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -144,10 +166,28 @@ func revertCommand(cfg *Config) *cobra.Command {
 					return errors.New("--to must be a time, for example 2026-01-31T12:00:00Z")
 				}
 				body["at"], body["kinds"] = at, kinds
+				if id != "" {
+					body["id"] = id
+				}
 			} else {
 				path = "/change-sets/" + url.PathEscape(args[0]) + "/revert"
 			}
-			out, err := callAPI[resource.Reverted](cmd, cfg, http.MethodPost, path, body)
+			header := http.Header{}
+			if within > 0 && !preview {
+				header.Set(httpd.ConfirmWithinHeader, strconv.Itoa(within))
+			}
+			b, err := json.Marshal(body)
+			if err != nil {
+				return err
+			}
+			res, said, err := exchange(cmd, cfg, http.MethodPost, path, bytes.NewReader(b), header)
+			if err != nil {
+				return err
+			}
+			if res.StatusCode != http.StatusOK {
+				return refusal("revert", said)
+			}
+			out, _, err := httpd.Open[resource.Reverted](said)
 			if err != nil {
 				return err
 			}
@@ -160,15 +200,18 @@ func revertCommand(cfg *Config) *cobra.Command {
 			for _, u := range out.Unrestored {
 				cmd.Printf("not restored: %s %s: %s\n", u.Kind, u.Name, u.Reason)
 			}
+			printConfirmBy(cmd, res.Header)
 			return nil
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&to, "to", "", "time to go back to")
 	f.StringSliceVar(&kinds, "kind", nil, "with --to: revert only these kinds")
+	f.StringVar(&id, "id", "", "with --to and one --kind: revert only the row with this id")
 	f.StringVar(&take, "take", "", "for fields that were edited later: then reverts them, now leaves them")
 	f.StringVar(&reason, "reason", "", "why, for the history")
 	f.BoolVar(&preview, "preview", false, "save nothing, and show what would change")
 	f.BoolVar(&partial, "partial", false, "revert the rest if some rows cannot be restored")
+	confirmWithinFlag(cmd, &within)
 	return cmd
 }

@@ -26,11 +26,11 @@ import (
 // changed is the exit code of a plan and of an apply with changes.
 const changed start.ExitCode = 2
 
-// documentWithin is how long a document may take: thousands of rows are stored one by one.
+// documentWithin is how long a document or a revert may take: thousands of rows are stored one by one.
 const documentWithin = 15 * time.Minute
 
-// sendDocument makes a request about the configuration as a document.
-func sendDocument(cmd *cobra.Command, cfg *Config, method, path string, body io.Reader, header http.Header) (*http.Response, []byte, error) {
+// exchange makes a request whose answer is read with its headers.
+func exchange(cmd *cobra.Command, cfg *Config, method, path string, body io.Reader, header http.Header) (*http.Response, []byte, error) {
 	req, err := http.NewRequestWithContext(cmd.Context(), method, "http://gateway"+httpd.Prefix+path, body)
 	if err != nil {
 		return nil, nil, err
@@ -48,7 +48,19 @@ func sendDocument(cmd *cobra.Command, cfg *Config, method, path string, body io.
 	return res, said, err
 }
 
-// refusal is why a document was refused: each complaint in a line of its own, with its place in the file.
+// confirmWithinFlag has a command take how soon its changes are to be confirmed.
+func confirmWithinFlag(cmd *cobra.Command, within *int) {
+	cmd.Flags().IntVar(within, "confirm-within", 0, "take the changes back unless they are confirmed within so many seconds (10 to 600)")
+}
+
+// printConfirmBy says when changes go back, if they do.
+func printConfirmBy(cmd *cobra.Command, answered http.Header) {
+	if by := answered.Get(httpd.ConfirmByHeader); by != "" {
+		cmd.Printf("It goes back at %s unless it is confirmed: gateway-ctl confirm %s\n", by, answered.Get(httpd.ChangeSetHeader))
+	}
+}
+
+// refusal is why a request was refused: each complaint about a document in a line of its own, with its place in the file.
 func refusal(file string, said []byte) error {
 	var answer struct {
 		Error *struct {
@@ -95,7 +107,7 @@ func exportCommand(cfg *Config) *cobra.Command {
 				header.Set("Accept", "application/json")
 			}
 			query := url.Values{"secrets": {secrets}, "kinds": {strings.Join(kinds, ",")}}
-			res, said, err := sendDocument(cmd, cfg, http.MethodGet, "/configuration?"+query.Encode(), nil, header)
+			res, said, err := exchange(cmd, cfg, http.MethodGet, "/configuration?"+query.Encode(), nil, header)
 			if err != nil {
 				return err
 			}
@@ -133,7 +145,7 @@ func documentCommand(cfg *Config, use, short string) *cobra.Command {
 			if within > 0 {
 				header.Set(httpd.ConfirmWithinHeader, strconv.Itoa(within))
 			}
-			res, said, err := sendDocument(cmd, cfg, http.MethodPost, "/configuration/"+use+"?prune="+strconv.FormatBool(prune), bytes.NewReader(doc), header)
+			res, said, err := exchange(cmd, cfg, http.MethodPost, "/configuration/"+use+"?prune="+strconv.FormatBool(prune), bytes.NewReader(doc), header)
 			if err != nil {
 				return err
 			}
@@ -154,9 +166,7 @@ func documentCommand(cfg *Config, use, short string) *cobra.Command {
 			if len(answer.Data.Changes) == 0 {
 				return nil
 			}
-			if by := res.Header.Get(httpd.ConfirmByHeader); by != "" {
-				cmd.Printf("It goes back at %s unless it is confirmed: gateway-ctl confirm %s\n", by, res.Header.Get(httpd.ChangeSetHeader))
-			}
+			printConfirmBy(cmd, res.Header)
 			return changed
 		},
 	}
@@ -165,7 +175,7 @@ func documentCommand(cfg *Config, use, short string) *cobra.Command {
 	f.BoolVar(&prune, "prune", false, "delete rows of the kinds in the document that the document does not have")
 	f.StringVar(&colour, "color", "auto", "colours: auto, always or never")
 	if use == "apply" {
-		f.IntVar(&within, "confirm-within", 0, "take the changes back unless they are confirmed within so many seconds (10 to 600)")
+		confirmWithinFlag(cmd, &within)
 		f.StringVar(&reason, "reason", "", "why, for the history")
 	} else {
 		f.BoolVar(&files, "files", false, "also show what happens to the daemons' files")

@@ -20,6 +20,12 @@ import (
 // root serves the machine's root, as gateway-api does, and answers what gateway-ctl says.
 func (h house) root(t *testing.T) func(stdin string, args ...string) (string, error) {
 	t.Helper()
+	return h.rootBy(t, h.Handler())
+}
+
+// rootBy is root with another way to gateway-api's handler.
+func (h house) rootBy(t *testing.T, handler http.Handler) func(stdin string, args ...string) (string, error) {
+	t.Helper()
 	if err := os.MkdirAll(h.Paths.Run(""), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +35,7 @@ func (h house) root(t *testing.T) func(stdin string, args ...string) (string, er
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- (&httpd.Server{Handler: h.Handler(), Log: h.Log, Local: true}).Serve(ctx, socket) }()
+	go func() { ended <- (&httpd.Server{Handler: handler, Log: h.Log, Local: true}).Serve(ctx, socket) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

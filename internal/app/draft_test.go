@@ -108,7 +108,7 @@ func drafts() int {
 func TestRandomDraftsDoWhatTheirChangeSetsDo(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
-	h.call(t, admin, http.MethodPost, "/network-interfaces", map[string]any{"name": "wan0", "type": "ethernet", "role": "wan"}).Want(t, 201)
+	h.connect(t, admin)
 	d := h.drafter(t, 1, admin)
 	for n := range drafts() {
 		set, want := d.idea(t)
@@ -130,7 +130,7 @@ func TestRandomDraftsLoseNothingOfOthers(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
 	_, another := h.user(t, admin, "another@example.net", "admin")
-	h.call(t, admin, http.MethodPost, "/network-interfaces", map[string]any{"name": "wan0", "type": "ethernet", "role": "wan"}).Want(t, 201)
+	h.connect(t, admin)
 	mine, theirs := h.drafter(t, 2, admin), h.drafter(t, 3, another)
 	for range 5 { // something to meet each other at
 		set, _ := theirs.idea(t)
@@ -183,7 +183,11 @@ func (h house) keeps(t *testing.T, token string, c resource.Change) {
 	status, row := 404, []byte(nil)
 	for _, k := range edits.Paths() {
 		if k.Kind == c.Kind {
-			a := h.call(t, token, http.MethodGet, k.Path+"/"+c.ID, nil)
+			path := k.Path + "/" + c.ID
+			if k.One {
+				path = k.Path
+			}
+			a := h.call(t, token, http.MethodGet, path, nil)
 			status, row = a.Status, a.Data
 		}
 	}

@@ -2,12 +2,16 @@ package app_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
@@ -51,12 +55,177 @@ func TestEveryKindKeepsItsHistory(t *testing.T) {
 	}
 }
 
+// shown is what the lists and rows of all kinds answer, by path: what is stored of them, as computed fields are as they are now.
+func (h house) shown(t *testing.T, token string) (answers map[string]string, kinds map[string]string) {
+	t.Helper()
+	answers, kinds = map[string]string{}, map[string]string{}
+	look := func(kind, path string) (ids []string) {
+		t.Helper()
+		text, ids := h.storedAt(t, token, kind, path, "")
+		answers[path], kinds[path] = text, kind
+		return ids
+	}
+	paths := map[string]string{} // by what they are
+	for _, r := range h.routes {
+		if r.Method == http.MethodGet {
+			paths[r.Doc.ID] = r.Path
+		}
+	}
+	for _, table := range h.Resources.Tables() {
+		kind, row := table.Kind, paths[table.Kind+".get"]
+		if kind == "" || row == "" {
+			continue
+		}
+		list := paths[kind+".list"]
+		above, _, below := strings.Cut(list, "/{parent}")
+		switch {
+		case list == "":
+			look(kind, row)
+		case below:
+			_, parents := h.storedAt(t, token, "", above, "")
+			for _, parent := range parents {
+				in := strings.NewReplacer("{parent}", parent)
+				for _, id := range look(kind, in.Replace(list)) {
+					look(kind, strings.ReplaceAll(in.Replace(row), "{id}", id))
+				}
+			}
+		default:
+			for _, id := range look(kind, list) {
+				look(kind, strings.ReplaceAll(row, "{id}", id))
+			}
+		}
+	}
+	return answers, kinds
+}
+
+// storedAt is what is stored of a list or a row, now or at a time, and the ids of its rows; empty if it is not there.
+func (h house) storedAt(t *testing.T, token, kind, path, at string) (text string, ids []string) {
+	t.Helper()
+	if at != "" {
+		path += "?at=" + at
+	}
+	a := h.call(t, token, http.MethodGet, path, nil)
+	if a.Status == 404 {
+		return "", nil
+	}
+	a.Want(t, 200)
+	var rows []map[string]any
+	if a.Data[0] == '{' {
+		a.Data = slices.Concat([]byte("["), a.Data, []byte("]"))
+	}
+	if a.Into(t, &rows); len(rows) == 0 {
+		return "", nil
+	}
+	for _, x := range h.Resources.Tables() {
+		if x.Kind != kind || kind == "" {
+			continue
+		}
+		for _, row := range rows {
+			maps.DeleteFunc(row, func(field string, _ any) bool {
+				return field != "id" && (!slices.Contains(x.Columns, field) || slices.Contains(x.Unkept, field) || slices.Contains(x.LocalColumns, field))
+			})
+		}
+	}
+	for _, row := range rows {
+		id, _ := row["id"].(string)
+		ids = append(ids, id)
+	}
+	return quoted(rows), ids
+}
+
+// Lists and rows of every kind are shown as they were: before all of them were made, and before all of that was reverted.
+func TestEveryKindAsItWas(t *testing.T) {
+	h, admin := office(t)
+	moment := func() string { return time.Now().UTC().Format(time.RFC3339Nano) }
+	before, _ := h.shown(t, admin)
+	early := moment()
+	h.document(t, admin, "apply", []byte(wholeDocument)).Want(t, 200)
+	made, kinds := h.shown(t, admin)
+	late := moment()
+	h.call(t, admin, http.MethodPost, "/configuration/revert", map[string]any{"at": early, "partial": true}).Want(t, 200)
+	changed := map[string]int{}
+	for path, was := range made {
+		if now, _ := h.storedAt(t, admin, kinds[path], path, ""); now != was {
+			changed[kinds[path]]++
+		}
+		if then, _ := h.storedAt(t, admin, kinds[path], path, late); then != was {
+			t.Errorf("%s was\n%s\nand is said to have been\n%s", path, was, then)
+		}
+		if then, _ := h.storedAt(t, admin, kinds[path], path, early); then != before[path] {
+			t.Errorf("%s was first\n%s\nand is said to have been\n%s", path, before[path], then)
+		}
+	}
+	for _, table := range h.Resources.Tables() {
+		if apart := table.Kind == "user" || table.Kind == "oidc.settings"; table.Kind != "" && !apart && changed[table.Kind] == 0 {
+			t.Errorf("no %s has changed", table.Kind)
+		}
+	}
+}
+
+// What a change set configured first for a row that it made goes with the row. What somebody else configured since is in the way.
+func TestRevertOfASiteAndItsFirewall(t *testing.T) {
+	h, admin := office(t)
+	made := func(name string) (domain, set string) {
+		t.Helper()
+		backend := uuid.NewString()
+		domain = uuid.NewString()
+		a := h.call(t, admin, http.MethodPost, "/change-sets", map[string]any{"operations": []edits.Operation{
+			{Kind: "proxy.backend", Verb: "create", ID: backend, Body: map[string]any{"name": name}},
+			{Kind: "proxy.domain", Verb: "create", ID: domain, Body: map[string]any{"name": name + ".example.net", "backend_id": backend}},
+			{Kind: "waf.config", Verb: "update", ID: domain, Body: map[string]any{"enabled": true, "paranoia_level": 2}},
+		}}).Want(t, 200)
+		return domain, a.Header.Get(httpd.ChangeSetHeader)
+	}
+	domain, set := made("shop")
+	h.call(t, admin, http.MethodPost, "/change-sets/"+set+"/revert", nil).Want(t, 200)
+	h.call(t, admin, http.MethodGet, "/domains/"+domain, nil).Want(t, 404)
+	domain, set = made("blog")
+	h.call(t, admin, http.MethodPut, "/waf/configs/"+domain, `{"paranoia_level":3}`).Want(t, 200)
+	h.call(t, admin, http.MethodPost, "/change-sets/"+set+"/revert", nil).Want(t, 409)
+	h.call(t, admin, http.MethodPost, "/change-sets/"+set+"/revert", `{"take":"then"}`).Want(t, 200)
+	h.call(t, admin, http.MethodGet, "/domains/"+domain, nil).Want(t, 404)
+}
+
+func TestHistoryByComponentAndState(t *testing.T) {
+	h, _ := confirming(t, kittest.New(t))
+	admin := h.setUp(t)
+	a := h.call(t, admin, http.MethodPost, "/dns/zones", map[string]any{"name": "example.net"}).Want(t, 201)
+	zone, pool := a.Header.Get(httpd.ChangeSetHeader), h.try(t, admin, "one.example.net", later)
+	found := func(query string) (list string) {
+		t.Helper()
+		var sets []resource.Stored
+		h.call(t, admin, http.MethodGet, "/change-sets?"+query, nil).Want(t, 200).Into(t, &sets)
+		for _, s := range sets {
+			list += s.ID.String() + " "
+		}
+		return list
+	}
+	for query, want := range map[string][2]bool{"component=ntp": {false, true}, "component=dns": {true, false}, "component=radius": {false, false},
+		"state=waiting": {false, true}, "state=none": {true, false}, "state=none&component=ntp": {false, false}, "state=confirmed": {false, false}} {
+		if list := found(query); [2]bool{strings.Contains(list, zone), strings.Contains(list, pool)} != want {
+			t.Errorf("%s finds %s, of %s and %s", query, list, zone, pool)
+		}
+	}
+	h.call(t, admin, http.MethodPost, "/change-sets/"+pool+"/discard", nil).Want(t, 200)
+	if list := found("state=taken_back"); list != pool+" " {
+		t.Error(list)
+	}
+}
+
+// connect gives the house what the edits refer to.
+func (h house) connect(t *testing.T, token string) {
+	t.Helper()
+	for _, role := range []string{"wan", "lan"} {
+		h.call(t, token, http.MethodPost, "/network-interfaces", map[string]any{"name": role + "0", "type": "ethernet", "role": role}).Want(t, 201)
+	}
+}
+
 // Random change sets of what people configure, each taken back: rows and files are as before. A long run and GATEWAY_REVERTS ask for more of them.
 func TestRandomChangesAreTakenBack(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
-	h.call(t, admin, http.MethodPost, "/network-interfaces", map[string]any{"name": "wan0", "type": "ethernet", "role": "wan"}).Want(t, 201)
-	e := edits.New(1, func(method, path string, body any) (int, string, []byte, error) {
+	h.connect(t, admin)
+	e := edits.New(longtest.Seed(t, 1), func(method, path string, body any) (int, string, []byte, error) {
 		a := h.call(t, admin, method, path, body)
 		if a.Status != 200 {
 			return a.Status, "", a.Body, nil

@@ -32,6 +32,7 @@ type Question struct {
 	OutInterface    value.IfName         `json:"out_interface" doc:"Interface that the packet leaves by, instead of asking the kernel's routes. Addresses of the gateway stay the gateway's."`
 	Mine            bool                 `json:"mine" doc:"Explain the connection of this request: its addresses, port and protocol are used and must not be given."`
 	Operations      []resource.Operation `json:"operations" doc:"Operations of a change set. The answer is what would happen if they were saved; nothing is saved."`
+	Draft           bool                 `json:"draft" doc:"The answer is what would happen if your own draft were applied. Operations must be empty then."`
 }
 
 // Validate says what the question can say about itself.
@@ -49,6 +50,7 @@ func (q *Question) Validate() error {
 	}
 	c.That(q.InInterface.IsZero() || q.InZone.IsZero(), "in_zone", "must not be set together with in_zone")
 	c.That(q.InZone != anywhere && q.InZone != self, "in_zone", "must be one zone")
+	c.That(!q.Draft || len(q.Operations) == 0, "operations", "must be empty when draft is set")
 	if len(q.Operations) > 0 {
 		set := resource.ChangeSet{Operations: q.Operations}
 		if err := c.Merge(set.Validate()); err != nil {
@@ -188,11 +190,16 @@ func (r *Room) suppose(c *httpd.Call, q Question) (s supposed, err error) {
 		}
 		return err
 	}
-	if len(q.Operations) == 0 {
-		return s, r.DB.Snapshot(c, look)
-	}
 	set := resource.Set{Operations: q.Operations, Listed: true}
-	if err := r.Resources.MaySuppose(c.Actor, set); err != nil {
+	switch {
+	case q.Draft:
+		set, err = r.Resources.Drafted(c)
+	case len(q.Operations) == 0:
+		return s, r.DB.Snapshot(c, look)
+	default:
+		err = r.Resources.MaySuppose(c.Actor, set)
+	}
+	if err != nil {
 		return s, err
 	}
 	var was, now Network

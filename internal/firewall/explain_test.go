@@ -10,9 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/resource"
@@ -216,6 +219,16 @@ func TestExplainMine(t *testing.T) {
 	if x.Verdict != "drop" || x.Path != "unroutable" || x.DecidedBy.Text != "192.0.2.1 is no longer an address of the gateway" {
 		t.Errorf("%+v", x)
 	}
+	// So it does with a draft.
+	dbtest.Exec(t, o.DB, fmt.Sprintf(`INSERT INTO account_users (id, created_at, updated_at, email, name, role, active, password, totp_enabled, oidc_subject)
+		VALUES ('%s', now(), now(), 'admin@example.net', '', 'admin', true, '', false, '')`, uuid.NewSHA1(uuid.Nil, []byte("admin"))))
+	o.Do(t, "admin", http.MethodPost, "/firewall/explain", map[string]any{"mine": true, "draft": true}, here...).Want(t, 409)
+	o.Do(t, "admin", http.MethodPost, "/draft/operations", map[string]any{"operations": gone}).Want(t, 200)
+	o.Do(t, "admin", http.MethodPost, "/firewall/explain", map[string]any{"mine": true, "draft": true}, here...).Want(t, 200).Into(t, &x)
+	if x.Verdict != "drop" || x.Path != "unroutable" {
+		t.Errorf("%+v", x)
+	}
+	o.Do(t, "admin", http.MethodPost, "/firewall/explain", map[string]any{"mine": true, "draft": true, "operations": gone}, here...).WantField(t, "operations")
 	if x := o.ask(t, question("operations", gone)); x.Path != "input" || step(t, x, "Routing").Reason != "198.51.100.7 becomes an address of the gateway" {
 		t.Errorf("%+v", x)
 	}

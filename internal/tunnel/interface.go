@@ -121,9 +121,15 @@ func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, was, now *Interfac
 // takeKey makes the key of a new interface, and the public key of one that was entered. Without either the stored one stays.
 func (i *Interface) takeKey(was *Interface) error {
 	private, given, err := fresh("private_key", i.PrivateKey)
+	var stored secret.Text
+	if was != nil {
+		stored = was.PrivateKey
+	}
 	switch {
 	case err != nil:
 		return err
+	case comesBack(i.PrivateKey, stored):
+		return nil // with its public key
 	case !given && was != nil:
 		i.PrivateKey = was.PrivateKey
 		return nil

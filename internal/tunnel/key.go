@@ -4,6 +4,7 @@ import (
 	"crypto/ecdh"
 	"crypto/rand"
 	"fmt"
+	"reflect"
 
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/fault"
@@ -54,4 +55,10 @@ func fresh(field string, s secret.Text) (k Key, ok bool, err error) {
 		return Key{}, false, fault.Field(field, "%v", err)
 	}
 	return k, true, nil
+}
+
+// comesBack tells whether a private key is that of a row which is restored: nobody has entered it, and it is not the one that is stored.
+func comesBack(key, stored secret.Text) bool {
+	_, entered := key.Fresh()
+	return key.Set() && !entered && !reflect.DeepEqual(key, stored)
 }

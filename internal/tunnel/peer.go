@@ -128,8 +128,14 @@ func (p *Peer) takeKey(was *Peer) error {
 		return err
 	}
 	stays := was != nil && was.PublicKey == p.PublicKey
+	var stored secret.Text
+	if was != nil {
+		stored = was.PrivateKey
+	}
 	switch {
 	case given:
+	case comesBack(p.PrivateKey, stored):
+		return nil // with its public key
 	case was == nil && p.PublicKey.IsZero():
 		if private, err = generate(); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/makiuchi-d/gozxing"
 	"github.com/makiuchi-d/gozxing/qrcode"
 
@@ -468,5 +469,40 @@ func TestCarrierIsWhoHasAnAddress(t *testing.T) {
 	}
 	if own, err := room.Addresses(t.Context(), b.DB); err != nil || fmt.Sprint(own) != "[10.8.0.1 10.9.0.2]" {
 		t.Errorf("%v %v", own, err)
+	}
+}
+
+// A row that is restored has the keys that it had: those on the other side know them.
+func TestKeysComeBackWithTheirRows(t *testing.T) {
+	b, _ := bench(t)
+	i := post[tunnel.Interface](t, b, "/tunnel/interfaces", `{"name":"wg0","address_cidr":"10.8.0.1/24","endpoint_host":"vpn.example.net"}`)
+	p := post[tunnel.Peer](t, b, "/tunnel/interfaces/"+i.ID.String()+"/peers", `{"name":"phone"}`)
+	all := func() (text string) {
+		t.Helper()
+		for _, table := range []string{"tunnel_interfaces", "tunnel_peers"} {
+			var public string
+			var sealed []byte
+			var id uuid.UUID
+			if err := b.DB.QueryRow(t.Context(), "SELECT id, public_key, private_key FROM "+table).Scan(&id, &public, &sealed); err != nil {
+				t.Fatal(err)
+			}
+			private, err := b.Secrets.Open(sealed, table, "private_key", id.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += public + " " + private + "\n"
+		}
+		return text
+	}
+	before := all()
+	for _, change := range [][2]string{
+		{http.MethodPost, "/tunnel/interfaces/" + i.ID.String() + "/generate-keypair"}, {http.MethodPost, "/peers/" + p.ID.String() + "/generate-keypair"},
+		{http.MethodDelete, "/peers/" + p.ID.String()}, {http.MethodDelete, "/tunnel/interfaces/" + i.ID.String()},
+	} {
+		set := b.Do(t, "admin", change[0], change[1], nil).Want(t, 200).Header.Get(httpd.ChangeSetHeader)
+		b.Do(t, "admin", http.MethodPost, "/change-sets/"+set+"/revert", nil).Want(t, 200)
+		if after := all(); after != before {
+			t.Errorf("after %s:\n%s\n%s", change, before, after)
+		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/waf/engine"
 )
 
@@ -124,6 +125,30 @@ func TestConfigIsStoredAndAnnounced(t *testing.T) {
 	dbtest.Exec(t, b.DB, "DELETE FROM proxy_domains WHERE id = $1", shop)
 	if got := <-heard; got != shop.String() {
 		t.Errorf("announced %q when the domain went", got)
+	}
+}
+
+// What is stored first can be reverted to its defaults, but not over what somebody has edited since.
+func TestRevertOfTheFirstConfigLosesNoLaterEdit(t *testing.T) {
+	_, b, shop, _ := bench(t)
+	first := b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true, "paranoia_level": 2}).Want(t, 200).Header.Get(httpd.ChangeSetHeader)
+	b.Do(t, "admin", http.MethodPut, at(shop), body{"paranoia_level": 3, "mode": "blocking"}).Want(t, 200)
+	revert := "/change-sets/" + first + "/revert"
+	var out resource.Reverted
+	b.Do(t, "admin", http.MethodPost, revert, body{"preview": true}).Want(t, 200).Into(t, &out)
+	if len(out.Conflicts) != 1 || out.Conflicts[0].Field != "paranoia_level" || string(out.Conflicts[0].Then) != "1" || string(out.Conflicts[0].Now) != "3" {
+		t.Errorf("%+v", out.Conflicts)
+	}
+	b.Do(t, "admin", http.MethodPost, revert, nil).Want(t, 409)
+	b.Do(t, "admin", http.MethodPost, revert, body{"take": "now"}).Want(t, 200)
+	for _, want := range []string{`"enabled":false`, `"enabled_since":null`, `"paranoia_level":3`, `"mode":"blocking"`} {
+		if a := b.Get(t, at(shop)); !strings.Contains(string(a.Data), want) {
+			t.Errorf("no %s in %s", want, a.Data)
+		}
+	}
+	b.Do(t, "admin", http.MethodPost, revert, body{"take": "then"}).Want(t, 200)
+	if a := b.Get(t, at(shop)); !strings.Contains(string(a.Data), `"paranoia_level":1`) || !strings.Contains(string(a.Data), `"mode":"blocking"`) {
+		t.Errorf("%s", a.Data)
 	}
 }
 

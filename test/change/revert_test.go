@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
 	"edge.internal/gateway/test/edits"
@@ -17,7 +18,7 @@ import (
 func TestRandomChangesAreTakenBack(t *testing.T) {
 	l := labtest.UpAsAdmin(t, lab.Options{})
 	l.WaitSettled(t)
-	e := edits.New(2, func(method, path string, body any) (int, string, []byte, error) {
+	e := edits.New(longtest.Seed(t, 2), func(method, path string, body any) (int, string, []byte, error) {
 		a, err := l.Do(t.Context(), method, path, body)
 		if err != nil {
 			return 0, "", nil, err

@@ -191,10 +191,11 @@ func (e *Engine) store(ctx context.Context, lanes []*lane, shared []ID, revision
 		}
 	}
 	if intent.Within > 0 {
-		if err := e.hold(Waiting{ID: intent.Set, Actor: actor.From(ctx).Name, ConfirmBy: e.clock.Now().Add(intent.Within)}, lanes); err != nil {
+		if err := e.hold(Waiting{ID: intent.Set, Actor: actor.From(ctx).Name, ConfirmBy: e.clock.Now().Add(intent.Within), Storing: true}, lanes); err != nil {
 			return err
 		}
 		defer func() {
+			e.stored(intent.Set)
 			if err != nil && !db.Unknown(err) {
 				err = errors.Join(err, e.Release(intent.Set, false))
 			}
@@ -209,14 +210,18 @@ func (e *Engine) store(ctx context.Context, lanes []*lane, shared []ID, revision
 		given := make(map[string]int64, len(lanes))
 		for i, l := range lanes {
 			given[string(l.id)] = revisions[i]
-		}
-		if err := e.changes.End(ctx, tx, intent, given); err != nil {
-			return err
-		}
-		for i, l := range lanes {
 			if imagined[i], err = l.consider(ctx, tx, revisions[i], rows); err != nil {
 				return err
 			}
+		}
+		var by time.Time
+		if intent.Within > 0 {
+			if by, err = e.extend(intent.Set, intent.Within); err != nil {
+				return err
+			}
+		}
+		if err := e.changes.End(ctx, tx, intent, given, by); err != nil {
+			return err
 		}
 		return failpoint.Hit(failpoint.TxChecked, idsOf(lanes)...)
 	})

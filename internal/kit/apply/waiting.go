@@ -31,6 +31,8 @@ type Waiting struct {
 	AppliedAt time.Time `json:"-"`
 	// Left says that an earlier process has left it.
 	Left bool `json:"-"`
+	// Storing says that its transaction has not ended: there is nothing yet to confirm or to take back.
+	Storing bool `json:"-"`
 }
 
 const waitingFolder = "waiting"
@@ -52,22 +54,18 @@ func (e *Engine) free(lanes []*lane) error {
 	return nil
 }
 
-// hold begins to wait for a confirmation. The lanes are those of its components.
+// hold writes down that a set is to be confirmed, before it is stored. The lanes are those of its components.
 func (e *Engine) hold(w Waiting, lanes []*lane) error {
 	for _, l := range lanes {
 		w.Components = append(w.Components, l.id)
-	}
-	b, err := json.Marshal(w)
-	if err != nil {
-		return err
 	}
 	for _, l := range lanes {
 		if err := l.keepNow(); err != nil {
 			return err
 		}
 	}
-	if err := secret.Save(e.waitingPath(w.ID), b); err != nil {
-		return fmt.Errorf("writing down what is to be confirmed: %w", err)
+	if err := e.writeDown(w); err != nil {
+		return err
 	}
 	for _, l := range lanes {
 		l.setHeld(true)
@@ -75,9 +73,45 @@ func (e *Engine) hold(w Waiting, lanes []*lane) error {
 	e.confirming.Lock()
 	defer e.confirming.Unlock()
 	e.waiting = append(e.waiting, w)
+	return nil
+}
+
+// extend has the time to confirm a set begin now: checking it took some, in which nobody could confirm it.
+func (e *Engine) extend(id uuid.UUID, within time.Duration) (by time.Time, err error) {
+	e.confirming.Lock()
+	defer e.confirming.Unlock()
+	by = e.clock.Now().Add(within)
+	for i := range e.waiting {
+		if w := &e.waiting[i]; w.ID == id {
+			w.ConfirmBy = by
+			err = e.writeDown(*w)
+		}
+	}
+	return by, err
+}
+
+// stored notes that the transaction of a set has ended.
+func (e *Engine) stored(id uuid.UUID) {
+	e.confirming.Lock()
+	defer e.confirming.Unlock()
+	for i := range e.waiting {
+		if e.waiting[i].ID == id {
+			e.waiting[i].Storing = false
+		}
+	}
 	select {
 	case e.held <- struct{}{}:
 	default:
+	}
+}
+
+func (e *Engine) writeDown(w Waiting) error {
+	b, err := json.Marshal(w)
+	if err == nil {
+		err = secret.Save(e.waitingPath(w.ID), b)
+	}
+	if err != nil {
+		return fmt.Errorf("writing down what is to be confirmed: %w", err)
 	}
 	return nil
 }
@@ -89,7 +123,7 @@ func (e *Engine) Held() <-chan struct{} { return e.held }
 func (e *Engine) noteApplied(id uuid.UUID, late []<-chan Status) {
 	if len(late) > 0 {
 		go func() {
-			end := time.After(applyWithin)
+			end := e.clock.At(e.ConfirmBy(id))
 			for _, d := range late {
 				select {
 				case <-d:
@@ -108,6 +142,16 @@ func (e *Engine) noteApplied(id uuid.UUID, late []<-chan Status) {
 			e.waiting[i].AppliedAt = e.clock.Now()
 		}
 	}
+}
+
+// ConfirmBy is when a set goes back unless it is confirmed; zero if it does not wait on this node.
+func (e *Engine) ConfirmBy(id uuid.UUID) time.Time {
+	for _, w := range e.Waiting() {
+		if w.ID == id {
+			return w.ConfirmBy
+		}
+	}
+	return time.Time{}
 }
 
 // Waiting are the change sets that wait for a confirmation on this node.

@@ -70,8 +70,9 @@ func (l *Log) Begin(tx *db.Tx, set uuid.UUID) {
 	tx.Queue(`SELECT set_config('gateway.change', $1, true)`, set.String())
 }
 
-// End writes the set down, if its rows have changed. The revisions are those that it gave to components.
-func (l *Log) End(ctx context.Context, tx *db.Tx, i Intent, revisions map[string]int64) error {
+// End writes the set down, if its rows have changed. The revisions are those that it gave to components, and by is when it goes back unless it
+// is confirmed; zero if it need not be.
+func (l *Log) End(ctx context.Context, tx *db.Tx, i Intent, revisions map[string]int64, by time.Time) error {
 	b, err := json.Marshal(revisions, json.Deterministic(true))
 	if err != nil {
 		return err
@@ -80,13 +81,7 @@ func (l *Log) End(ctx context.Context, tx *db.Tx, i Intent, revisions map[string
 	if i.Reverts != uuid.Nil {
 		reverts = &i.Reverts
 	}
-	now := l.clock.Now()
-	var by *time.Time
-	if i.Within > 0 {
-		at := now.Add(i.Within)
-		by = &at
-	}
-	tx.Queue(`SELECT change_end($1, $2, $3, $4, $5, $6, $7, $8, $9)`, i.Set, now, actor.From(ctx).Name, l.node, actor.Request(ctx), i.Reason, reverts, b, by)
+	tx.Queue(`SELECT change_end($1, $2, $3, $4, $5, $6, $7, $8, $9)`, i.Set, l.clock.Now(), actor.From(ctx).Name, l.node, actor.Request(ctx), i.Reason, reverts, b, absent(by))
 	if i.TakesBack {
 		l.Settle(tx, i.Reverts, TakenBack)
 	}
@@ -395,7 +390,8 @@ func (l *Log) Report(ctx context.Context, q db.Querier, s Set) ([]Apply, error) 
 	return list, err
 }
 
-// Prune deletes the sets before a moment, and all but the newest few, and tells how many. What all nodes share is the primary's to prune.
+// Prune deletes the sets before a moment, and all but the newest few, and tells how many: of a set that waits to be confirmed, the way back is
+// kept. What all nodes share is the primary's to prune. Of each component, as many applies are kept as sets at the most.
 func (l *Log) Prune(ctx context.Context, before time.Time, keep int) (n int64, err error) {
 	err = l.db.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue("SET LOCAL statement_timeout = 0")
@@ -408,10 +404,11 @@ func (l *Log) Prune(ctx context.Context, before time.Time, keep int) (n int64, e
 				return err
 			}
 		}
-		if err := prune(ctx, tx, "change_local", before, keep, &n); err != nil || n == 0 {
+		if err := prune(ctx, tx, "change_local", before, keep, &n); err != nil {
 			return err
 		}
-		tx.Queue(`DELETE FROM change_applies WHERE ended_at < coalesce((SELECT min(created_at) FROM change_all_sets), 'infinity')`)
+		tx.Queue(`DELETE FROM change_applies WHERE ended_at < coalesce((SELECT min(created_at) FROM change_all_sets), 'infinity')
+			OR id IN (SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY component ORDER BY id DESC) AS place FROM change_applies) a WHERE place > $1)`, keep)
 		return nil
 	})
 	return n, err
@@ -422,7 +419,8 @@ func prune(ctx context.Context, tx *db.Tx, place string, before time.Time, keep 
 	var since *time.Time
 	if err := tx.QueryRow(ctx, `
 		WITH old AS (
-			DELETE FROM `+place+`_sets WHERE created_at < $1 OR (created_at, id) <= (SELECT created_at, id FROM `+place+`_sets ORDER BY created_at DESC, id DESC OFFSET $2 LIMIT 1) RETURNING id),
+			DELETE FROM `+place+`_sets WHERE state <> 'waiting'
+				AND (created_at < $1 OR (created_at, id) <= (SELECT created_at, id FROM `+place+`_sets ORDER BY created_at DESC, id DESC OFFSET $2 LIMIT 1)) RETURNING id),
 		rows AS (DELETE FROM `+place+`_rows WHERE set_id IN (SELECT id FROM old) RETURNING at)
 		SELECT (SELECT max(at) FROM rows), (SELECT count(*) FROM old) + $3`, before, keep, *n).Scan(&since, n); err != nil || since == nil {
 		return err

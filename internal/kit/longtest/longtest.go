@@ -17,11 +17,8 @@ func Some[T any](t testing.TB, n int, all []T) []T {
 	if On || n >= len(all) {
 		return all
 	}
-	seed, err := strconv.ParseUint(os.Getenv("GATEWAY_SEED"), 10, 64)
-	if err != nil {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("GATEWAY_SEED=%d: %d of %d, all with -tags long", seed, n, len(all))
+	seed := Seed(t, uint64(time.Now().UnixNano()))
+	t.Logf("%d of %d, all with -tags long", n, len(all))
 	drawn := rand.New(rand.NewPCG(seed, 0)).Perm(len(all))[:n]
 	slices.Sort(drawn)
 	some := make([]T, 0, n)
@@ -29,4 +26,15 @@ func Some[T any](t testing.TB, n int, all []T) []T {
 		some = append(some, all[i])
 	}
 	return some
+}
+
+// Seed is what GATEWAY_SEED names, and otherwise the usual one. The test prints it.
+func Seed(t testing.TB, usual uint64) uint64 {
+	t.Helper()
+	seed, err := strconv.ParseUint(os.Getenv("GATEWAY_SEED"), 10, 64)
+	if err != nil {
+		seed = usual
+	}
+	t.Logf("GATEWAY_SEED=%d", seed)
+	return seed
 }

@@ -100,7 +100,7 @@ func (p *proofs) take(text string, set, user uuid.UUID, now time.Time) (connecte
 var (
 	errNotWaiting = fault.New(fault.Conflict, "This change is not waiting to be confirmed here. It may have been confirmed or reverted already.")
 	errLate       = fault.New(fault.Conflict, "The time to confirm this change has run out. It is being reverted.")
-	errApplying   = fault.New(fault.Conflict, "This change is still being applied. Confirm it in a moment.")
+	errApplying   = &fault.Error{Kind: fault.Conflict, Message: "This change is still being applied. Try again in a moment.", RetryAfter: time.Second}
 	errConnection = fault.New(fault.Conflict, "A confirmation must come over a connection that was opened after the change was applied. Open a new connection, or use the probe.")
 )
 
@@ -185,8 +185,12 @@ func (r *Registry) mountConfirm() {
 	discard := httpd.Doc{ID: "change-set.discard", Tag: "system", Summary: "Take back a change set that is waiting to be confirmed, without waiting", Audit: "<kind>.<verb>", OnPrimary: r.settledThere}
 	httpd.Handle(r.Router, http.MethodPost, "/change-sets/{id}/discard", httpd.Write, discard, func(c *httpd.Call, in idInput) (Discarded, error) {
 		list := r.Engine.Waiting()
-		if !slices.ContainsFunc(list, func(w apply.Waiting) bool { return w.ID == in.ID }) {
+		i := slices.IndexFunc(list, func(w apply.Waiting) bool { return w.ID == in.ID })
+		switch {
+		case i < 0:
 			return Discarded{}, errNotWaiting
+		case list[i].Storing:
+			return Discarded{}, errApplying
 		}
 		out, err := r.takeBack(c, in.ID, "It was discarded.")
 		if err != nil {
@@ -381,6 +385,9 @@ func (r *Registry) Guard(ctx context.Context) {
 	for {
 		looked, next := r.Clock.Now(), guardEvery
 		for _, w := range r.Engine.Waiting() {
+			if w.Storing {
+				continue // Held tells when it is stored
+			}
 			if left := w.ConfirmBy.Sub(looked); left > 0 && !w.Left {
 				next = min(next, left)
 				continue

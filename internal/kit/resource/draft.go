@@ -492,6 +492,12 @@ func (r *Registry) planDraft(c *httpd.Call, o DraftOptions, basis *uuid.UUID, im
 	return out, v.set, nil
 }
 
+// Drafted is what the draft of the caller would do now, for those who suppose it.
+func (r *Registry) Drafted(c *httpd.Call) (Set, error) {
+	_, set, err := r.planDraft(c, DraftOptions{Take: "then"}, nil, false)
+	return set, err
+}
+
 // applyDraft applies the draft of the caller. It is gone in the same transaction.
 func (r *Registry) applyDraft(c *httpd.Call, in DraftApply) (DraftResult, error) {
 	if err := confirmWithin(c, in.ConfirmWithin); err != nil {

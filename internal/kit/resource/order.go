@@ -50,7 +50,7 @@ func (k *kind) mountOrder(r *Registry) {
 		if err != nil {
 			return err
 		}
-		Applied(c, outcome, Change{by: r.confirmBy(changes.From(c))})
+		Applied(c, outcome, Change{by: r.Engine.ConfirmBy(changes.From(c).Set)})
 		return c.Reply(list)
 	})
 	doc := x.doc("move", "Move one "+k.Title+" to another position")
@@ -72,7 +72,7 @@ func (k *kind) mountOrder(r *Registry) {
 		if err != nil {
 			return err
 		}
-		change.by = r.confirmBy(changes.From(c))
+		change.by = r.Engine.ConfirmBy(changes.From(c).Set)
 		Applied(c, outcome, change)
 		c.Header().Set("ETag", httpd.ETag(change.After))
 		return c.Reply(change.After)

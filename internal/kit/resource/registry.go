@@ -173,23 +173,10 @@ func (r *Registry) Commit(ctx context.Context, set Set) ([]Change, apply.Outcome
 		ctx = changes.With(ctx, intent)
 	}
 	outcome, err := r.Engine.CommitBoth(ctx, shared, local, r.write(ctx, set, &list))
-	by := r.confirmBy(intent)
 	for i := range list {
-		list[i].by = by
+		list[i].by = r.Engine.ConfirmBy(intent.Set)
 	}
 	return list, outcome, err
-}
-
-// confirmBy is when a change that was just made is taken back, unless it is confirmed; zero if it need not be.
-func (r *Registry) confirmBy(i changes.Intent) time.Time {
-	if i.Within > 0 {
-		for _, w := range r.Engine.Waiting() {
-			if w.ID == i.Set {
-				return w.ConfirmBy
-			}
-		}
-	}
-	return time.Time{}
 }
 
 // Preview runs a change set without storing anything. With impact it also says whom the change reaches.
@@ -521,6 +508,9 @@ func (k *kind) create(ctx context.Context, r *Registry, tx *db.Tx, op Operation)
 	}
 	m.CreatedAt = r.Clock.Now()
 	m.UpdatedAt = m.CreatedAt
+	if op.kept != nil {
+		m.CreatedAt = op.kept.meta().CreatedAt // rows that are in the order of their age have their places again
+	}
 	if p := k.priority(now); p.IsValid() && !given["priority"] {
 		if err := k.last(ctx, tx, p); err != nil {
 			return Change{}, err

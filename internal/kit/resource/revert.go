@@ -308,7 +308,8 @@ func (r *Registry) reorder(ctx context.Context, v *inverse) error {
 func (r *Registry) along(ctx context.Context, v *inverse, list []Change) (int, error) {
 	gone := map[User]bool{} // by the revert itself
 	for i, op := range v.set.Operations {
-		gone[User{Kind: op.Kind, ID: v.names[i].ID}] = op.Verb == "delete"
+		h := r.kinds[op.Kind]
+		gone[User{Kind: op.Kind, ID: v.names[i].ID}] = op.Verb == "delete" || h.extends != "" && op.kept != nil && h.same(op.kept, h.fresh())
 	}
 	for i, c := range list {
 		x := v.names[i]
@@ -530,6 +531,15 @@ func (r *Registry) nest(ctx context.Context, tx *db.Tx, v *inverse) error {
 		}
 		move(j, to)
 	}
+	for j := range ops { // what extends a row is brought back before the row goes
+		extends := r.kinds[ops[j].Kind].extends
+		for i := range j {
+			if extends != "" && ops[i].Verb == "delete" && tables[i] == extends && names[i].ID == names[j].ID {
+				move(j, i)
+				break
+			}
+		}
+	}
 	depth := depthsOf(above)
 	for level := range slices.Max(append(slices.Collect(maps.Values(depth)), 0)) + 1 {
 		for j := range ops {
@@ -617,12 +627,12 @@ func (k *kind) back(v *inverse, called Unrestored, id uuid.UUID, was, then, now 
 		op.ID = nil
 	}
 	whole := Conflict{Kind: k.Name, ID: id, Name: called.Name}
+	if was == nil && now != nil && (k.extends != "" || k.single) {
+		was = k.fresh() // it has defaults, and does not go
+	}
 	switch {
 	case was == nil && now == nil:
 		return nil, nil
-	case was == nil && (k.extends != "" || k.single):
-		op.Verb, op.kept = "update", k.fresh() // it has defaults, and does not go
-		return op, nil
 	case was == nil:
 		op.Verb = "delete"
 		if !care || k.same(then, now) {

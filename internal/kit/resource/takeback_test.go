@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -152,6 +154,75 @@ func TestAChangeThatCannotBeTakenBackCanBeKept(t *testing.T) {
 	confirm().Want(t, 200)
 	if len(b.Engine.Waiting()) != 0 || whole(t, b, id).State != "confirmed" || len(alarms(t, b)) != 0 {
 		t.Errorf("%+v %+v", b.Engine.Waiting(), alarms(t, b))
+	}
+}
+
+// ahead is a clock that can be set ahead, and tells when a worker waits by it.
+type ahead struct {
+	clock.Clock
+	by     atomic.Int64
+	waited chan struct{}
+}
+
+func (a *ahead) Now() time.Time { return a.Clock.Now().Add(time.Duration(a.by.Load())) }
+
+func (a *ahead) At(at time.Time) <-chan time.Time {
+	a.waited <- struct{}{}
+	return a.Clock.At(at)
+}
+
+// A transaction may take longer than there is time to confirm the change: it is not taken back before it is stored, and the time begins then.
+func TestTheTimeToConfirmBeginsWhenTheChangeIsStored(t *testing.T) {
+	kind := toys()
+	checking, held := make(chan struct{}), make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(held) })
+	defer goOn()
+	kind.Check = func(_ context.Context, tx *db.Tx, _, _ *Toy) error {
+		if !tx.Supposed() {
+			close(checking)
+			<-held
+		}
+		return nil
+	}
+	b := rememberingOf(t, kind)
+	clock := &ahead{Clock: b.Resources.Clock, waited: make(chan struct{})}
+	b.Resources.Clock = clock
+	answers := make(chan *kittest.Answer, 1)
+	go func() {
+		answers <- b.Do(t, "admin", http.MethodPost, "/toys", `{"name":"slow"}`, httpd.ConfirmWithinHeader, "10")
+	}()
+	<-checking
+	clock.by.Store(int64(time.Hour))
+	ctx, cancel := context.WithCancel(t.Context())
+	guarded := make(chan struct{})
+	go func() { b.Resources.Guard(ctx); close(guarded) }()
+	<-clock.waited // it has looked
+	cancel()
+	<-guarded
+	waits := b.Engine.Waiting()
+	if len(waits) != 1 {
+		t.Fatalf("%+v", waits)
+	}
+	a := b.Do(t, "admin", http.MethodPost, "/change-sets/"+waits[0].ID.String()+"/discard", nil).Want(t, 409)
+	if !strings.Contains(a.Error.Message, "still being applied") || a.Header.Get("Retry-After") == "" {
+		t.Errorf("%v %s", a.Header, a.Body)
+	}
+	clock.by.Store(0)
+	begins := clock.Now()
+	goOn()
+	answer := (<-answers).Want(t, 201)
+	by, err := time.Parse(time.RFC3339Nano, answer.Header.Get(httpd.ConfirmByHeader))
+	if err != nil || by.Before(begins.Add(10*time.Second)) {
+		t.Errorf("%s %s %v", begins, by, err)
+	}
+	// Everybody goes by the same time: who answers, the history, and the next start.
+	set := whole(t, b, answer.Header.Get(httpd.ChangeSetHeader))
+	again := kittest.Again(t, b)
+	if err := again.Engine.Recover(); err != nil {
+		t.Fatal(err)
+	}
+	if left := again.Engine.Waiting(); len(left) != 1 || !left[0].ConfirmBy.Equal(by) || set.State != "waiting" || !set.ConfirmBy.Equal(by) {
+		t.Errorf("%s %+v %+v", by, left, set)
 	}
 }
 

@@ -9052,6 +9052,8 @@ export interface components {
              * @description Destination port; tcp and udp need one.
              */
             destination_port?: number | null;
+            /** @description The answer is what would happen if your own draft were applied. Operations must be empty then. */
+            draft?: boolean;
             /**
              * Format: int64
              * @description Type of the ICMP or ICMPv6 message; without one, an echo request.

@@ -17,6 +17,9 @@ export const ownConnection: Guard = async (operations) => {
   return cuts(answer) && <CutNotice answer={answer} />
 }
 
+/** Asks what the user's draft would do to that connection. */
+export const ownDraft = () => unwrap(http.POST('/firewall/explain', { body: { mine: true, draft: true } }))
+
 /** Whether the connection that the console is using is one of IPv6. If that is not known, it counts as none. */
 export const isOverIPv6 = () =>
   unwrap(http.POST('/firewall/explain', { body: { mine: true } })).then(
@@ -24,7 +27,7 @@ export const isOverIPv6 = () =>
     () => false,
   )
 
-function CutNotice({ answer: { decided_by, path, nat } }: { answer: Explanation }) {
+export function CutNotice({ answer: { decided_by, path, nat } }: { answer: Explanation }) {
   const { t } = useTranslation()
   return (
     <Notice tone="bad" title={t('cut.title')}>

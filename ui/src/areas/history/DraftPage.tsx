@@ -16,6 +16,7 @@ import { IntentLine } from '../../kit/IntentLine'
 import { usualIntent } from '../../kit/intent'
 import { FaultNotice, Loaded } from '../../kit/Loaded'
 import { Notice } from '../../kit/Notice'
+import { CutNotice, cuts, ownDraft } from '../../kit/own-connection'
 import { Page, Panel } from '../../kit/Page'
 import { toast, toastApplied, toastFault } from '../../kit/toast'
 import { type Choices, Conflicts } from './Conflicts'
@@ -114,6 +115,12 @@ function Effect({ draft }: { draft: Draft }) {
     retry: false,
     gcTime: 0,
   })
+  const own = useQuery({
+    queryKey: [previewKey, 'own connection', draft.version],
+    queryFn: ownDraft,
+    retry: false,
+    gcTime: 0,
+  })
   const kinds = draft.operations.map(({ kind }) => kind)
   const intent = wanted ?? usualIntent(...kinds)
   const apply = useMutation({
@@ -162,6 +169,7 @@ function Effect({ draft }: { draft: Draft }) {
                 <p className="soft">{t('draft.same')}</p>
               )}
               {plan.impact.length === 0 && plan.changes.length > 0 && <p className="soft">{t('draft.noImpact')}</p>}
+              {own.data && cuts(own.data) && <CutNotice answer={own.data} />}
               <Impact areas={plan.impact} />
               <IntentLine intent={intent} onIntent={setIntent} confirmable />
               <div className={classes.actions}>

@@ -1,0 +1,179 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
+)
+
+func TestCtlChanges(t *testing.T) {
+	h, _ := confirming(t, kittest.New(t))
+	admin := h.setUp(t)
+	ctl := h.root(t)
+	pool := func(address string, more ...string) (row struct{ ID string }, set string) {
+		t.Helper()
+		headers := append([]string{"Authorization", "Bearer " + admin, "X-Test-Client", loopback}, more...)
+		a := kittest.Call(t, h.Handler(), http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": address}, headers...).Want(t, 201)
+		a.Into(t, &row)
+		return row, a.Header.Get(httpd.ChangeSetHeader)
+	}
+	want := func(said string, err error, words ...string) {
+		t.Helper()
+		for _, word := range words {
+			if err != nil || !strings.Contains(said, word) {
+				t.Errorf("no %q in %q, %v", word, said, err)
+			}
+		}
+	}
+	_, first := pool("one.example.net", httpd.ReasonHeader, "ticket%204711")
+	_, second := pool("two.example.net", httpd.ConfirmWithinHeader, "600")
+	said, err := ctl("", "changes")
+	want(said, err, "Waiting: "+second+" by "+adminEmail, "gateway-ctl confirm "+second, "+1 ntp.pool", "ticket 4711")
+	if strings.Index(said, "\n"+second) > strings.Index(said, "\n"+first) {
+		t.Errorf("the newest is not first: %s", said)
+	}
+	if said, err = ctl("", "changes", "--limit", "1"); err != nil || strings.Contains(said, first) {
+		t.Errorf("%q %v", said, err)
+	}
+	// The report comes a moment after the apply.
+	waittest.UntilNil(t, "the report", func() error {
+		if said, err = ctl("", "changes", first); !strings.Contains(said, "ntp: live, reload, ") {
+			return fmt.Errorf("%q %w", said, err)
+		}
+		return nil
+	})
+	want(said, err, "ticket 4711", "create ntp.pool one.example.net (", `address: null -> "one.example.net"`, "+server one.example.net")
+	if _, err := ctl("", "changes", "00000000-0000-0000-0000-000000000001"); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Error(err)
+	}
+	said, err = ctl("", "confirm")
+	want(said, err, "It is confirmed, and stays.")
+	if _, err := ctl("", "confirm"); err == nil || !strings.Contains(err.Error(), "no change is waiting") {
+		t.Error(err)
+	}
+	if said, err = ctl("", "changes"); err != nil || strings.Contains(said, "Waiting") {
+		t.Errorf("%q %v", said, err)
+	}
+}
+
+func TestCtlRevert(t *testing.T) {
+	h, _ := confirming(t, kittest.New(t))
+	admin := h.setUp(t)
+	ctl := h.root(t)
+	var a, b struct{ ID, Address string }
+	pool := func(address string) map[string]any { return map[string]any{"kind": "server", "address": address} }
+	h.call(t, admin, http.MethodPost, "/ntp/pools", pool("a.example.net")).Want(t, 201).Into(t, &a)
+	h.call(t, admin, http.MethodPost, "/ntp/pools", pool("b.example.net")).Want(t, 201).Into(t, &b)
+	at := time.Now().UTC().Format(time.RFC3339Nano)
+	set := h.call(t, admin, http.MethodPut, "/ntp/pools/"+a.ID, `{"prefer":true,"maxpoll":9}`).Want(t, 200).Header.Get(httpd.ChangeSetHeader)
+	h.call(t, admin, http.MethodPut, "/ntp/pools/"+a.ID, `{"maxpoll":8}`).Want(t, 200)
+	h.call(t, admin, http.MethodPut, "/ntp/pools/"+b.ID, `{"prefer":true}`).Want(t, 200)
+	now := func(id, want string) {
+		t.Helper()
+		var row struct {
+			Prefer  bool
+			Maxpoll int
+		}
+		if h.call(t, admin, http.MethodGet, "/ntp/pools/"+id, nil).Want(t, 200).Into(t, &row); fmt.Sprint(row.Prefer, row.Maxpoll) != want {
+			t.Errorf("%+v instead of %s", row, want)
+		}
+	}
+	for _, args := range [][]string{{}, {set, "--to", at}, {"--to", "yesterday"}} {
+		if _, err := ctl("", append([]string{"revert"}, args...)...); err == nil {
+			t.Errorf("%q is taken", args)
+		}
+	}
+	// A later edit is shown, and stays unless that is said.
+	said, err := ctl("", "revert", set, "--preview")
+	if err != nil || !strings.Contains(said, "edited later: ntp.pool a.example.net maxpoll by "+adminEmail+": then 10, now 8\n") {
+		t.Errorf("%q %v", said, err)
+	}
+	if _, err := ctl("", "revert", set); err == nil || !strings.Contains(err.Error(), "Later edits are in the way") {
+		t.Error(err)
+	}
+	now(a.ID, "true 8")
+	if said, err := ctl("", "revert", set, "--take", "now", "--reason", "too eager"); err != nil || !strings.HasPrefix(said, "update ntp.pool a.example.net\n") {
+		t.Errorf("%q %v", said, err)
+	}
+	now(a.ID, "false 8")
+	if said, err := ctl("", "changes", "--limit", "1"); err != nil || !strings.Contains(said, "~1 ntp.pool") || !strings.Contains(said, "too eager") {
+		t.Errorf("%q %v", said, err)
+	}
+	// One row, which goes back unless it is confirmed; the others stay.
+	if _, err := ctl("", "revert", "--to", at, "--id", b.ID); err == nil || !strings.Contains(err.Error(), "must name the one kind of the row") {
+		t.Error(err)
+	}
+	said, err = ctl("", "revert", "--to", at, "--kind", "ntp.pool", "--id", b.ID, "--confirm-within", "600")
+	if err != nil || !strings.HasPrefix(said, "update ntp.pool b.example.net\nIt goes back at ") {
+		t.Errorf("%q %v", said, err)
+	}
+	now(b.ID, "false 10")
+	now(a.ID, "false 8")
+	if _, err := ctl("", "revert", "--to", at, "--kind", "ntp.pool"); err == nil || !strings.Contains(err.Error(), "waiting to be confirmed") {
+		t.Error(err)
+	}
+	if said, err := ctl("", "confirm"); err != nil || said != "It is confirmed, and stays.\n" {
+		t.Errorf("%q %v", said, err)
+	}
+	if said, err := ctl("", "revert", "--to", at); err != nil || said != "update ntp.pool a.example.net\n" {
+		t.Errorf("%q %v", said, err)
+	}
+	now(a.ID, "false 10")
+	if _, err := ctl("", "revert", "--to", at); err == nil || !strings.Contains(err.Error(), "nothing to revert") {
+		t.Error(err)
+	}
+}
+
+// A daemon that takes its time lets a change wait that was answered already: it is confirmed when the daemon has taken it.
+func TestCtlConfirmWaitsForTheApply(t *testing.T) {
+	h, _ := confirming(t, kittest.New(t))
+	admin := h.setUp(t)
+	h.sources(t, admin) // the setup is applied
+	starts, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	h.Machine.Script(host.ChronySources, func(ctx context.Context, _ host.Input) (host.Output, error) {
+		once.Do(func() { close(starts) })
+		select {
+		case <-goOn:
+			return host.Output{}, nil
+		case <-ctx.Done():
+			return host.Output{}, context.Cause(ctx)
+		}
+	})
+	ctx, hangUp := context.WithCancel(t.Context())
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		req := httptest.NewRequestWithContext(ctx, http.MethodPost, httpd.Prefix+"/ntp/pools", strings.NewReader(`{"kind":"server","address":"one.example.net"}`))
+		req.Header.Set("Authorization", "Bearer "+admin)
+		req.Header.Set(httpd.ConfirmWithinHeader, "600")
+		req.RemoteAddr = loopback
+		h.Handler().ServeHTTP(httptest.NewRecorder(), req)
+	}()
+	<-starts
+	hangUp() // and does not wait for the answer
+	<-answered
+	asked := 0
+	ctl := h.rootBy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/confirm") {
+			if asked++; asked == 2 {
+				close(goOn)
+				waittest.Until(t, "it is applied", func() bool { list := h.Resources.Waiting(); return len(list) == 1 && list[0].AppliedAt != nil })
+			}
+		}
+		h.Handler().ServeHTTP(w, r)
+	}))
+	if said, err := ctl("", "confirm"); err != nil || said != "It is confirmed, and stays.\n" || asked != 2 {
+		t.Errorf("%q %v, asked %d times", said, err, asked)
+	}
+}
