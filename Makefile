@@ -38,7 +38,7 @@ name = @for name in $(NAMES); do ln -sf gateway-api $(1)/$$name; done
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
 
-run: run-packages build ## set everything up and run a whole gateway in a box (NODES=2: two of them)
+run: run-packages build ## set everything up and run a whole gateway in a box (NODES=2: a cluster of two)
 	$(call say,starting the gateway (Ctrl-C stops it and leaves nothing behind))
 	@exec bin/gateway-lab up --dir $(LAB_DIR) --ui $(UI_ADDR) --nodes $(or $(NODES),1)
 

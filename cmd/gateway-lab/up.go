@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -24,12 +25,17 @@ func upCommand() *cobra.Command {
 			if opts.Dir, err = cmd.Flags().GetString("dir"); err != nil {
 				return err
 			}
+			// Several gateways are a cluster, unless somebody wants to see how they become one.
+			if opts.Nodes > 1 && opts.AdminEmail == "" && !opts.Apart {
+				opts.AdminEmail, opts.AdminPassword = "admin@lab.internal", rand.Text()
+			}
 			return up(cmd.Context(), cmd.OutOrStdout(), opts)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&opts.UI, "ui", "127.0.0.1:3443", "address on this machine where the UI is served")
-	flags.IntVar(&opts.Nodes, "nodes", 1, "how many gateways, with a wan, a lan and a link between them; the UI of the second one is at the next address, and so on")
+	flags.IntVar(&opts.Nodes, "nodes", 1, "how many gateways, which are a cluster, with a wan, a lan and a link between them; the UI of the second one is at the next address, and so on")
+	flags.BoolVar(&opts.Apart, "apart", false, "leave it to the console to make a cluster of several gateways")
 	flags.StringVar(&opts.AdminEmail, "admin-email", "", "complete the setup with this administrator")
 	flags.StringVar(&opts.AdminPassword, "admin-password", "", "the administrator's password, at least 12 characters")
 	flags.StringVar(&opts.HAProxy, "haproxy", "", "HAProxy to run instead of this machine's")
@@ -107,6 +113,9 @@ func describe(ctx context.Context, out io.Writer, l *lab.Lab) error {
 			fmt.Fprintf(table, "Setup token%s\t%s\n", of, token)
 		}
 		names = append(names, node.Name())
+	}
+	if email, password := l.Administrator(); email != "" {
+		fmt.Fprintf(table, "Administrator\t%s, whose first password is %s\n", email, password)
 	}
 	if l.Isolated() {
 		fmt.Fprintf(table, "Look inside\t%s exec %s%s -- bash    (or %s)\n", self, names[0], dir, strings.Join(append(names[1:], "wan", "lan"), ", "))

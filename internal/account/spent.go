@@ -164,8 +164,26 @@ func (r *Room) spendAway(ctx context.Context, s Spent) (then func(tx *db.Tx) err
 				return errCode
 			}
 		}
+		if err := s.ahead(ctx, tx); err != nil {
+			return err
+		}
 		return once(tx.Exec(ctx, keepSpent, s.UserID, s.Kind, s.Value, r.Clock.Now()))
 	}, nil
+}
+
+// ahead refuses the count of a passkey that is not above those which this node remembers: it is a copy's.
+func (s Spent) ahead(ctx context.Context, tx *db.Tx) error {
+	if s.Kind != spentPasskey {
+		return nil
+	}
+	name, count, _ := strings.Cut(s.Value, " ")
+	var behind bool
+	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM account_spent WHERE user_id = $1 AND kind = $2 AND split_part(value, ' ', 1) = $3 AND split_part(value, ' ', 2)::bigint >= $4::text::bigint)`,
+		s.UserID, s.Kind, name, count).Scan(&behind)
+	if err == nil && behind {
+		err = errCode
+	}
+	return err
 }
 
 const keepSpent = "INSERT INTO account_spent (user_id, kind, value, spent_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING"

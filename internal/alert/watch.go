@@ -111,6 +111,8 @@ type Node struct {
 	Lag                time.Duration
 	// Drift are the tables in which it differs.
 	Drift []string
+	// Refused says that it is not synchronised because more than half of what it has would go.
+	Refused bool
 	// Lost says that the primary has not kept the changes that it needs.
 	Lost bool
 }
@@ -457,7 +459,10 @@ func (w *Watcher) Clustered(ctx context.Context) error {
 			raise(alarm.NodeOffline, "", "It cannot be reached.")
 			continue
 		}
-		if len(n.Drift) > 0 {
+		switch {
+		case n.Refused:
+			raise(alarm.ReplicationDrift, "", "It is not synchronised with the primary, because it would lose more than half of its data. Check that the primary is the right one, then repair the node with force.")
+		case len(n.Drift) > 0:
 			raise(alarm.ReplicationDrift, "", "Its configuration differs from this node's, in "+strings.Join(n.Drift, ", ")+". Repair its replication.")
 		}
 		// A standby that does not follow falls behind from when it stopped.

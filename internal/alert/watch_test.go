@@ -283,19 +283,19 @@ func TestFailedLogins(t *testing.T) {
 	w.want(t, w.Logins)
 }
 
-// The kinds of a cluster, with a fake one: there is none yet.
+// The kinds of a cluster, with nodes that are made up: the room of alerts knows no cluster.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	healthy := func(id string) Node { return Node{ID: id, Name: id, Online: true, Standby: true, Streaming: true} }
 	behind := func(id string, lag time.Duration) Node { n := healthy(id); n.Lag = lag; return n }
-	still, drift, lost := healthy("still"), healthy("drift"), healthy("lost")
-	still.Streaming, drift.Drift, lost.Lost = false, []string{"ntp_pools", "dns_zones"}, true
-	w.cluster = Cluster{Nodes: []Node{behind("1", 59*time.Second), behind("2", time.Minute), behind("3", 10*time.Minute), {ID: "away", Name: "away", Standby: true}, still, drift, lost}}
-	w.want(t, w.Clustered, "node.offline critical away", "replication.drift error drift", "replication.lag error 3", "replication.lag warning 2", "replication.slot_lost error lost")
+	still, drift, lost, refused := healthy("still"), healthy("drift"), healthy("lost"), healthy("refused")
+	still.Streaming, drift.Drift, lost.Lost, refused.Refused = false, []string{"ntp_pools", "dns_zones"}, true, true
+	w.cluster = Cluster{Nodes: []Node{behind("1", 59*time.Second), behind("2", time.Minute), behind("3", 10*time.Minute), {ID: "away", Name: "away", Standby: true}, still, drift, lost, refused}}
+	w.want(t, w.Clustered, "node.offline critical away", "replication.drift error drift", "replication.drift error refused", "replication.lag error 3", "replication.lag warning 2", "replication.slot_lost error lost")
 	// One that does not follow is behind as long as it has not.
 	w.clock.Move(time.Minute)
-	w.want(t, w.Clustered, "node.offline critical away", "replication.drift error drift", "replication.lag error 3", "replication.lag warning 2", "replication.lag warning still", "replication.slot_lost error lost")
+	w.want(t, w.Clustered, "node.offline critical away", "replication.drift error drift", "replication.drift error refused", "replication.lag error 3", "replication.lag warning 2", "replication.lag warning still", "replication.slot_lost error lost")
 	w.cluster = Cluster{Nodes: []Node{healthy("still"), {ID: "away", Name: "away"}}}
 	w.want(t, w.Clustered, "node.offline critical away")
 	w.cluster = Cluster{Split: true}
@@ -317,7 +317,7 @@ func TestCluster(t *testing.T) {
 		}
 		told[what]++
 	}
-	for _, what := range []string{"node.offline away", "replication.drift drift", "replication.lag 2", "replication.lag still", "replication.slot_lost lost", "cluster.split_brain "} {
+	for _, what := range []string{"node.offline away", "replication.drift drift", "replication.drift refused", "replication.lag 2", "replication.lag still", "replication.slot_lost lost", "cluster.split_brain "} {
 		if told[what] != 1 || told[what+" is over"] != 1 {
 			t.Errorf("%s: told %d times, over %d times", what, told[what], told[what+" is over"])
 		}

@@ -392,6 +392,7 @@ func (h *House) systemDeps(store *setup.Store) system.Deps {
 		return system.Flags{IPv6: s.IPv6Enabled, Maintenance: s.Maintenance, AutoUpdate: s.AutoUpdate, Retention: system.Retention(s.Retention)}
 	}
 	return system.Deps{
+		Role: func() string { return string(h.Cluster.Role()) },
 		Switches: map[string]func(*httpd.Call, bool) (string, error){
 			"waf":                  func(c *httpd.Call, on bool) (string, error) { return "", h.WAF.Switch(c, on) },
 			"ids-agent":            func(c *httpd.Call, on bool) (string, error) { return "", h.IDS.Switch(c, on) },

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/descope/virtualwebauthn"
 	"github.com/google/uuid"
 	"github.com/pquerna/otp/totp"
 
@@ -409,35 +410,45 @@ func TestForwardedLies(t *testing.T) {
 	}
 }
 
-// A primary that is away, or hangs, or lies, is said to be so within three seconds, and what it says gives no one anything.
-func TestForwardingToNoPrimary(t *testing.T) {
-	t.Parallel()
-	p := newPair(t)
-	away := func(what string) {
-		t.Helper()
-		began := time.Now()
-		a := p.standby.call(t, p.there, http.MethodPost, "/ntp/pools", `{"address":"lost.example.net"}`).Want(t, 503)
-		if took := time.Since(began); took > 12*time.Second || !bytes.Contains(a.Body, []byte(`"details":{"primary":"gateway.example.net"}`)) {
-			t.Errorf("%s: %s after %v", what, a.Body, took)
-		}
-	}
-	url := texts(t, p.standby.house, `SELECT api_url FROM ha_nodes WHERE id = '`+p.primary.id+`'`)[0]
-	point := func(to string) {
-		dbtest.Exec(t, p.standby.DB, `BEGIN; SET LOCAL session_replication_role = replica; UPDATE ha_nodes SET api_url = '`+to+`' WHERE id = '`+p.primary.id+`'; COMMIT`)
-	}
-	// Its certificate, and answers that are none.
+// point has the standby look for the primary elsewhere, and tells where it was.
+func (p pair) point(t *testing.T, to string) (was string) {
+	t.Helper()
+	was = texts(t, p.standby.house, `SELECT api_url FROM ha_nodes WHERE id = '`+p.primary.id+`'`)[0]
+	dbtest.Exec(t, p.standby.DB, `BEGIN; SET LOCAL session_replication_role = replica; UPDATE ha_nodes SET api_url = '`+to+`' WHERE id = '`+p.primary.id+`'; COMMIT`)
+	return was
+}
+
+// liar is a server with the certificate of the primary, which the standby takes for it.
+func (p pair) liar(t *testing.T, answer http.HandlerFunc) {
+	t.Helper()
 	file := p.primary.Paths.State(filepath.Join(cluster.Folder, "node.pem"))
 	own, err := tls.LoadX509KeyPair(file, file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := httptest.NewUnstartedServer(answer)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{own}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	p.point(t, s.URL)
+}
+
+// A primary that is away, or hangs, or lies, is said to be so, and what it says gives no one anything.
+func TestForwardingToNoPrimary(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	away := func(what string) {
+		t.Helper()
+		a := p.standby.call(t, p.there, http.MethodPost, "/ntp/pools", `{"address":"lost.example.net"}`).Want(t, 503)
+		if !bytes.Contains(a.Body, []byte(`"details":{"primary":"gateway.example.net"}`)) {
+			t.Errorf("%s: %s", what, a.Body)
+		}
+	}
+	url := p.point(t, "https://127.0.0.1:1")
+	away("one that is not there")
 	hang := make(chan struct{})
 	answer := func(w http.ResponseWriter, _ *http.Request) {}
-	liar := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r) }))
-	liar.TLS = &tls.Config{Certificates: []tls.Certificate{own}}
-	liar.StartTLS()
-	defer liar.Close()
-	point(liar.URL)
+	p.liar(t, func(w http.ResponseWriter, r *http.Request) { answer(w, r) })
 	away("an empty answer")
 	answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
 	away("a refusal")
@@ -460,11 +471,9 @@ func TestForwardingToNoPrimary(t *testing.T) {
 	if h := a.Header; h.Get("Set-Cookie") != "" || h.Get("Content-Type") != "application/json" || strings.Contains(h.Get("Content-Security-Policy"), "*") {
 		t.Errorf("%v", a.Header)
 	}
-	point("https://127.0.0.1:1")
-	away("one that is not there")
 	// What is the node's own goes on.
 	p.standby.call(t, p.there, http.MethodPut, "/ntp/settings", `{"makestep":"2.0 5"}`).Want(t, 200)
-	point(url)
+	p.point(t, url)
 	p.standby.call(t, p.there, http.MethodPost, "/ntp/pools", `{"address":"back.example.net"}`).Want(t, 201)
 }
 
@@ -584,33 +593,111 @@ func TestCodesAreSpentOnce(t *testing.T) {
 	wants("the same at the primary", login(p.primary, recovery.Codes[0]), 401)
 	wants("the same at the standby", login(p.standby, recovery.Codes[0]), 401)
 
-	url := texts(t, p.standby.house, `SELECT api_url FROM ha_nodes WHERE id = '`+p.primary.id+`'`)[0]
-	point := func(to string) {
-		dbtest.Exec(t, p.standby.DB, `BEGIN; SET LOCAL session_replication_role = replica; UPDATE ha_nodes SET api_url = '`+to+`' WHERE id = '`+p.primary.id+`'; COMMIT`)
-	}
-	point("https://127.0.0.1:1")
+	url := p.point(t, "https://127.0.0.1:1")
 	wants("a recovery code while the primary is away", login(p.standby, recovery.Codes[1]), 200)
 	wants("the same again", login(p.standby, recovery.Codes[1]), 401)
 	if n := p.primary.Rows(t, "account_recovery_codes"); n != 9 {
 		t.Fatalf("%d codes", n)
 	}
-	point(url)
+	p.point(t, url)
 	stop := p.standby.deliver(t)
 	waittest.Until(t, "the primary knows that it was used", func() bool {
 		return p.primary.Rows(t, "account_recovery_codes") == 8 && p.standby.Rows(t, "account_spent") == 0
 	})
 	stop()
 	wants("the code that was used while the primary was away, there", login(p.primary, recovery.Codes[1]), 401)
+	// A primary that lies makes no code good that is wrong or was used, and keeps no one out for good who has another one.
+	says := `{"data":{},"error":null}`
+	p.liar(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.Contains(says, `"code"`) {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		_, _ = io.WriteString(w, says)
+	})
+	wants("a wrong code, and the primary agrees to everything", login(p.standby, "no-such-code"), 401)
+	wants("a code that was used at the primary", login(p.standby, recovery.Codes[0]), 401)
+	wants("a good one", login(p.standby, recovery.Codes[3]), 200)
+	wants("the same, which the primary says is fresh", login(p.standby, recovery.Codes[3]), 401)
+	says = `{"data":null,"error":{"code":"unauthenticated","message":"It was used."}}`
+	wants("one that the primary says was used", login(p.standby, recovery.Codes[4]), 401)
 	// A node that becomes the primary has what it was shown.
-	point("https://127.0.0.1:1")
+	p.point(t, "https://127.0.0.1:1")
 	wants("another one", login(p.standby, recovery.Codes[2]), 200)
 	if _, err := p.standby.whole.Cluster.Promote(t.Context(), cluster.Promotion{Forced: true}); err != nil {
 		t.Fatal(err)
 	}
-	if n := p.standby.Rows(t, "account_recovery_codes"); n != 7 {
+	if n := p.standby.Rows(t, "account_recovery_codes"); n != 6 {
 		t.Errorf("%d codes", n)
 	}
-	wants("the same when the node is the primary", login(p.standby, recovery.Codes[2]), 401)
+	for _, used := range []string{recovery.Codes[2], recovery.Codes[3]} {
+		wants("the same when the node is the primary", login(p.standby, used), 401)
+	}
+	wants("one that no node has taken", login(p.standby, recovery.Codes[4]), 200)
+}
+
+// A passkey counts in the whole cluster: a copy of it, which is behind, is let in by no node, also by one that could not tell the primary.
+func TestPasskeyCountsInTheWholeCluster(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	const name = "localhost:3443"
+	device := virtualwebauthn.NewAuthenticatorWithOptions(virtualwebauthn.AuthenticatorOptions{})
+	party := virtualwebauthn.RelyingParty{Name: "Gateway", ID: "localhost", Origin: "https://" + name}
+	key := virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+	for len(key.Key.AttestationData()) != 77 { // the library drops the zeros at the front of a coordinate, which no authenticator does
+		key = virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+	}
+	call := func(b *box, token, path string, body any) *kittest.Answer {
+		t.Helper()
+		return kittest.Call(t, b.Handler(), http.MethodPost, path, body, "X-Test-Client", loopback, "Host", name, "Authorization", "Bearer "+token)
+	}
+	options := func(a *kittest.Answer) string {
+		t.Helper()
+		var out struct{ Options json.RawMessage }
+		a.Want(t, 200).Into(t, &out)
+		return string(out.Options)
+	}
+	asked, err := virtualwebauthn.ParseAttestationOptions(options(call(p.primary, p.admin, "/auth/passkeys/register/begin", nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	device.Options.UserHandle = []byte(asked.UserID)
+	call(p.primary, p.admin, "/auth/passkeys/register/finish", map[string]any{
+		"name": "laptop", "credential": json.RawMessage(virtualwebauthn.CreateAttestationResponse(party, device, key, *asked)),
+	}).Want(t, 201)
+	waittest.Until(t, "the standby has the passkey", func() bool { return p.standby.Rows(t, "account_passkeys") == 1 })
+	wants := func(what string, b *box, count uint32, want int) {
+		t.Helper()
+		var first struct{ Challenge string }
+		call(b, "", "/auth/login", map[string]any{"email": adminEmail, "password": secretWord}).Want(t, 200).Into(t, &first)
+		asked, err := virtualwebauthn.ParseAssertionOptions(options(call(b, "", "/auth/login/passkey/begin", map[string]any{"challenge": first.Challenge})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		key.Counter = count
+		if a := call(b, "", "/auth/login/passkey/finish", map[string]any{
+			"challenge": first.Challenge, "credential": json.RawMessage(virtualwebauthn.CreateAssertionResponse(party, device, key, *asked)),
+		}); a.Status != want {
+			t.Errorf("%s: %d %s instead of %d", what, a.Status, a.Body, want)
+		}
+	}
+	wants("at the standby", p.standby, 5, 200)
+	wants("a copy at the primary", p.primary, 5, 401)
+	wants("a copy that is behind, at the standby", p.standby, 4, 401)
+	wants("the passkey at the primary", p.primary, 6, 200)
+	waittest.Until(t, "the standby knows the count", func() bool { return p.standby.Rows(t, "account_passkeys WHERE sign_count = 6") == 1 })
+	wants("a copy at the standby", p.standby, 6, 401)
+
+	url := p.point(t, "https://127.0.0.1:1")
+	wants("the passkey while the primary is away", p.standby, 9, 200)
+	wants("a copy of it", p.standby, 9, 401)
+	wants("a copy that is behind what the primary does not know", p.standby, 8, 401)
+	wants("the passkey once more", p.standby, 10, 200)
+	p.point(t, url)
+	stop := p.standby.deliver(t)
+	waittest.Until(t, "the primary knows the count", func() bool { return p.primary.Rows(t, "account_passkeys WHERE sign_count = 10") == 1 })
+	stop()
+	wants("a copy at the primary", p.primary, 10, 401)
 }
 
 // A password that is not the right one here is asked about at the primary. Whatever that says, the role and the second step are those of this node's database.
@@ -629,20 +716,11 @@ func TestFederatedLogin(t *testing.T) {
 	enter("viewer@example.net", "wrong"+secretWord).Want(t, 401)
 	enter("nobody@example.net", secretWord).Want(t, 401)
 
-	file := p.primary.Paths.State(filepath.Join(cluster.Folder, "node.pem"))
-	own, err := tls.LoadX509KeyPair(file, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	liar := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	p.liar(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"data":{"right":true,"role":"admin","totp_enabled":false},"error":null}`)
-	}))
-	liar.TLS = &tls.Config{Certificates: []tls.Certificate{own}}
-	liar.StartTLS()
-	defer liar.Close()
-	dbtest.Exec(t, p.standby.DB, `BEGIN; SET LOCAL session_replication_role = replica; UPDATE ha_nodes SET api_url = '`+liar.URL+`' WHERE id = '`+p.primary.id+`';
-		UPDATE account_users SET totp_enabled = true WHERE email = '`+adminEmail+`'; COMMIT`)
+	})
+	dbtest.Exec(t, p.standby.DB, `BEGIN; SET LOCAL session_replication_role = replica; UPDATE account_users SET totp_enabled = true WHERE email = '`+adminEmail+`'; COMMIT`)
 	enter("nobody@example.net", "whatever it is").Want(t, 401)
 	var in struct {
 		Token        string

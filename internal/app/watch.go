@@ -151,10 +151,10 @@ func nodes(ctx context.Context, k *kit.Kit) (alert.Cluster, error) {
 	s, err := get[cluster.ClusterStatus](ctx, k, "/cluster/status")
 	out := alert.Cluster{Split: s.Health == "split-brain"}
 	for _, n := range s.Peers {
-		if n.Status == cluster.Pending || n.Status == cluster.Joining {
+		if n.Status == cluster.Pending || n.Status == cluster.Joining || n.Status == cluster.Unknown {
 			continue
 		}
-		x := alert.Node{ID: n.ID, Name: n.FQDN, Online: n.Status == cluster.Online, Standby: n.Role == cluster.Standby, Streaming: n.Streaming || n.Error != "", Drift: n.Drift, Lost: n.SlotLost}
+		x := alert.Node{ID: n.ID, Name: n.FQDN, Online: n.Status == cluster.Online, Standby: n.Role == cluster.Standby, Streaming: n.Streaming || n.Error != "", Drift: n.Drift, Lost: n.SlotLost, Refused: n.Repair != nil && n.Repair.TooMuch()}
 		if n.Lag != nil {
 			x.Lag = time.Duration(*n.Lag * float64(time.Second))
 		}

@@ -202,6 +202,11 @@ func (r *Room) mountAgents() {
 			c.Unhurried()
 			return struct{}{}, r.fromPrimary(c, func(ctx context.Context) error { return r.drain(ctx, in.Body.Drain) })
 		})
+	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/rolling-update", httpd.Own, doc("rolling-update", "The update of all nodes that this node does or has last tried"),
+		func(*httpd.Call, struct{}) (RollingUpdate, error) {
+			u, err := r.rollingUpdate()
+			return u.RollingUpdate, err
+		})
 	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/trigger-update", httpd.Own.Here(), doc("trigger-update", "Install another version"),
 		func(c *httpd.Call, in struct{ Body Update }) (Accepted, error) {
 			err := r.fromPrimary(c, func(ctx context.Context) error { return r.deps.Update(ctx, in.Body.Version) })

@@ -18,8 +18,10 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,13 +112,17 @@ func forged(t *testing.T, ca *x509.Certificate, caKey crypto.Signer, change func
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// agentRoutes are all that the agent listener has, the master key first, and what it has not.
-var agentRoutes = []string{
-	"GET /api/v1/agent/cluster/master-key", "GET /api/v1/agent/cluster/identity", "GET /api/v1/agent/cluster/version", "POST /api/v1/agent/cluster/register",
-	"POST /api/v1/agent/cluster/certificates", "POST /api/v1/agent/cluster/step-down", "POST /api/v1/agent/cluster/leave", "POST /api/v1/agent/cluster/repair-replication",
-	"POST /api/v1/agent/cluster/trigger-update", "POST /api/v1/agent/cluster/drain", "POST /api/v1/agent/forward", "GET /api/v1/agent/change-sets/waiting", "POST /api/v1/agent/audit", "POST /api/v1/agent/auth/check", "POST /api/v1/agent/auth/spend",
-	"GET /api/v1/cluster/status", "POST /api/v1/cluster/join-tokens", "GET /api/v1/openapi.json", "GET /", "DELETE /api/v1/agent/cluster/master-key", "HEAD /api/v1/agent/cluster/master-key",
-	"GET /api/v1/agent/cluster/../cluster/master-key", "GET /api/v1/agent/cluster/master-key/", "GET //api/v1/agent/cluster/master-key",
+// agentRoutes are all that the agent listener has, and what it has not.
+func (g *gate) agentRoutes(t *testing.T) []string {
+	t.Helper()
+	routes := g.room.AgentRoutes()
+	for _, known := range []string{"GET /api/v1/agent/cluster/master-key", "POST /api/v1/agent/forward", "POST /api/v1/agent/cluster/differences/read"} {
+		if !slices.Contains(routes, known) {
+			t.Fatalf("no %s in %q", known, routes)
+		}
+	}
+	return append(routes, "GET /api/v1/cluster/status", "POST /api/v1/cluster/join-tokens", "GET /api/v1/openapi.json", "GET /", "DELETE /api/v1/agent/cluster/master-key",
+		"HEAD /api/v1/agent/cluster/master-key", "GET /api/v1/agent/cluster/../cluster/master-key", "GET /api/v1/agent/cluster/master-key/", "GET //api/v1/agent/cluster/master-key")
 }
 
 // ask makes a request to the agent listener: the status, or 0 when there was no connection.
@@ -222,9 +228,10 @@ func TestStrangersAtTheAgentListener(t *testing.T) {
 		"of before the node's time": {own: []tls.Certificate{with(func(c *x509.Certificate) { c.NotBefore = time.Now().Add(-48 * time.Hour) })}},
 	}
 	primary.token(t, "three.example.net")
+	routes := primary.agentRoutes(t)
 	refused := func(name string, own []tls.Certificate, change func(*tls.Config)) {
 		t.Helper()
-		for _, route := range agentRoutes {
+		for _, route := range routes {
 			status, body := primary.ask(t, own, route, change)
 			if status != 0 && status != 401 && status != 403 || strings.Contains(body, "master_key") {
 				t.Errorf("%s: %s answers %d %s", name, route, status, body)
@@ -280,7 +287,7 @@ func TestJoiningNodeMayRegisterAlone(t *testing.T) {
 		t.Errorf("%+v %+v", issued, out)
 	}
 	own := []tls.Certificate{{Certificate: [][]byte{block.Bytes}, PrivateKey: key}}
-	for _, route := range agentRoutes {
+	for _, route := range primary.agentRoutes(t) {
 		status, body := primary.ask(t, own, route, nil)
 		want := 403
 		if strings.HasSuffix(route, "/register") {
@@ -359,6 +366,7 @@ func TestHostileRequests(t *testing.T) {
 		"a wildcard":         with(func(x *x509.CertificateRequest) { x.DNSNames = []string{"*.example.net"} }),
 		"an address":         with(func(x *x509.CertificateRequest) { x.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} }),
 		"a mail address":     with(func(x *x509.CertificateRequest) { x.EmailAddresses = []string{"root@example.net"} }),
+		"a URI":              with(func(x *x509.CertificateRequest) { x.URIs = []*url.URL{{Scheme: "spiffe", Host: fqdn}} }),
 		"no id":              with(func(x *x509.CertificateRequest) { x.Subject = pkix.Name{} }),
 		"a name for an id":   with(func(x *x509.CertificateRequest) { x.Subject.CommonName = fqdn }),
 		"a placeholder's id": with(func(x *x509.CertificateRequest) { x.Subject.CommonName = "prenode-" + fqdn }),

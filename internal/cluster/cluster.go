@@ -19,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/replica"
+	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
@@ -104,6 +105,8 @@ type Deps struct {
 type Room struct {
 	*kit.Kit
 	deps Deps
+	// role is what Role tells.
+	role atomic.Value
 	// tokens is the secret that join tokens are signed with.
 	tokens   []byte
 	guesses  *throttle.Throttle
@@ -135,6 +138,19 @@ func (r *Room) Manage(management func(primary string) (address string)) {
 }
 
 func (r *Room) node() Node { return r.deps.Node() }
+
+// Role is what this node was last seen to be; empty if it has not been looked yet.
+func (r *Room) Role() Role {
+	role, _ := r.role.Load().(Role)
+	return role
+}
+
+// see has Role tell what the node is now.
+func (r *Room) see(ctx context.Context) {
+	if s, err := Load(ctx, r.DB); err == nil {
+		r.role.Store(s.Role)
+	}
+}
 
 // New builds the room. The secret of join tokens is made when there is none.
 func New(k *kit.Kit, d Deps) (*Room, error) {
@@ -175,6 +191,7 @@ func (r *Room) Run(ctx context.Context) {
 	ctx = actor.With(ctx, actor.System("cluster"))
 	for looked := false; ; {
 		if s, err := Load(ctx, r.DB); err == nil {
+			r.role.Store(s.Role)
 			if !looked {
 				looked = true
 				r.goOnRepairing(ctx, s)
@@ -207,6 +224,7 @@ const decideWithin = "15s"
 // decide changes the role in a transaction that no change of shared rows runs beside: those that were under way are over, and those that
 // wait see the new role.
 func (r *Room) decide(ctx context.Context, f func(tx *db.Tx, was State) error) error {
+	defer r.see(ctx)
 	return r.DB.Write(ctx, func(tx *db.Tx) error {
 		was, err := alone(ctx, tx)
 		if err != nil {
@@ -332,9 +350,15 @@ const (
 // Promote makes a node the primary of a newer epoch. One that fails leaves it what it was.
 func (r *Room) Promote(ctx context.Context, p Promotion) (epoch int64, err error) {
 	if !p.Forced {
+		if err := failpoint.Hit("promote.stepped-down"); err != nil {
+			return 0, err
+		}
 		if err := r.await(ctx, p.Last); err != nil {
 			return 0, err
 		}
+	}
+	if err := failpoint.Hit("promote.arrived"); err != nil {
+		return 0, err
 	}
 	err = r.decide(ctx, func(tx *db.Tx, was State) error {
 		if was.Role != Standby && was.Role != Fenced {
@@ -354,8 +378,14 @@ func (r *Room) Promote(ctx context.Context, p Promotion) (epoch int64, err error
 		if err := r.takeOver(ctx, tx); err != nil {
 			return err
 		}
-		return r.Audit.Write(ctx, tx, "cluster.promote", r.node().Name, map[string]any{"epoch": epoch, "was": was.PrimaryName, "forced": p.Forced})
+		if err := r.Audit.Write(ctx, tx, "cluster.promote", r.node().Name, map[string]any{"epoch": epoch, "was": was.PrimaryName, "forced": p.Forced}); err != nil {
+			return err
+		}
+		return failpoint.Hit("promote.written")
 	})
+	if err == nil {
+		err = failpoint.Hit("promote.committed")
+	}
 	return epoch, err
 }
 

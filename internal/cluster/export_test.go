@@ -1,6 +1,10 @@
 package cluster
 
-import "context"
+import (
+	"context"
+
+	"edge.internal/gateway/internal/kit/httpd"
+)
 
 // Beat is one heartbeat.
 func (r *Room) Beat(ctx context.Context) error {
@@ -29,3 +33,12 @@ const (
 	RenewBefore      = renewBefore
 	CertificateLasts = certificateLasts
 )
+
+// AgentRoutes are all routes of the agent listener.
+func (r *Room) AgentRoutes() []string {
+	var routes []string
+	for _, route := range r.agents.Routes() {
+		routes = append(routes, route.Method+" "+httpd.Prefix+route.Path)
+	}
+	return routes
+}

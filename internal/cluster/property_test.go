@@ -39,23 +39,25 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
-	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/schema"
 )
 
 // hasty is the pace of nodes whose test has no time.
 var hasty = cluster.Pace{
-	Beat: 100 * time.Millisecond, Resume: 500 * time.Millisecond, ResumeAnyway: 3 * time.Second, Retry: 200 * time.Millisecond,
-	Stray: time.Second, Stuck: time.Second, Resync: time.Second,
+	Beat: 250 * time.Millisecond, Resume: 300 * time.Millisecond, ResumeAnyway: time.Second, Retry: 200 * time.Millisecond,
+	Stray: 500 * time.Millisecond, Stuck: 500 * time.Millisecond, Resync: 500 * time.Millisecond,
 }
+
+// hurry is how long people wait for an answer here before something else happens.
+const hurry = time.Second
 
 // seeds is how many pairs of rows are always there. They are more than a run changes: a node of whose rows the primary misses more than half
 // waits for a person's word, and there is none here.
 const seeds = 200
 
 // TestProperty has two nodes, each a process with a PostgreSQL of its own, live through changes on both, kill -9 of either process and of the databases' processes, cut and
-// hanging links, planned and forced promotions, repairs, clocks that are set, and syncs that die half-way. When all is whole again, both have the same; each change that was
+// hanging links, planned and forced promotions, repairs, clocks that are set, and syncs and promotions that die half-way. When all is whole again, both have the same; each change that was
 // acknowledged is there or in a difference file; nothing was ever rendered without rows that are always there, or with one of two that come together; and no two nodes have taken
 // changes of the same epoch.
 //
@@ -66,16 +68,14 @@ func TestProperty(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	runs, seed := 8, uint64(time.Now().UnixNano())
-	if longtest.On {
-		runs = 50
-	}
+	runs, seed := 50, uint64(time.Now().UnixNano())
 	if n, err := strconv.Atoi(os.Getenv("GATEWAY_CLUSTER_RUNS")); err == nil {
 		runs = n
 	}
 	if n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
 		runs, seed = 1, n
 	}
+	t.Logf("%d runs from SEED=%d, which repeats the first one alone", runs, seed)
 	// They wait most of the time: two casts share the runs.
 	const casts = 2
 	for first := range uint64(min(casts, runs)) {
@@ -262,7 +262,7 @@ func newCast(t *testing.T) *cast {
 		n.database.to.Store(new(filepath.Join(config.Host, ".s.PGSQL.5432")))
 		for _, sql := range []string{
 			"ALTER DATABASE " + config.Database + " SET synchronous_commit = on", // which the servers of tests do without
-			"ALTER SYSTEM SET wal_retrieve_retry_interval = '100ms'", "ALTER SYSTEM SET wal_sender_timeout = '3s'", "ALTER SYSTEM SET wal_receiver_timeout = '3s'", "SELECT pg_reload_conf()",
+			"ALTER SYSTEM SET wal_retrieve_retry_interval = '100ms'", "ALTER SYSTEM SET wal_sender_timeout = '1s'", "ALTER SYSTEM SET wal_receiver_timeout = '1s'", "SELECT pg_reload_conf()",
 			`CREATE TABLE accepted (epoch bigint)`,
 			`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.accepted SELECT epoch FROM public.ha_state; RETURN NULL; END $$`,
 			`CREATE TRIGGER zz_note AFTER INSERT ON ntp_pools FOR EACH STATEMENT EXECUTE FUNCTION note()`,
@@ -278,14 +278,12 @@ func newCast(t *testing.T) *cast {
 		n.Reach[other.ID] = fmt.Sprintf("host=127.0.0.1 port=%d dbname=%s user=%s sslmode=disable connect_timeout=2 tcp_user_timeout=3000", other.database.port(), config.Database, config.User)
 	}
 	one, other := c.nodes[0], c.nodes[1]
+	dbtest.Exec(t, one.db, insertPool+`SELECT gen_random_uuid(), now(), now(), 'pool', half || 'seed-' || n || '.example.net', true, false, 6, 10 FROM generate_series(0, $1::int - 1) n, unnest('{a-,b-}'::text[]) half`, seeds)
 	one.start()
 	var token cluster.Token
 	waittest.Until(t, "a token", func() bool {
 		return one.call(http.MethodPost, "/cluster/join-tokens", `{"node_fqdn":"two.example.net"}`, &token) == 201
 	})
-	for n := range seeds {
-		waittest.Until(t, "a pair that is always there", func() bool { return one.pair(fmt.Sprintf("seed-%d.example.net", n), 6) == 200 })
-	}
 	other.Primary, other.Token = one.join, token.Token
 	other.start()
 	t.Cleanup(func() {
@@ -355,6 +353,11 @@ func (n *actorNode) alive() bool {
 
 // call makes a request to the node; 0 means that there was no answer.
 func (n *actorNode) call(method, path, body string, into any) int {
+	return n.callFor(30*time.Second, method, path, body, into)
+}
+
+// callFor is call with another limit: who asks hangs up.
+func (n *actorNode) callFor(within time.Duration, method, path, body string, into any) int {
 	n.mu.Lock()
 	api := n.api
 	n.mu.Unlock()
@@ -362,7 +365,7 @@ func (n *actorNode) call(method, path, body string, into any) int {
 	if strings.HasPrefix(path, "/cluster/") {
 		to = "http://" + api + httpd.Prefix + path
 	}
-	ctx, cancel := context.WithTimeout(n.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(n.t.Context(), within)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, to, strings.NewReader(body))
 	if err != nil {
@@ -511,7 +514,7 @@ func (c *cast) write(ctx context.Context, n *actorNode, random *rand.Rand) {
 			c.acknowledged = append(c.acknowledged, name)
 			c.mu.Unlock()
 		}
-		time.Sleep(time.Duration(random.IntN(15)) * time.Millisecond)
+		time.Sleep(time.Duration(random.IntN(30)) * time.Millisecond)
 	}
 }
 
@@ -536,6 +539,13 @@ func (c *cast) run(t *testing.T, seed uint64) {
 	for i, n := range c.nodes {
 		own := rand.New(rand.NewPCG(seed, uint64(i)+2)) //nolint:gosec // a test
 		all.Go(func() { c.write(writing, n, own) })
+	}
+	dieAt := func(points []string) string {
+		point := points[random.IntN(len(points))]
+		for _, n := range c.nodes {
+			ok(t, failpoint.Arm(n.points, point, "kill", ""))
+		}
+		return ", and die at " + point
 	}
 	for range 3 + random.IntN(5) {
 		n := c.nodes[random.IntN(2)]
@@ -565,28 +575,27 @@ func (c *cast) run(t *testing.T, seed uint64) {
 		case 6, 7:
 			force := random.IntN(2) == 0
 			what = fmt.Sprintf("promote, force %t", force)
-			answer = n.call(http.MethodPost, "/cluster/promote", fmt.Sprintf(`{"force":%t}`, force), nil)
+			if random.IntN(2) == 0 {
+				what += dieAt(failpoint.Promote())
+			}
+			answer = n.callFor(hurry, http.MethodPost, "/cluster/promote", fmt.Sprintf(`{"force":%t}`, force), nil)
 		case 8:
 			what = "repair"
 			if random.IntN(2) == 0 {
-				point := failpoint.Sync()[random.IntN(len(failpoint.Sync()))]
-				what += ", and die at " + point
-				for _, n := range c.nodes {
-					ok(t, os.WriteFile(filepath.Join(n.points, point), []byte("kill"), 0o600))
-				}
+				what += dieAt(failpoint.Sync())
 			}
-			answer = n.call(http.MethodPost, "/cluster/repair-replication", `{}`, nil)
+			answer = n.callFor(hurry, http.MethodPost, "/cluster/repair-replication", `{}`, nil)
 		case 9:
 			by := time.Duration(random.IntN(7200)-3600) * time.Second
 			what = "clock " + by.String()
 			answer = n.call(http.MethodPost, "/clock?by="+by.String(), "", nil)
 		}
 		steps = append(steps, fmt.Sprintf("%s: %s %d", n.Name, what, answer))
-		time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond)
+		time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond)
 	}
 	c.links(false, false)
 	for _, n := range c.nodes {
-		for _, point := range failpoint.Sync() {
+		for _, point := range slices.Concat(failpoint.Sync(), failpoint.Promote()) {
 			_ = os.Remove(filepath.Join(n.points, point))
 		}
 	}
@@ -628,7 +637,7 @@ func (c *cast) settle(t *testing.T, steps *[]string) {
 				return true
 			}
 		}
-		if one.Role != cluster.Primary && one.Role != cluster.SteppingDown && other.Role != cluster.SteppingDown && time.Since(decided) > 2*time.Second {
+		if one.Role != cluster.Primary && one.Role != cluster.SteppingDown && other.Role != cluster.SteppingDown && time.Since(decided) > 500*time.Millisecond {
 			decided = time.Now()
 			*steps = append(*steps, fmt.Sprintf("no primary for %s: %s is promoted %d", time.Since(began), primary.Name, primary.call(http.MethodPost, "/cluster/promote", `{"force":true}`, nil)))
 		}

@@ -55,7 +55,7 @@ func (r *Room) slots(ctx context.Context) ([]replica.Slot, error) {
 // refused tells whether this node was not made the same as the primary because more than half of what it has would have gone.
 func (r *Room) refused() bool {
 	s, err := r.repairing()
-	return err == nil && s.State == "failed" && s.Error == replica.ErrTooMuch.Message
+	return err == nil && s.TooMuch()
 }
 
 // heal has a standby compared with its primary again, and made the same, if it does not follow it as it should. It needs a primary that answers.

@@ -60,8 +60,9 @@ type RollingUpdate struct {
 // rolling is a rolling update with what it needs to go on after this program was ended.
 type rolling struct {
 	RollingUpdate `json:",embed"`
-	NodeID        string    `json:"node_id"`
-	Since         time.Time `json:"since"` // when the phase began
+	NodeID        string `json:"node_id"`
+	// Since is for how many seconds the machine had been running when the phase began; nil before the first one. The clock may be set meanwhile.
+	Since *float64 `json:"since_uptime"`
 	// Upgrade is the id of the last upgrade that the node had before, and Live are its components that were live.
 	Upgrade string   `json:"upgrade"`
 	Live    []string `json:"live"`
@@ -158,6 +159,28 @@ func (r *Room) rollingUpdate() (u rolling, err error) {
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &u)
+	}
+	return u, err
+}
+
+// showRolling answers what the primary does. A standby asks it.
+func (r *Room) showRolling(c *httpd.Call, _ struct{}) (u RollingUpdate, err error) {
+	s, err := Load(c, r.DB)
+	if err != nil {
+		return u, err
+	}
+	if s.Role == Standby {
+		var primary Member
+		if primary, err = r.primaryOf(c, s); err == nil {
+			u, err = Ask[RollingUpdate](c, r, primary, http.MethodGet, "/agent/cluster/rolling-update", nil)
+		}
+	} else {
+		var own rolling
+		own, err = r.rollingUpdate()
+		u = own.RollingUpdate
+	}
+	if c.Actor.Role != actor.Admin {
+		u.Error = ""
 	}
 	return u, err
 }
@@ -318,7 +341,7 @@ func (r *Room) rollOn(ctx context.Context) (more bool) {
 	if within == 0 {
 		within = updatedWithin
 	}
-	if !over && err != nil && !u.Since.IsZero() && r.Version != u.To && r.Clock.Now().Sub(u.Since) > within {
+	if !over && err != nil && r.Version != u.To && r.lasts(u, within) {
 		final, over = errStops{fmt.Errorf("%s: not within %s: %w", u.Node, within, err)}, true
 	}
 	switch {
@@ -363,9 +386,32 @@ func (r *Room) step(ctx context.Context, u *rolling) error {
 	}
 }
 
+// uptime is for how many seconds the machine has been running.
+func (r *Room) uptime() (float64, error) {
+	x, err := r.Host.Resources()
+	return x.Uptime.Seconds(), err
+}
+
+// lasts tells whether the phase is longer than that. After a restart of the machine it counts from then.
+func (r *Room) lasts(u rolling, limit time.Duration) bool {
+	now, err := r.uptime()
+	if err != nil || u.Since == nil {
+		return false
+	}
+	began := *u.Since
+	if began > now {
+		began = 0
+	}
+	return now-began > limit.Seconds()
+}
+
 // enter begins a phase, and is on the disk when it returns.
 func (r *Room) enter(u *rolling, p Phase) error {
-	u.Phase, u.Since = p, r.Clock.Now()
+	now, err := r.uptime()
+	if err != nil {
+		return err
+	}
+	u.Phase, u.Since = p, &now
 	return r.saveRolling(*u)
 }
 
@@ -414,9 +460,8 @@ func (r *Room) next(ctx context.Context, u *rolling) error {
 // updateSecondary has a standby give its virtual addresses away and begin its upgrade.
 func (r *Room) updateSecondary(ctx context.Context, u *rolling) error {
 	if u.NodeID == "" {
-		if u.Since.IsZero() {
-			u.Since = r.Clock.Now() // kept with the node, or with the next try
-			if err := r.saveRolling(*u); err != nil {
+		if u.Since == nil { // it counts from the first try
+			if err := r.enter(u, UpdatingSecondary); err != nil {
 				return err
 			}
 		}

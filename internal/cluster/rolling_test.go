@@ -121,8 +121,12 @@ func TestRollingUpdate(t *testing.T) {
 	if u := primary.reaches(t, cluster.WaitingSecondary); u.Node != standby.me.Name {
 		t.Errorf("%+v", u)
 	}
+	if u := standby.rolling(t); u.Phase != cluster.WaitingSecondary || u.Node != standby.me.Name {
+		t.Errorf("the standby says %+v", u)
+	}
 	kill()
-	primary = primary.again(t, "1.0.0") // killed while it waits
+	primary = primary.again(t, "1.0.0")         // killed while it waits
+	primary.ahead.by.Add(int64(24 * time.Hour)) // and its clock is set, which is no time that has passed
 	kill = primary.roll(t)
 	if last, err := primary.Machine.LastUpgrade(); err == nil {
 		t.Errorf("the primary is upgraded before its standby: %+v", last)
@@ -175,17 +179,20 @@ func TestRollingUpdateStops(t *testing.T) {
 		}
 	}
 	primary.begin(t, standby)
-	primary.room.UpdateWithin(300 * time.Millisecond)
 	kill := primary.roll(t)
+	primary.reaches(t, cluster.WaitingSecondary)
+	primary.Machine.SetResources(host.Resources{Uptime: 10*time.Minute + time.Second})
 	u := primary.reaches(t, cluster.UpdateFailed)
-	if u.Node != standby.me.Name || !strings.Contains(u.Error, "not within 300ms: it runs version 1.0.0") {
+	if u.Node != standby.me.Name || !strings.Contains(u.Error, "not within 10m0s: it runs version 1.0.0") {
 		t.Errorf("%+v", u)
 	}
 	untouched()
 	var seen cluster.RollingUpdate
-	primary.Do(t, "viewer", http.MethodGet, "/cluster/rolling-update", nil).Want(t, 200).Into(t, &seen)
-	if seen.Phase != cluster.UpdateFailed || seen.Error != "" {
-		t.Errorf("%+v", seen)
+	for _, g := range []*gate{primary, standby} {
+		g.Do(t, "viewer", http.MethodGet, "/cluster/rolling-update", nil).Want(t, 200).Into(t, &seen)
+		if seen.Phase != cluster.UpdateFailed || seen.Error != "" {
+			t.Errorf("%+v", seen)
+		}
 	}
 	kill()
 	primary = primary.again(t, "1.0.0")

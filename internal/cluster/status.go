@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -111,10 +112,10 @@ func (r *Room) compared(drift func(id string, tables []string)) func(context.Con
 }
 
 // Status asks all nodes, and tells how the cluster is doing. It takes two seconds if one does not answer.
-func (r *Room) Status(ctx context.Context) (ClusterStatus, error) { return r.status(ctx, nil) }
+func (r *Room) Status(ctx context.Context) (ClusterStatus, error) { return r.status(ctx, nil, true) }
 
-// status does not ask the nodes again that are known not to answer.
-func (r *Room) status(ctx context.Context, silent map[string]error) (ClusterStatus, error) {
+// status does not ask the nodes again that are known not to answer. It compares configurations, which takes a moment while they are changed, only if that is wanted.
+func (r *Room) status(ctx context.Context, silent map[string]error, compare bool) (ClusterStatus, error) {
 	mine, err := Load(ctx, r.DB)
 	if err != nil {
 		return ClusterStatus{}, err
@@ -123,17 +124,20 @@ func (r *Room) status(ctx context.Context, silent map[string]error) (ClusterStat
 		id     string
 		tables []string
 	}, 64)
-	compared := r.compared(func(id string, tables []string) {
-		found <- struct {
-			id     string
-			tables []string
-		}{id, tables}
-	})
+	ask := r.askIdentity
+	if compare {
+		ask = r.compared(func(id string, tables []string) {
+			found <- struct {
+				id     string
+				tables []string
+			}{id, tables}
+		})
+	}
 	answers, err := r.askAll(ctx, func(ctx context.Context, m Member) (Identity, error) {
 		if err := silent[m.ID]; err != nil {
 			return Identity{}, err
 		}
-		return compared(ctx, m)
+		return ask(ctx, m)
 	})
 	if err != nil {
 		return ClusterStatus{}, err
@@ -175,6 +179,28 @@ func (r *Room) status(ctx context.Context, silent map[string]error) (ClusterStat
 	}
 	out.judge(mine, append(answers, asked{Member: Member{ID: me.ID, FQDN: me.FQDN}, said: me}))
 	return out, nil
+}
+
+// unjudged is what a node says that has lost its own database: which nodes it has heard of, and that it cannot tell how they do.
+func (r *Room) unjudged() ClusterStatus {
+	out := ClusterStatus{
+		LocalID: r.node().ID, Peers: []NodeStatus{}, Mode: "single-node", Health: "degraded", UpdatedAt: r.Clock.Now(),
+		Problems: []string{"The database of this node does not answer, so the state of the nodes is not known."},
+	}
+	out.LocalNode = NodeStatus{ID: out.LocalID, FQDN: r.node().Name, Local: true, Role: cmp.Or(r.Role(), Single), Status: Unknown, Version: r.Version, Drift: []string{}, Differ: []string{}}
+	if r.identity.Load() != nil {
+		out.Mode, out.LocalNode.Role = "cluster", cmp.Or(r.Role(), Standby)
+	}
+	for _, x := range r.heard.all() {
+		if x.ID == "" {
+			continue
+		}
+		out.Peers = append(out.Peers, NodeStatus{
+			ID: x.ID, FQDN: x.FQDN, Role: x.Role, Epoch: x.Epoch, Status: Unknown, Version: x.Version, SyncedAt: x.SyncedAt, SeenAt: &x.at, Repair: x.Repair.some(),
+			Drift: []string{}, Differ: []string{},
+		})
+	}
+	return out
 }
 
 // view is a node as it was last heard of.
@@ -315,9 +341,15 @@ func (r *Room) mountPublic() {
 	doc := func(id, summary, audit string) httpd.Doc {
 		return httpd.Doc{ID: id, Tag: "cluster", Summary: summary, Audit: audit}
 	}
-	httpd.Handle(r.Router, http.MethodGet, "/cluster/status", httpd.Read, doc("cluster.status", "How the cluster is doing. All nodes are asked", ""),
-		func(c *httpd.Call, _ struct{}) (ClusterStatus, error) { return r.Status(c) })
-	httpd.Handle(r.Router, http.MethodGet, "/cluster/nodes", httpd.Read, doc("cluster.nodes", "The nodes, as they were last seen", ""), r.nodes)
+	httpd.Handle(r.Router, http.MethodGet, "/cluster/status", httpd.Read.Offline(), doc("cluster.status", "How the cluster is doing. All nodes are asked", ""),
+		func(c *httpd.Call, _ struct{}) (ClusterStatus, error) {
+			s, err := r.Status(c)
+			if db.Away(err) {
+				return r.unjudged(), nil
+			}
+			return s, err
+		})
+	httpd.Handle(r.Router, http.MethodGet, "/cluster/nodes", httpd.Read.Offline(), doc("cluster.nodes", "The nodes, as they were last seen", ""), r.nodes)
 	token := doc("cluster.join-token.create", "Expect another node, and make its join token. The first one makes this gateway the primary of a cluster", "cluster.join-token.create")
 	token.Creates = "/cluster/nodes"
 	httpd.Handle(r.Router, http.MethodPost, "/cluster/join-tokens", httpd.Write.OnPrimary(), token, func(c *httpd.Call, in struct{ Body Expect }) (Token, error) {
@@ -338,14 +370,7 @@ func (r *Room) mountPublic() {
 	httpd.Handle(r.Router, http.MethodGet, "/cluster/repair-replication", httpd.Read, doc("cluster.repair.get", "The running repair of this node, or the last one", ""),
 		func(*httpd.Call, struct{}) (Repairing, error) { return r.repairing() })
 	httpd.Handle(r.Router, http.MethodPost, "/cluster/repair-replication", httpd.Write.Here(), doc("cluster.repair", "Make a standby the same as the primary again. The primary has the standby do it", "cluster.repair"), r.repair)
-	httpd.Handle(r.Router, http.MethodGet, "/cluster/rolling-update", httpd.Read, doc("cluster.rolling-update.get", "The update of all nodes that this node does or has last tried", ""),
-		func(c *httpd.Call, _ struct{}) (RollingUpdate, error) {
-			u, err := r.rollingUpdate()
-			if c.Actor.Role != actor.Admin {
-				u.Error = ""
-			}
-			return u.RollingUpdate, err
-		})
+	httpd.Handle(r.Router, http.MethodGet, "/cluster/rolling-update", httpd.Read, doc("cluster.rolling-update.get", "The update of all nodes that the primary does or has last tried", ""), r.showRolling)
 	httpd.Handle(r.Router, http.MethodPost, "/cluster/rolling-update", httpd.Write.OnPrimary(), doc("cluster.rolling-update", "Update all nodes to the version that apt offers, the standbys first. The answer comes when that has started", "cluster.rolling-update"), r.beginRolling)
 }
 
@@ -356,6 +381,10 @@ type Expect struct {
 
 func (r *Room) nodes(c *httpd.Call, _ struct{}) ([]NodeStatus, error) {
 	s, err := Load(c, r.DB)
+	if db.Away(err) {
+		u := r.unjudged()
+		return append([]NodeStatus{u.LocalNode}, u.Peers...), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -372,6 +401,9 @@ type Promoting struct {
 	Force bool `json:"force" doc:"Do it although the primary does not answer. What it has not sent is lost, until it comes back: then it is kept in a file."`
 }
 
+// forcedWithin is how long the other nodes may take to answer one that is promoted with force.
+const forcedWithin = time.Second
+
 // promote makes this standby the primary. The primary that there is steps down first, if it answers.
 func (r *Room) promote(c *httpd.Call, in struct{ Body *Promoting }) (ClusterStatus, error) {
 	force := in.Body != nil && in.Body.Force
@@ -382,7 +414,14 @@ func (r *Room) promote(c *httpd.Call, in struct{ Body *Promoting }) (ClusterStat
 	if s.Role != Standby && s.Role != Fenced {
 		return ClusterStatus{}, refuse(s, "a standby")
 	}
-	answers, err := r.askAll(c, r.askIdentity)
+	answers, err := r.askAll(c, func(ctx context.Context, m Member) (Identity, error) {
+		if force { // who is sure that the primary is gone does not wait for it as others do
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, forcedWithin)
+			defer cancel()
+		}
+		return r.askIdentity(ctx, m)
+	})
 	if err != nil {
 		return ClusterStatus{}, err
 	}
@@ -430,7 +469,7 @@ func (r *Room) promote(c *httpd.Call, in struct{ Body *Promoting }) (ClusterStat
 	if err := errors.Join(r.certifySelf(c), r.tellMembers(c)); err != nil {
 		r.Log.Warn("this node is the primary, and something is left to do", "err", err)
 	}
-	return r.status(c, silent)
+	return r.status(c, silent, false)
 }
 
 // behind refuses to promote this node while another standby has more of the primary's changes.
@@ -553,6 +592,7 @@ func (r *Room) left(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.see(ctx)
 	r.writeNodeFile(ctx, nil)
 	return r.forget()
 }
@@ -586,6 +626,11 @@ type Repairing struct {
 	Error     string                        `json:"error" doc:"Why it failed; empty when it did not."`
 	Force     bool                          `json:"force" doc:"Whether more than half of the rows may go."`
 	Tables    map[string]replica.Difference `json:"tables,omitempty" doc:"Number of rows that differed from the primary, by table."`
+}
+
+// TooMuch tells whether it has failed because more than half of what the node has would have gone.
+func (s Repairing) TooMuch() bool {
+	return s.State == "failed" && s.Error == replica.ErrTooMuch.Message
 }
 
 // some is nil if there was none.

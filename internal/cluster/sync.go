@@ -60,6 +60,7 @@ func (r *Room) Follow(ctx context.Context, primary Node, conninfo string, force 
 	if err != nil {
 		return result, err
 	}
+	r.see(ctx)
 	r.Engine.Converge()
 	return result, r.Audit.Record(ctx, "cluster.sync", primary.Name, result)
 }

@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -90,6 +92,18 @@ func (h *heard) last(id string) hearing {
 		return *x
 	}
 	return hearing{}
+}
+
+// all is what the nodes have last said, by their names.
+func (h *heard) all() []hearing {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []hearing
+	for _, x := range h.of {
+		list = append(list, *x)
+	}
+	slices.SortFunc(list, func(a, b hearing) int { return cmp.Compare(a.FQDN, b.FQDN) })
+	return list
 }
 
 // identify is what this node says of itself.

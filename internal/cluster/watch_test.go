@@ -2,10 +2,12 @@ package cluster_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -441,4 +443,43 @@ func TestRenewal(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
+}
+
+// A node that has lost its own database cannot tell how the others do, and says so.
+func TestNodeWithoutItsDatabase(t *testing.T) {
+	t.Parallel()
+	primary, standby := joined(t)
+	well(t, primary, standby)
+	name := ask[string](t, standby, "SELECT current_database()")
+	connections := func(allowed string) {
+		t.Helper()
+		dbtest.Exec(t, primary.DB, "ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS "+allowed)
+	}
+	connections("false")
+	back := sync.OnceFunc(func() { connections("true") })
+	defer back()
+	dbtest.Exec(t, primary.DB, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+	var s cluster.ClusterStatus
+	waittest.UntilNil(t, "the standby cannot tell", func() error {
+		a := standby.Get(t, "/cluster/status")
+		if a.Status == 200 {
+			a.Into(t, &s)
+		}
+		if a.Status != 200 || s.LocalNode.Status != cluster.Unknown {
+			return fmt.Errorf("%d %s", a.Status, a.Body)
+		}
+		return nil
+	})
+	if s.Mode != "cluster" || s.Health != "degraded" || len(s.Problems) != 1 || s.LocalID != standby.me.ID || s.PrimaryID != "" {
+		t.Errorf("%+v", s)
+	}
+	if len(s.Peers) != 1 || s.Peers[0].FQDN != primary.me.Name || s.Peers[0].Status != cluster.Unknown || s.Peers[0].SeenAt == nil {
+		t.Errorf("%+v", s.Peers)
+	}
+	var list []cluster.NodeStatus
+	if standby.Get(t, "/cluster/nodes").Want(t, 200).Into(t, &list); len(list) != 2 || list[0].Status != cluster.Unknown || list[1].Status != cluster.Unknown {
+		t.Errorf("%+v", list)
+	}
+	back()
+	well(t, primary, standby)
 }

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
@@ -79,6 +82,9 @@ func (l *Lab) ensureSetup(ctx context.Context) error {
 		return fmt.Errorf("completing the setup: %w", err)
 	}
 	opts.Progress("setup complete, administrator " + opts.AdminEmail)
+	if err := os.WriteFile(l.administratorFile(), []byte(opts.AdminEmail+"\n"+opts.AdminPassword+"\n"), 0o600); err != nil {
+		return err
+	}
 	if err := l.adopt(ctx); err != nil {
 		return fmt.Errorf("declaring the gateway's links: %w", err)
 	}
@@ -86,6 +92,15 @@ func (l *Lab) ensureSetup(ctx context.Context) error {
 		opts.Progress("its links are declared, and the lan may reach the wan")
 	}
 	return nil
+}
+
+func (l *Lab) administratorFile() string { return filepath.Join(l.dir, "administrator") }
+
+// Administrator is whom the lab has completed the setup with; empty if somebody else did.
+func (l *Lab) Administrator() (email, password string) {
+	content, _ := os.ReadFile(l.administratorFile())
+	email, password, _ = strings.Cut(strings.TrimSpace(string(content)), "\n")
+	return email, password
 }
 
 // join makes a node one of the cluster of the first one, and declares its links.

@@ -3,6 +3,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -24,6 +25,8 @@ type Deps struct {
 	Flags func() Flags
 	// SetFlags changes them and keeps them.
 	SetFlags func(change func(*Flags)) error
+	// Role is what this gateway is in its cluster, as far as it knows.
+	Role func() string
 	// Switches switch the daemons on and off that follow settings, by the name that the API has for them. They tell what else it takes, if
 	// anything.
 	Switches map[string]func(c *httpd.Call, on bool) (note string, err error)
@@ -63,6 +66,7 @@ type Health struct {
 	OS       string `json:"os" doc:"Operating system."`
 	Kernel   string `json:"kernel" doc:"Release of the kernel."`
 	Database string `json:"database" enum:"up,away,newer" doc:"Whether the database is connected. A database that a newer version of the gateway has migrated is not used."`
+	Role     string `json:"role" enum:"single,primary,stepping-down,standby,fenced,unknown" doc:"What this gateway is in its cluster. Only single and primary accept changes to what all nodes share. unknown: the database is not connected."`
 }
 
 // Resources is the load of the machine.
@@ -112,10 +116,11 @@ func (r *Room) mountHealth() {
 	httpd.Handle(r.Router, http.MethodGet, "/system/health", httpd.Public.BeforeSetup(), doc("system.health", "Identity and health of the gateway"),
 		func(*httpd.Call, struct{}) (Health, error) {
 			f := r.Host.Facts()
-			h := Health{Version: r.Version, Hostname: f.Hostname, OS: f.OS, Kernel: f.Kernel, Database: "away"}
+			h := Health{Version: r.Version, Hostname: f.Hostname, OS: f.OS, Kernel: f.Kernel, Database: "away", Role: "unknown"}
 			switch {
 			case r.DB.Attached():
 				h.Database = "up"
+				h.Role = cmp.Or(r.deps.Role(), h.Role)
 			case r.DB.Newer():
 				h.Database = "newer"
 			}

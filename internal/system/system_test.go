@@ -35,6 +35,7 @@ func benchWith(t *testing.T, keep func() error) *kittest.Bench {
 	b := kittest.New(t)
 	flags := system.Flags{Retention: system.Retention{AuditDays: 90, BackupKeep: 14, HistoryDays: 365, HistorySets: 10000}}
 	system.New(b.Kit, system.Deps{
+		Role:  func() string { return "" },
 		Flags: func() system.Flags { return flags },
 		SetFlags: func(change func(*system.Flags)) error {
 			if err := keep(); err != nil {
@@ -103,7 +104,7 @@ func TestLiveStateSaysWhatIsMissing(t *testing.T) {
 func TestSY06Fields(t *testing.T) {
 	b := bench(t)
 	b.Machine.SetLinks(host.Link{Index: 2, Name: "wan0", Flags: []string{"UP"}, Addrs: []host.LinkAddr{{Family: "inet", Local: "198.51.100.1", PrefixLen: 24}}})
-	has(t, b.Do(t, "", http.MethodGet, "/system/health", nil).Want(t, 200), "version", "hostname", "os", "kernel", "database")
+	has(t, b.Do(t, "", http.MethodGet, "/system/health", nil).Want(t, 200), "version", "hostname", "os", "kernel", "database", "role")
 	has(t, b.Get(t, "/system/resources").Want(t, 200), "load1", "load5", "load15", "num_cpus", "memory_total_bytes", "disk_total_bytes", "conntrack_count", "conntrack_max", "uptime_seconds")
 	has(t, b.Get(t, "/system/services").Want(t, 200), "services", "name", "active", "since")
 	has(t, b.Get(t, "/system/interfaces").Want(t, 200), "ifindex", "ifname", "flags", "mtu", "link_type", "address", "addr_info",

@@ -169,7 +169,7 @@ func moves(t *testing.T) {
 	p.rests(t, p.mine) // the other one has come, and takes nothing
 	since := p.status(t).Since
 
-	probe := p.net.Probe()
+	probe := p.net.Probe(time.Second)
 	ok(t, p.room.Drain(t.Context(), true))
 	p.on(t, p.other)
 	if s := p.status(t); !s.Drained || since == nil || !s.Since.After(*since) {
@@ -186,13 +186,13 @@ func moves(t *testing.T) {
 	}
 	// The client hears of the move a moment after the node has the address.
 	p.wait(t, "the node that has the address answers", func() bool {
-		probe := p.net.Probe()
+		probe := p.net.Probe(time.Second)
 		probe.End()
 		return probe.From == p.mine.Own
 	})
 
 	// A reload with other addresses takes none away, and one that both do not have yet moves nothing.
-	probe = p.net.Probe()
+	probe = p.net.Probe(time.Second)
 	p.interfaces = []vrrp.Interface{{Name: value.Must[value.IfName](vrrptest.Link), Active: true, Addresses: []vrrp.Address{vip("10.9.0.8/24", 100), vip(vrrptest.VIP6+"/64", 100)}}}
 	if s := p.Engine.Refresh(t.Context(), apply.VRRP, false); s.State != apply.Live {
 		t.Fatalf("%+v", s)

@@ -270,17 +270,38 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 	if err != nil {
 		return nil, err
 	}
-	guarded, err := inTurns(s,
-		func(d time.Duration) (float64, error) {
-			return guard.rate(ctx, true, func() (float64, error) { return c.rate(1, 200, d, "PUT", someUser, body) })
-		},
-		func(d time.Duration) (float64, error) {
-			return guard.rate(ctx, false, func() (float64, error) { return c.rate(1, 200, d, "PUT", someUser, body) })
-		})
-	if err != nil {
-		return nil, err
+	var server struct{ Data struct{ ID string } }
+	if _, b, err := c.do("POST", "/ntp/pools", []byte(`{"kind":"server","address":"192.0.2.1"}`)); err != nil || json.Unmarshal(b, &server) != nil {
+		return nil, fmt.Errorf("a time server: %s %w", b, err)
 	}
-	goals = append(goals, goal{"C1 mutation with the guard / without", guarded[0] / guarded[1], "x", 0.95, true, perSecond(guarded)})
+	var polls atomic.Int64
+	for _, kind := range []struct {
+		name   string
+		mutate func(d time.Duration) (float64, error)
+	}{
+		{"mutation", func(d time.Duration) (float64, error) { return c.rate(1, 200, d, "PUT", someUser, body) }},
+		{"mutation that feeds a component", func(d time.Duration) (float64, error) {
+			return load(1, d, func() error {
+				res, b, err := c.do("PUT", "/ntp/pools/"+server.Data.ID, fmt.Appendf(nil, `{"minpoll":%d}`, 4+polls.Add(1)%3))
+				if err == nil && res.StatusCode != 200 {
+					err = fmt.Errorf("PUT answers %d: %.200s", res.StatusCode, b)
+				}
+				return err
+			})
+		}},
+	} {
+		guarded, err := inTurns(s,
+			func(d time.Duration) (float64, error) {
+				return guard.rate(ctx, true, func() (float64, error) { return kind.mutate(d) })
+			},
+			func(d time.Duration) (float64, error) {
+				return guard.rate(ctx, false, func() (float64, error) { return kind.mutate(d) })
+			})
+		if err != nil {
+			return nil, err
+		}
+		goals = append(goals, goal{"C1 " + kind.name + " with the guard / without", guarded[0] / guarded[1], "x", 0.95, true, perSecond(guarded)})
+	}
 
 	fmt.Println("what the history costs")
 	history, err := newHistory(ctx, pool)

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/replica"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/test/traffic"
 )
 
 const (
@@ -25,6 +29,8 @@ const (
 	clusterAudit = 50000
 	// clusterChanges is how many changes are followed to the standby.
 	clusterChanges = 200
+	// following tells whether a node is a standby that replicates.
+	following = "SELECT role = 'standby' AND EXISTS (SELECT FROM pg_stat_subscription WHERE pid IS NOT NULL) FROM ha_state"
 )
 
 // clusterNode is a node of the lab with its API and its database.
@@ -53,7 +59,7 @@ func (n *clusterNode) until(ctx context.Context, sql string, args ...any) error 
 	return nil
 }
 
-// measureCluster measures two nodes. What the virtual address does is measured by the part vrrp, and what the guard costs by api.
+// measureCluster measures two nodes. The virtual address without the rest of a gateway is measured by the part vrrp, what forwarding costs by forward, and the guard by api.
 func measureCluster(ctx context.Context, s settings) ([]goal, error) {
 	s.nodes = 2
 	b, err := newBench(ctx, s)
@@ -89,7 +95,7 @@ func measureCluster(ctx context.Context, s settings) ([]goal, error) {
 	}
 	fmt.Printf("two nodes with %d API tokens and %d audit entries; load %s\n", clusterRows/s.shrink, clusterAudit/s.shrink, loadAverage())
 	var goals []goal
-	for _, measure := range []func(context.Context, settings, *clusterNode, *clusterNode) ([]goal, error){arrives, hashes, syncs, promotes, diesAndIsAsked} {
+	for _, measure := range []func(context.Context, settings, *clusterNode, *clusterNode) ([]goal, error){arrives, hashes, syncs, promotes, hangs, served} {
 		got, err := measure(ctx, s, primary, standby)
 		if err != nil {
 			return nil, err
@@ -132,23 +138,28 @@ func hashes(ctx context.Context, s settings, primary, _ *clusterNode) ([]goal, e
 	return []goal{{"K2 hash of the configuration", median(took), "ms", 50, false, fmt.Sprintf("up to %.1f ms", slices.Max(took))}}, nil
 }
 
-// syncs repairs a standby that has lost and changed rows, while readers look for all of them.
+// syncs repairs a standby that has lost and changed rows, while a reader looks for all that it has not lost.
 func syncs(ctx context.Context, s settings, _, standby *clusterNode) ([]goal, error) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	var empty, reads atomic.Int64
+	var lacking, reads atomic.Int64
 	var all sync.WaitGroup
 	reader, err := pgx.Connect(ctx, private.URL(standby.lab.Path("/run/postgresql"), "gateway"))
 	if err != nil {
 		return nil, err
 	}
 	defer reader.Close(context.WithoutCancel(ctx))
+	const kept = "SELECT count(*) FROM account_api_tokens WHERE name NOT LIKE 'n11%'"
+	var rows int
+	if err := reader.QueryRow(ctx, kept).Scan(&rows); err != nil {
+		return nil, err
+	}
 	all.Go(func() {
 		for reading.Err() == nil {
 			var n int
-			if reader.QueryRow(ctx, "SELECT count(*) FROM account_api_tokens").Scan(&n) == nil {
-				if reads.Add(1); n < clusterRows/s.shrink/2 {
-					empty.Add(1)
+			if reader.QueryRow(ctx, kept).Scan(&n) == nil {
+				if reads.Add(1); n != rows {
+					lacking.Add(1)
 				}
 			}
 		}
@@ -184,7 +195,7 @@ func syncs(ctx context.Context, s settings, _, standby *clusterNode) ([]goal, er
 	all.Wait()
 	return []goal{
 		{"K3 sync", median(took), "s", 3, false, inSeconds(took)},
-		{"   reads during it that lacked rows", float64(empty.Load()), "", 0, false, fmt.Sprintf("of %d", reads.Load())},
+		{"   reads during it that lacked rows", float64(lacking.Load()), "", 0, false, fmt.Sprintf("of %d", reads.Load())},
 	}, nil
 }
 
@@ -227,7 +238,7 @@ func promotes(ctx context.Context, s settings, one, other *clusterNode) ([]goal,
 			}
 		}
 		one, other = other, one
-		if err := other.until(ctx, "SELECT role = 'standby' AND EXISTS (SELECT FROM pg_stat_subscription WHERE pid IS NOT NULL) FROM ha_state"); err != nil {
+		if err := other.until(ctx, following); err != nil {
 			return nil, err
 		}
 	}
@@ -237,27 +248,165 @@ func promotes(ctx context.Context, s settings, one, other *clusterNode) ([]goal,
 	}, nil
 }
 
-// diesAndIsAsked measures what the other node answers while one hangs.
-func diesAndIsAsked(ctx context.Context, s settings, primary, standby *clusterNode) (goals []goal, err error) {
-	if err := primary.lab.Signal(ctx, host.API, lab.Pause); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, primary.lab.Signal(ctx, host.API, lab.Resume)) }()
-	var took []float64
-	for range min(s.rounds, 5) {
-		began := time.Now()
-		if err := standby.change("", http.MethodGet, "/cluster/status", nil, nil); err != nil {
+// hangs measures what the standby answers while the primary hangs, and has the nodes change places then, again and again.
+func hangs(ctx context.Context, s settings, primary, standby *clusterNode) ([]goal, error) {
+	var asked, forced []float64
+	for range min(s.rounds, 4) / 2 * 2 { // so that both are what they were
+		if err := primary.lab.Signal(ctx, host.API, lab.Pause); err != nil {
 			return nil, err
 		}
-		took = append(took, time.Since(began).Seconds())
+		status, err := seconds(func() error { return standby.change("", http.MethodGet, "/cluster/status", nil, nil) })
+		promoted, promote := seconds(func() error {
+			return standby.change("", http.MethodPost, "/cluster/promote", map[string]any{"force": true}, nil)
+		})
+		if err := errors.Join(err, promote, primary.lab.Signal(ctx, host.API, lab.Resume)); err != nil {
+			return nil, err
+		}
+		asked, forced = append(asked, status), append(forced, promoted)
+		primary, standby = standby, primary
+		if err := standby.until(ctx, following); err != nil {
+			return nil, err
+		}
 	}
-	began := time.Now()
-	if err := standby.change("", http.MethodPost, "/cluster/promote", map[string]any{"force": true}, nil); err != nil {
+	return []goal{
+		{"K5 status with a node that hangs", median(asked), "s", 2.5, false, inSeconds(asked)},
+		{"K4 forced promotion then", median(forced), "s", 2, false, inSeconds(forced)},
+	}, nil
+}
+
+// clusterVIP is the virtual address on the lab's wan.
+const clusterVIP = "198.51.100.9"
+
+// publish has the nodes publish a site at a virtual address, which the first one has.
+func publish(ctx context.Context, primary, standby *clusterNode) (site traffic.Site, stop func() error, err error) {
+	var l net.Listener
+	if err := primary.lab.Within(lab.Lan, func() (err error) { l, err = net.Listen("tcp", "10.10.0.2:8080"); return err }); err != nil {
+		return site, nil, err
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "origin") })}
+	go func() { _ = server.Serve(l) }()
+	var backend struct{ ID string }
+	err = primary.change("", http.MethodPost, "/backends", map[string]any{"name": "origin", "health_check_enabled": false}, &backend)
+	err = errors.Join(err, primary.change("", http.MethodPost, "/backends/"+backend.ID+"/servers", map[string]any{"name": "one", "address": "10.10.0.2", "port": 8080}, nil),
+		primary.change("reverse-proxy", http.MethodPost, "/domains", map[string]any{"name": "www.example.net", "backend_id": backend.ID, "http_to_https": false}, nil))
+	for _, n := range []*clusterNode{primary, standby} {
+		err = errors.Join(err, n.change("", http.MethodPut, "/cluster/vip-settings", map[string]any{"vip_address": clusterVIP, "vip_interface": "wan0"}, nil))
+	}
+	site = traffic.Site{Address: clusterVIP + ":80", Name: "www.example.net", Says: "origin", Within: time.Second, Enter: func(f func() error) error { return primary.lab.Within(lab.Wan, f) }}
+	if err != nil {
+		return site, server.Close, err
+	}
+	// Both have the site, and the address moves.
+	err = standby.until(ctx, "SELECT EXISTS (SELECT FROM proxy_domains)")
+	for _, at := range [][2]*clusterNode{{standby, primary}, {primary, standby}} {
+		if err == nil {
+			err = moveVIP(ctx, at[0], at[1])
+		}
+		for err == nil && site.Enter(site.Ask) != nil {
+			err = ctx.Err()
+		}
+	}
+	return site, server.Close, err
+}
+
+// holds tells whether a node has the virtual address.
+func (n *clusterNode) holds() (has bool) {
+	_ = n.lab.Within(lab.Gateway, func() error {
+		list, err := net.InterfaceAddrs()
+		has = slices.ContainsFunc(list, func(a net.Addr) bool { return strings.HasPrefix(a.String(), clusterVIP+"/") })
+		return err
+	})
+	return has
+}
+
+func (n *clusterNode) drain(on string) error {
+	return os.WriteFile(n.lab.Path(host.VRRPDrain.Path()), []byte(on+"\n"), 0o644)
+}
+
+// give has a node that is drained give the virtual address to another one.
+func (n *clusterNode) give(ctx context.Context, to *clusterNode) error {
+	err := n.drain("1")
+	for ; err == nil && (!to.holds() || n.holds()); time.Sleep(10 * time.Millisecond) {
+		err = ctx.Err()
+	}
+	return err
+}
+
+// moveVIP has the virtual address be on a node.
+func moveVIP(ctx context.Context, to, from *clusterNode) error {
+	return errors.Join(from.give(ctx, to), from.drain("0"))
+}
+
+// fakeUpgrade is what an upgrade is to those who use a site: the node gives its virtual address away, and its programs are replaced. A lab has no apt.
+func (n *clusterNode) fakeUpgrade(ctx context.Context, other *clusterNode) error {
+	if err := n.give(ctx, other); err != nil {
+		return err
+	}
+	for _, unit := range []host.Unit{host.Scheduler, host.API, host.Helper} {
+		if err := n.lab.Units().Restart(ctx, unit); err != nil {
+			return err
+		}
+	}
+	return errors.Join(n.api.waitReady(), n.drain("0"))
+}
+
+// served measures what people notice who use a site while the nodes change places, and at the end while the primary loses its power.
+func served(ctx context.Context, s settings, primary, standby *clusterNode) (goals []goal, err error) {
+	site, stop, err := publish(ctx, primary, standby)
+	if err != nil {
 		return nil, err
 	}
-	forced := time.Since(began).Seconds()
-	return []goal{
-		{"K5 status with a node that hangs", median(took), "s", 2.5, false, inSeconds(took)},
-		{"K4 forced promotion then, with the time that it is waited for", forced, "s", 2.5, false, ""},
-	}, nil
+	defer func() { err = errors.Join(err, stop()) }()
+	notice := func(rate int, do func() error) (traffic.Result, error) {
+		x := traffic.Offer(site, rate)
+		time.Sleep(time.Second)
+		err := do()
+		time.Sleep(time.Second)
+		return x.End(), err
+	}
+	for _, what := range []struct {
+		name string
+		rate int
+		gap  float64
+		do   func() error
+	}{
+		{"drain", 200, noGap, func() error { return errors.Join(moveVIP(ctx, standby, primary), moveVIP(ctx, primary, standby)) }},
+		{"planned promotion with the address", 200, noGap, func() error {
+			err := errors.Join(standby.change("", http.MethodPost, "/cluster/promote", nil, nil), moveVIP(ctx, standby, primary), primary.until(ctx, following))
+			primary, standby = standby, primary
+			return err
+		}},
+		{"fake rolling update", 50, 1, func() error { return errors.Join(standby.fakeUpgrade(ctx, primary), primary.fakeUpgrade(ctx, standby)) }},
+	} {
+		var failed, asked int
+		var gaps []float64
+		for range min(s.rounds, 3) {
+			r, err := notice(what.rate, what.do)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", what.name, err)
+			}
+			failed, asked, gaps = failed+r.Failed, asked+r.Asked, append(gaps, r.Longest.Seconds())
+		}
+		goals = append(goals, goal{"K6 requests that fail: " + what.name, float64(failed), "", 0, false, fmt.Sprintf("of %d, %d a second", asked, what.rate)},
+			goal{"   without an answer", slices.Max(gaps), "s", what.gap, false, inSeconds(gaps)})
+	}
+
+	var gaps []float64
+	for range min(s.rounds, 3) {
+		if err := moveVIP(ctx, primary, standby); err != nil {
+			return nil, err
+		}
+		r, err := notice(200, func() error {
+			err := primary.lab.Crash()
+			for ; err == nil && !standby.holds(); time.Sleep(10 * time.Millisecond) {
+				err = ctx.Err()
+			}
+			return err
+		})
+		if err := errors.Join(err, primary.lab.Boot(ctx)); err != nil {
+			return nil, err
+		}
+		gaps = append(gaps, r.Longest.Seconds())
+	}
+	return append(goals, goal{"K7 without an answer: the primary has lost its power", slices.Max(gaps), "s", 4, false, inSeconds(gaps)}), nil
 }

@@ -31,7 +31,7 @@ func (s *switched) disables(table, trigger string) {
 // newGuard is the guard of the tables that all nodes of a cluster share.
 func newGuard(ctx context.Context, pool *pgxpool.Pool) (*switched, error) {
 	s := &switched{pool: pool}
-	for _, table := range []string{"account_users", "apply_revisions", "audit_entries"} {
+	for _, table := range []string{"account_users", "ntp_pools", "apply_revisions", "audit_entries"} {
 		s.disables(table, "ha_guard")
 	}
 	return s, s.replaces(ctx, "audit_store", `CREATE OR REPLACE FUNCTION audit_store(id uuid, created_at timestamptz, actor text, action text, subject text, node_id text, details jsonb, request_id text)

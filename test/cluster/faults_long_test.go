@@ -18,7 +18,6 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
-	"edge.internal/gateway/internal/lab/labtest"
 )
 
 // always is a time server that no one removes.
@@ -171,7 +170,7 @@ func (f *faults) watch(ctx context.Context, t *testing.T, n node) {
 	}
 }
 
-// alone measures for how long both nodes have the virtual address after all cables are in, and until one of them has it.
+// alone waits until one node alone has the virtual address after all cables are in, and notes for how long both had it. The bench says how long that may be.
 func (f *faults) alone(t *testing.T) {
 	t.Helper()
 	one, two := f.nodes[0], f.nodes[1]
@@ -182,9 +181,7 @@ func (f *faults) alone(t *testing.T) {
 		}
 		return one.holds() != two.holds() && time.Since(began)-both > 2*time.Second
 	})
-	if f.twice = max(f.twice, both); both > labtest.Slow*3*time.Second {
-		t.Errorf("both nodes have the virtual address for %s", both)
-	}
+	f.twice = max(f.twice, both)
 }
 
 // settle waits until one is the primary and the other one follows, and decides as a person would where no one is.

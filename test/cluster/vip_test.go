@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/test/traffic"
 )
 
 // vip is the virtual address of the cluster, on the lab's wan.
@@ -74,32 +74,16 @@ func moveTo(t *testing.T, to, from node) {
 	from.drain(t, false)
 }
 
-// answerWithin is how long an answer may take. Who gets none asks once more, as browsers do.
-const answerWithin = 2 * time.Second
-
-// request makes one on a connection of its own, in the network of this thread.
-func request(within time.Duration) error {
-	conn, err := net.DialTimeout("tcp", vip+":80", within)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(within))
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: www.example.net\r\nConnection: close\r\n\r\n"); err != nil {
-		return err
-	}
-	b, err := io.ReadAll(conn)
-	if err == nil && (!strings.HasPrefix(string(b), "HTTP/1.1 200 ") || !strings.Contains(string(b), "origin")) {
-		err = fmt.Errorf("the answer is %.60q", b)
-	}
-	return err
+// site is what the nodes publish, at the virtual address, for who is on the lab's wan.
+func (n node) site() traffic.Site {
+	return traffic.Site{Address: vip + ":80", Name: "www.example.net", Says: "origin", Within: 5 * time.Second, Enter: func(f func() error) error { return n.Within(lab.Wan, f) }}
 }
 
 // answers waits until the site that the nodes publish answers at the virtual address.
 func answers(t *testing.T, n node) {
 	t.Helper()
 	waittest.UntilNil(t, "the site answers", func() (err error) {
-		n.do(t, n.Within(lab.Wan, func() error { err = request(answerWithin); return nil }))
+		n.do(t, n.Within(lab.Wan, func() error { err = n.site().Ask(); return nil }))
 		return err
 	})
 }

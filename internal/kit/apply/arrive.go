@@ -8,14 +8,15 @@ import (
 const (
 	// arrivals is where the database tells of each component whose shared rows were changed by another node.
 	arrivals = "gateway_revision"
-	// listenEvery is how soon it is listened to again. What is missed meanwhile is left to the timer.
-	listenEvery = 2 * time.Second
+	// listenEvery is how soon it is listened to again.
+	listenEvery = 500 * time.Millisecond
 )
 
 // listen has lanes take what arrives from another node, until the context ends.
 func (e *Engine) listen(ctx context.Context) {
-	for {
-		_ = e.db.Listen(ctx, arrivals, func() {}, func(component string) error {
+	ready := func() {}
+	for ; ; ready = e.Converge { // something may have arrived while no one listened
+		_ = e.db.Listen(ctx, arrivals, ready, func(component string) error {
 			if l := e.lanes[ID(component)]; l != nil {
 				l.kick(0, false)
 			}

@@ -48,6 +48,11 @@ func Sync() []string {
 	return []string{"sync.paused", "sync.slot", "sync.copied", "sync.saved", "sync.replaced", "sync.subscribed", "sync.committed"}
 }
 
+// Promote lists the points of a standby that becomes the primary: the primary has stepped down, its last change is here, all is written, and committed.
+func Promote() []string {
+	return []string{"promote.stepped-down", "promote.arrived", "promote.written", "promote.committed"}
+}
+
 // Error is what an armed point returns.
 type Error struct {
 	Point string

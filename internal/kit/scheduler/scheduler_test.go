@@ -13,6 +13,7 @@ import (
 	"github.com/go-co-op/gocron/v2"
 
 	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
@@ -149,6 +150,35 @@ func TestJobsTellWhatCameOfThem(t *testing.T) {
 	job(t, b, "later", func(s Status) bool { return s.NextAt != nil })
 	if open, err := b.Alarms.Open(t.Context()); err != nil || len(open) != 0 {
 		t.Errorf("a job that fails alerts by its own kind, if at all: %+v %v", open, err)
+	}
+}
+
+// What all nodes share is done by the primary alone, and by a standby as soon as it becomes that.
+func TestStandbyLeavesSharedJobsAlone(t *testing.T) {
+	var shared, own atomic.Int32
+	count := func(n *atomic.Int32) func(context.Context) error {
+		return func(context.Context) error { n.Add(1); return nil }
+	}
+	jobs := []Job{
+		{Name: "shared", Title: "is done once in the cluster", Where: Primary, Every: 20 * time.Millisecond, Do: count(&shared)},
+		{Name: "own", Title: "is done by each node", Where: EveryNode, Every: 20 * time.Millisecond, Do: count(&own)},
+	}
+	b := bench(t, jobs...)
+	for _, role := range []string{"standby", "fenced", "stepping-down"} {
+		dbtest.Exec(t, b.DB, "UPDATE ha_state SET role = '"+role+"'")
+		before := own.Load()
+		if role == "standby" {
+			started(t, b, jobs...)
+		}
+		waittest.Until(t, "the node's own job was done some times", func() bool { return own.Load() >= before+5 })
+	}
+	if n := shared.Load(); n != 0 {
+		t.Errorf("it was done %d times", n)
+	}
+	for _, role := range []string{"primary", "single"} {
+		dbtest.Exec(t, b.DB, "UPDATE ha_state SET role = '"+role+"'")
+		before := shared.Load()
+		waittest.Until(t, "it is done by "+role, func() bool { return shared.Load() >= before+2 })
 	}
 }
 

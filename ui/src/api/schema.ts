@@ -1622,7 +1622,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The update of all nodes that this node does or has last tried */
+        /** The update of all nodes that the primary does or has last tried */
         get: operations["cluster.rolling-update.get"];
         put?: never;
         /** Update all nodes to the version that apt offers, the standbys first. The answer comes when that has started */
@@ -13024,6 +13024,11 @@ export interface components {
             kernel: string;
             /** @description Operating system. */
             os: string;
+            /**
+             * @description What this gateway is in its cluster. Only single and primary accept changes to what all nodes share. unknown: the database is not connected.
+             * @enum {string}
+             */
+            role: "single" | "primary" | "stepping-down" | "standby" | "fenced" | "unknown";
             /** @description Version of the running program. */
             version: string;
         };

@@ -356,13 +356,13 @@ type Prober struct {
 	From    string
 }
 
-// Probe begins to ask, until it is ended.
-func (n *Network) Probe() *Prober {
+// Probe begins to ask, until it is ended. Each question has so long for an answer: one that gets lost is asked by the kernel again only after a second.
+func (n *Network) Probe(within time.Duration) *Prober {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Prober{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		n.hub.do(func() { p.run(ctx) })
+		n.hub.do(func() { p.run(ctx, within) })
 	}()
 	return p
 }
@@ -370,11 +370,11 @@ func (n *Network) Probe() *Prober {
 // End ends the questions.
 func (p *Prober) End() { p.cancel(); <-p.done }
 
-func (p *Prober) run(ctx context.Context) {
+func (p *Prober) run(ctx context.Context, within time.Duration) {
 	for last := time.Now(); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
-		from, err := ask(time.Second)
+		from, err := ask(within)
 		if err != nil {
-			from, err = ask(time.Second)
+			from, err = ask(within)
 		}
 		p.Asked++
 		if err != nil {
