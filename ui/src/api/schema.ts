@@ -5680,7 +5680,7 @@ export interface components {
             name: string;
         };
         AccountNewPasswordInput: {
-            /** @description At least 12 characters, at most 72 bytes. */
+            /** @description At least 12 characters. */
             password: string;
         };
         AccountOIDCAvailability: {
@@ -5798,11 +5798,11 @@ export interface components {
         AccountPasswordChangeInput: {
             /** @description Current password. */
             current_password: string;
-            /** @description At least 12 characters, at most 72 bytes. */
+            /** @description At least 12 characters. */
             new_password: string;
         };
         AccountPasswordResetInput: {
-            /** @description At least 12 characters, at most 72 bytes. */
+            /** @description At least 12 characters. */
             new_password: string;
             /** @description The token that gateway-ctl reset-password has printed. */
             token: string;
@@ -5925,7 +5925,7 @@ export interface components {
              * @example a note
              */
             name?: string;
-            /** @description At least 12 characters, at most 72 bytes. */
+            /** @description At least 12 characters. */
             password: string;
             /**
              * @description Administrators can change everything, viewers can only read.
@@ -5946,7 +5946,7 @@ export interface components {
              * @example a note
              */
             name?: string;
-            /** @description At least 12 characters, at most 72 bytes. */
+            /** @description At least 12 characters. */
             password?: string;
             /**
              * @description Administrators can change everything, viewers can only read.
@@ -12923,7 +12923,7 @@ export interface components {
              * @example admin@example.net
              */
             admin_email: string;
-            /** @description At least 12 characters, at most 72 bytes. */
+            /** @description At least 12 characters. */
             admin_password: string;
             /**
              * @description Full host name of the gateway.
