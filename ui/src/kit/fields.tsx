@@ -49,7 +49,7 @@ export interface FieldSpec {
     | 'rows'
   /** For a choice or segments: the values; their texts stand at `<field>.options.<value>`. */
   options?: readonly string[]
-  /** For a select, members, labels or a suggestion: what can be chosen, with its texts. */
+  /** For a select, members, labels, a list or a suggestion: what can be chosen, with its texts. */
   choices?: ComboboxData
   /** The title over this field and those after it stands at `sections.<section>`. */
   section?: string
@@ -143,9 +143,11 @@ export function Field({ spec, text, control, values, autoFocus, disabled, kept, 
               <TagsInput
                 {...common}
                 value={(value as string[] | undefined) ?? []}
-                classNames={{ pill: 'mono' }}
+                data={spec.choices}
+                classNames={{ pill: 'mono', option: 'mono' }}
                 splitChars={[',', ' ', ';']}
                 acceptValueOnBlur
+                comboboxProps={{ shadow: 'md' }}
               />
             )
           case 'choice': {
