@@ -70,7 +70,7 @@ test('a rule between zones goes from the browser to the kernel', async ({ page }
     await expect(page.getByRole('dialog')).toBeHidden()
     await page.getByLabel('Search this list').fill('mia')
     await expect(page.getByText('Rows cannot be moved while')).toBeVisible()
-    await expect(page.getByRole('row')).toHaveCount(2)
+    await expect(page.getByRole('table', { name: 'Rules', exact: true }).getByRole('row')).toHaveCount(2)
   })
 })
 
@@ -162,6 +162,14 @@ test.describe('a NAT rule', () => {
       await expect(page.getByRole('row').filter({ hasText: 'Mixed' })).toContainText('has no effect')
     })
   })
+})
+
+test('the built-in rules are shown, and what becomes of everything else', async ({ page }) => {
+  await page.goto('/firewall/rules')
+  const rows = page.getByRole('table', { name: 'Built-in rules' }).getByRole('row')
+  await expect(rows.filter({ hasText: 'Anti-lockout' })).toContainText('tcp/22, tcp/443, tcp/3443, udp/443')
+  await expect(rows.last()).toContainText('Everything else')
+  await expect(rows.last()).toContainText('drop')
 })
 
 test('a field with choices shows what will be saved', async ({ page }) => {

@@ -195,7 +195,8 @@ test('lists', async ({ browser }) => {
     const response = await route.fetch()
     if (!response.headers()['content-type']?.includes('json')) return route.fulfill({ response })
     const body = await response.json()
-    if (Array.isArray(body?.data) && !/components|jobs|draft/.test(route.request().url())) body.data = many(body.data)
+    if (Array.isArray(body?.data) && !/components|jobs|draft|built-in/.test(route.request().url()))
+      body.data = many(body.data)
     await route.fulfill({ response, json: body })
   })
 
