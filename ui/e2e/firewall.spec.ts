@@ -27,6 +27,7 @@ async function clean() {
   const mine = ['Web for all', 'First', 'First (copy)', 'Second', 'To the shop', 'Typed by hand', 'Wide open']
   await clear('/firewall/rules', ...mine)
   await clear('/firewall/address-objects', 'shop')
+  await clear('/firewall/services', 'tcp/8643')
   await clear('/nat-rules', 'Shop', 'Mixed')
 }
 test.beforeEach(clean)
@@ -195,6 +196,11 @@ test('a field with choices shows what will be saved', async ({ page }) => {
   await expect(page.getByText('“8443” is not one of the choices.')).toBeVisible()
   await expectAccessible(page)
   expect((await rules()).some(({ name }) => name === 'Typed by hand')).toBe(false)
+
+  await service.fill('tcp/8643')
+  await page.getByRole('option', { name: 'Create service tcp/8643' }).click()
+  await expect(service).toHaveValue(/^tcp\/8643 · /)
+  await expectAccessible(page)
 
   await service.fill('any service')
   await save.click()
