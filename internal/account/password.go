@@ -15,7 +15,7 @@ import (
 // PasswordChange is the body of a change of one's own password.
 type PasswordChange struct {
 	Current password.Typed  `json:"current_password,omitzero" required:"true" doc:"Current password."`
-	New     password.Chosen `json:"new_password,omitzero" required:"true" doc:"At least 12 characters, at most 72 bytes."`
+	New     password.Chosen `json:"new_password,omitzero" required:"true" doc:"At least 12 characters."`
 }
 
 func (r *Room) mountChangePassword() {

@@ -88,7 +88,7 @@ func readResetToken(paths kit.Paths) (t resetToken, err error) {
 // PasswordReset is the body of a reset.
 type PasswordReset struct {
 	Token secret.Text     `json:"token,omitzero" required:"true" doc:"The token that gateway-ctl reset-password has printed."`
-	New   password.Chosen `json:"new_password,omitzero" required:"true" doc:"At least 12 characters, at most 72 bytes."`
+	New   password.Chosen `json:"new_password,omitzero" required:"true" doc:"At least 12 characters."`
 }
 
 // ResetAccount is the answer to a reset.

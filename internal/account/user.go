@@ -24,7 +24,7 @@ type User struct {
 	Name        value.Line      `json:"name" doc:"Name of the user."`
 	Role        actor.Role      `json:"role" enum:"admin,viewer" doc:"Administrators can change everything, viewers can only read."`
 	Active      bool            `json:"active" doc:"Whether the user may log in."`
-	Password    password.Stored `json:"password,omitzero" required:"true" doc:"At least 12 characters, at most 72 bytes."`
+	Password    password.Stored `json:"password,omitzero" required:"true" doc:"At least 12 characters."`
 	TOTPEnabled bool            `json:"totp_enabled" readOnly:"true" doc:"Whether a login needs a code from an authenticator app."`
 	Passkeys    int             `json:"passkeys" readOnly:"true" doc:"Number of passkeys. With at least one, a login needs a second step."`
 	OIDCSubject string          `json:"oidc_subject" readOnly:"true" doc:"The user at the identity provider."`
@@ -120,7 +120,7 @@ func (r *Room) passwordSet(ctx context.Context, tx *db.Tx, id uuid.UUID, email s
 
 // NewPassword is the body of a request that sets a password.
 type NewPassword struct {
-	Password password.Chosen `json:"password,omitzero" required:"true" doc:"At least 12 characters, at most 72 bytes."`
+	Password password.Chosen `json:"password,omitzero" required:"true" doc:"At least 12 characters."`
 }
 
 func (r *Room) mountUserPassword() {

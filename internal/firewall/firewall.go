@@ -111,6 +111,7 @@ func (r *Room) Mount() {
 	r.rules.Mount(r.Resources)
 	r.nat.Mount(r.Resources)
 	r.mountUsage()
+	r.mountBuiltIn()
 	r.log.Mount(r.Router)
 	r.mountExplain()
 	r.mountImpact()

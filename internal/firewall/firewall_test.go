@@ -486,6 +486,29 @@ func TestFW17OpeningsAndPeers(t *testing.T) {
 		vrrp[0].has(t, "cluster_peers_4", "l4proto", "accept")
 		vrrp[1].has(t, "cluster_peers_6", "l4proto", "accept")
 	}
+
+	// They are shown in the order of the table, with the rest at the end.
+	var shown []struct {
+		Name, Action                 string
+		Last                         bool
+		Ports, Interfaces, Addresses []string
+	}
+	h.Get(t, "/firewall/built-in").Into(t, &shown)
+	var lines []string
+	for _, s := range shown {
+		lines = append(lines, fmt.Sprint(s.Name, " ", s.Action, " ", s.Last, " ", s.Ports, s.Interfaces, s.Addresses))
+	}
+	want := []string{
+		"Established connections accept false [] [] []", "Loopback accept false [] [] []", "ICMPv6 that IPv6 needs accept false [] [] []",
+		"Anti-lockout accept false [tcp/22 tcp/443 tcp/3443 udp/443] [] []", "Cluster peers accept false [tcp/5432 tcp/6379 tcp/8443] [] []",
+		"Redirected connections accept false [] [] []",
+		"Service dns accept true [tcp/53] [] []", "Service dns accept true [udp/53] [] []", "Service ntp accept true [udp/123] [] [10.10.0.1 fd00::1]",
+		"Service dhcp accept true [udp/67] [lan0] []", "Service all accept true [tcp/9] [] [0.0.0.0]",
+		"Default drop true [] [] []",
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("built-in rules:\n%s", strings.Join(lines, "\n"))
+	}
 }
 
 func TestFW21PatchTouchesNoKernel(t *testing.T) {

@@ -53,7 +53,7 @@ type Gateway struct {
 	Proof
 	Site
 	AdminEmail    value.Email     `json:"admin_email" required:"true" doc:"The administrator logs in with it."`
-	AdminPassword password.Chosen `json:"admin_password,omitzero" required:"true" doc:"At least 12 characters, at most 72 bytes."`
+	AdminPassword password.Chosen `json:"admin_password,omitzero" required:"true" doc:"At least 12 characters."`
 }
 
 // Node is the setup of a node of a cluster: its accounts come from the cluster.

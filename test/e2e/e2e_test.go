@@ -122,6 +122,8 @@ func (w world) browse(t *testing.T, part string, door bool, script ...string) in
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The internet has at least this name, also where the lab reaches no other.
+	l.Names(t, lab.Wan, "198.51.100.2:53").Set(t, "example.com. 60 IN A 198.51.100.2")
 	issuer, clientID, clientSecret := w.signOn(t, l)
 	return run(t, cmd,
 		"GATEWAY_RUN="+part,

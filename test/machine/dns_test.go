@@ -3,7 +3,6 @@ package machine
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -27,7 +26,7 @@ import (
 func TestDNS(t *testing.T) {
 	t.Parallel()
 	l := labtest.UpAsAdmin(t, lab.Options{Volatile: true})
-	r := &dnsRig{Lab: l, public: newNameTable(t, l, lab.Wan, "198.51.100.2:53"), corp: newNameTable(t, l, lab.Wan, "198.51.100.2:5353")}
+	r := &dnsRig{Lab: l, public: l.Names(t, lab.Wan, "198.51.100.2:53"), corp: l.Names(t, lab.Wan, "198.51.100.2:5353")}
 	t.Cleanup(func() {
 		if t.Failed() {
 			log, _ := os.ReadFile(l.Log(host.Unbound))
@@ -62,71 +61,7 @@ func TestDNS(t *testing.T) {
 
 type dnsRig struct {
 	*labtest.Lab
-	public, corp *nameTable
-}
-
-// nameTable is a resolver that knows some records, and counts what it is asked.
-type nameTable struct {
-	mu      sync.Mutex
-	records map[string]string // name and type to the record
-	asked   map[string]int
-}
-
-func newNameTable(t *testing.T, l *labtest.Lab, side lab.Side, address string) *nameTable {
-	t.Helper()
-	n := &nameTable{records: map[string]string{}, asked: map[string]int{}}
-	server := &dns.Server{Handler: n}
-	if err := l.Within(side, func() (err error) {
-		server.PacketConn, err = net.ListenPacket("udp", address)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	go server.ActivateAndServe()
-	t.Cleanup(func() { server.Shutdown() })
-	return n
-}
-
-func (n *nameTable) set(t *testing.T, record string) {
-	t.Helper()
-	rr, err := dns.NewRR(record)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.records[rr.Header().Name+dns.TypeToString[rr.Header().Rrtype]] = record
-}
-
-// count is how often a name was asked for.
-func (n *nameTable) count(name string) int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.asked[name]
-}
-
-func (n *nameTable) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
-	answer := new(dns.Msg).SetReply(q)
-	answer.RecursionAvailable = true
-	name := strings.ToLower(q.Question[0].Name)
-	n.mu.Lock()
-	n.asked[name]++
-	record, ok := n.records[name+dns.TypeToString[q.Question[0].Qtype]]
-	known := slices.ContainsFunc(slices.Collect(maps.Keys(n.records)), func(key string) bool {
-		return strings.Contains(key, "."+name) || strings.HasPrefix(key, name)
-	})
-	n.mu.Unlock()
-	soa, _ := dns.NewRR(". 300 IN SOA a. b. 1 3600 600 86400 300")
-	switch {
-	case ok:
-		rr, _ := dns.NewRR(record)
-		answer.Answer = []dns.RR{rr}
-	case known:
-		answer.Ns = []dns.RR{soa}
-	default:
-		answer.Rcode, answer.Ns = dns.RcodeNameError, []dns.RR{soa}
-	}
-	_ = w.WriteMsg(answer)
+	public, corp *labtest.Names
 }
 
 // ask asks the gateway as a machine of a side, over udp or tcp, and again when there is no answer, as every client does.
@@ -234,7 +169,7 @@ func resolverOpens(t *testing.T, r *dnsRig) {
 	if got := a.Header.Get("Gateway-Apply"); got != "dns=live, packet-filter=live" {
 		t.Fatalf("apply: %s", got)
 	}
-	r.public.set(t, "host.example.com. 300 IN A 192.0.2.7")
+	r.public.Set(t, "host.example.com. 300 IN A 192.0.2.7")
 	for _, server := range []string{"10.10.0.1", "fd00:10::1"} {
 		for _, network := range []string{"udp", "tcp"} {
 			answer, err := r.ask(lab.Lan, network, server, "host.example.com", dns.TypeA)
@@ -278,7 +213,7 @@ func namesOfRecords(t *testing.T, r *dnsRig) {
 	r.want(t, "whole", dns.TypeTXT, `whole. TXT "7"`)
 	r.want(t, "www.elsewhere.example", dns.TypeTXT, `www.elsewhere.example. TXT "8"`)
 	// What has no record here is asked for as ever.
-	r.public.set(t, "public.names.example. 300 IN A 192.0.2.8")
+	r.public.Set(t, "public.names.example. 300 IN A 192.0.2.8")
 	r.want(t, "public.names.example", dns.TypeA, "public.names.example. A 192.0.2.8")
 	r.want(t, "c.names.example", dns.TypeA, "NOERROR")
 	r.Must(t, http.MethodDelete, "/dns/zones/"+zone, nil, 200, nil)
@@ -330,8 +265,8 @@ func aliases(t *testing.T, r *dnsRig) {
 	web := r.record(t, zone, "web", "A", "192.0.2.20")
 	r.record(t, zone, "www", "CNAME", "web")
 	r.record(t, zone, "away", "CNAME", "host.elsewhere.example.")
-	r.public.set(t, "host.elsewhere.example. 300 IN A 192.0.2.30")
-	r.public.set(t, "below.web.example.com. 300 IN A 192.0.2.31")
+	r.public.Set(t, "host.elsewhere.example. 300 IN A 192.0.2.30")
+	r.public.Set(t, "below.web.example.com. 300 IN A 192.0.2.31")
 	r.want(t, "www.example.com", dns.TypeA, "www.example.com. CNAME web.example.com.", "web.example.com. A 192.0.2.20")
 	r.want(t, "www.example.com", dns.TypeAAAA, "www.example.com. CNAME web.example.com.")
 	r.want(t, "away.example.com", dns.TypeA, "away.example.com. CNAME host.elsewhere.example.", "host.elsewhere.example. A 192.0.2.30")
@@ -350,7 +285,7 @@ func aliases(t *testing.T, r *dnsRig) {
 	r.want(t, "home.example.com", dns.TypeA, "home.example.com. CNAME example.com.", "example.com. A 192.0.2.22")
 	r.want(t, "host.example.com", dns.TypeA, "host.example.com. A 192.0.2.7")
 	// Without its record the target is that of the world again.
-	r.public.set(t, "web.example.com. 300 IN A 192.0.2.23")
+	r.public.Set(t, "web.example.com. 300 IN A 192.0.2.23")
 	r.Must(t, http.MethodDelete, "/dns/records/"+web, nil, 200, nil)
 	r.want(t, "www.example.com", dns.TypeA, "www.example.com. CNAME web.example.com.", "web.example.com. A 192.0.2.23")
 	r.record(t, zone, "web", "A", "192.0.2.24")
@@ -372,8 +307,8 @@ func wildcards(t *testing.T, r *dnsRig) {
 }
 
 func forwardedZones(t *testing.T, r *dnsRig) {
-	r.corp.set(t, "there.corp.example. 300 IN A 192.0.2.50")
-	r.corp.set(t, "below.here.corp.example. 300 IN A 192.0.2.51")
+	r.corp.Set(t, "there.corp.example. 300 IN A 192.0.2.50")
+	r.corp.Set(t, "below.here.corp.example. 300 IN A 192.0.2.51")
 	zone := r.zone(t, "corp.example", "198.51.100.2@5353")
 	r.record(t, zone, "here", "A", "192.0.2.52")
 	r.record(t, zone, "alias", "CNAME", "here")
@@ -381,7 +316,7 @@ func forwardedZones(t *testing.T, r *dnsRig) {
 	r.want(t, "here.corp.example", dns.TypeA, "here.corp.example. A 192.0.2.52")
 	r.want(t, "alias.corp.example", dns.TypeA, "alias.corp.example. CNAME here.corp.example.", "here.corp.example. A 192.0.2.52")
 	r.want(t, "below.here.corp.example", dns.TypeA, "below.here.corp.example. A 192.0.2.51")
-	if n := r.public.count("there.corp.example."); n != 0 {
+	if n := r.public.Count("there.corp.example."); n != 0 {
 		t.Fatalf("the name went to the wrong resolver %d times", n)
 	}
 	// Without resolvers of its own it is asked for as any other name; its records stay.
@@ -398,7 +333,7 @@ func forwardedZones(t *testing.T, r *dnsRig) {
 
 // unbound keeps reverse names of private networks to itself, unless they are a zone here.
 func reverseZones(t *testing.T, r *dnsRig) {
-	r.corp.set(t, "2.0.0.10.in-addr.arpa. 300 IN PTR there.corp.example.")
+	r.corp.Set(t, "2.0.0.10.in-addr.arpa. 300 IN PTR there.corp.example.")
 	r.want(t, "2.0.0.10.in-addr.arpa", dns.TypePTR, "NXDOMAIN")
 	zone := r.zone(t, "10.in-addr.arpa", "198.51.100.2@5353")
 	r.record(t, zone, "1.0.0", "PTR", "here.corp.example")
@@ -410,10 +345,10 @@ func reverseZones(t *testing.T, r *dnsRig) {
 
 // What others have answered is still known after changes, whether they are told to unbound or read from its files.
 func changesKeepTheCache(t *testing.T, r *dnsRig) {
-	r.public.set(t, "kept.example.org. 300 IN A 192.0.2.60")
+	r.public.Set(t, "kept.example.org. 300 IN A 192.0.2.60")
 	zone := r.zone(t, "cache.lan")
 	r.want(t, "kept.example.org", dns.TypeA, "kept.example.org. A 192.0.2.60")
-	asked, before := r.public.count("kept.example.org."), r.reloads(t)
+	asked, before := r.public.Count("kept.example.org."), r.reloads(t)
 	id := r.record(t, zone, "a", "A", "192.0.2.1")
 	r.record(t, zone, "a", "A", "192.0.2.2")
 	r.want(t, "a.cache.lan", dns.TypeA, "a.cache.lan. A 192.0.2.1", "a.cache.lan. A 192.0.2.2")
@@ -432,7 +367,7 @@ func changesKeepTheCache(t *testing.T, r *dnsRig) {
 		t.Fatalf("%d reloads for a zone", after-before)
 	}
 	r.want(t, "kept.example.org", dns.TypeA, "kept.example.org. A 192.0.2.60")
-	if again := r.public.count("kept.example.org."); again != asked {
+	if again := r.public.Count("kept.example.org."); again != asked {
 		t.Fatal("the cache is gone")
 	}
 	for _, id := range []string{zone, other} {
@@ -481,14 +416,14 @@ func flushForgets(t *testing.T, r *dnsRig) {
 	zone := r.zone(t, "flush.lan")
 	r.record(t, zone, "a", "A", "192.0.2.1")
 	r.want(t, "kept.example.org", dns.TypeA, "kept.example.org. A 192.0.2.60")
-	asked := r.public.count("kept.example.org.")
+	asked := r.public.Count("kept.example.org.")
 	var done struct{ Error string }
 	if r.Must(t, http.MethodPost, "/dns/flush-cache", nil, 200, &done); done.Error != "" {
 		t.Fatal(done.Error)
 	}
 	r.want(t, "kept.example.org", dns.TypeA, "kept.example.org. A 192.0.2.60")
 	r.want(t, "a.flush.lan", dns.TypeA, "a.flush.lan. A 192.0.2.1")
-	if r.public.count("kept.example.org.") == asked {
+	if r.public.Count("kept.example.org.") == asked {
 		t.Fatal("nothing was forgotten")
 	}
 	var entries []struct{ Actor, Action string }
@@ -575,7 +510,7 @@ func hostileTexts(t *testing.T, r *dnsRig) {
 // With validation an answer that lacks the signatures of its parents is refused; zones of the house have none, and are answered.
 func validation(t *testing.T, r *dnsRig) {
 	zone := r.zone(t, "private.example", "198.51.100.2@5353")
-	r.corp.set(t, "x.private.example. 300 IN A 192.0.2.70")
+	r.corp.Set(t, "x.private.example. 300 IN A 192.0.2.70")
 	r.record(t, zone, "web", "A", "192.0.2.71")
 	r.record(t, zone, "www", "CNAME", "web")
 	r.settings(t, fields{"dnssec_validation": true})

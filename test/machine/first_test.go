@@ -16,12 +16,13 @@ import (
 	"edge.internal/gateway/internal/lab/labtest"
 )
 
-// newcomer is what a machine does that is plugged in and knows nothing: it takes the address and the router that it is given.
+// newcomer is what a machine does that is plugged in and knows nothing: it takes the address, the router and the resolver that it is given.
 const newcomer = `#!/bin/sh
 [ "$1" = bound ] || exit 0
 ip addr flush dev "$interface"
 ip addr add "$ip/$mask" dev "$interface"
 ip route replace default via "$router"
+echo "nameserver $dns" > /etc/resolv.conf
 echo "event=bound"
 env
 `
@@ -65,8 +66,7 @@ func serveOn(t *testing.T, l *labtest.Lab, side lab.Side, address string) *page 
 func TestFirstHour(t *testing.T) {
 	t.Parallel()
 	l := labtest.Up(t, lab.Options{Volatile: true})
-	names := newNameTable(t, l, lab.Wan, "198.51.100.2:53")
-	names.set(t, "www.example.net. 60 IN A 198.51.100.2")
+	l.Names(t, lab.Wan, "198.51.100.2:53").Set(t, "www.example.net. 60 IN A 198.51.100.2")
 	site := serveOn(t, l, lab.Wan, "198.51.100.2:8099")
 	l.Must(t, http.MethodPost, "/setup/complete", map[string]any{
 		"admin_email": labtest.AdminEmail, "admin_password": labtest.AdminPassword, "fqdn": "gateway.example.net", "acme_enabled": false, "ipv6_enabled": true,
@@ -141,6 +141,9 @@ func (r *firstRig) try(t *testing.T, v visitor, argv ...string) (string, error) 
 func (r *firstRig) arrives(t *testing.T, namespace, gateway string) visitor {
 	t.Helper()
 	v := visitor{namespace: namespace}
+	// ip netns exec puts this file in the place of /etc/resolv.conf: the machine has one of its own.
+	own := "/etc/netns/" + namespace
+	r.Run(t, lab.Gateway, "sh", "-c", "mkdir -p "+own+" && touch "+own+"/resolv.conf")
 	out, err := r.try(t, v, "busybox", "udhcpc", "-i", "eth0", "-f", "-n", "-q", "-t", "20", "-T", "1", "-s", r.script, "-O", "ntpsrv")
 	if v.given = parseGiven(out); err != nil || v.given == nil {
 		t.Fatalf("no lease in %s: %v: %s", namespace, err, out)
@@ -165,7 +168,7 @@ func (r *firstRig) uses(t *testing.T, v visitor, site *page) {
 		return nil
 	})
 	before := len(site.seen())
-	if out, err := r.try(t, v, "curl", "-sS", "--max-time", "20", "http://198.51.100.2:8099"); err != nil || out != "hello from the internet" {
+	if out, err := r.try(t, v, "curl", "-sS", "--max-time", "20", "http://www.example.net:8099"); err != nil || out != "hello from the internet" {
 		t.Errorf("a page in %s: %q, %v", v.namespace, out, err)
 	}
 	if seen := site.seen()[before:]; !slices.Equal(seen, []string{"198.51.100.1"}) {

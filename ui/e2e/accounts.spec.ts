@@ -1,17 +1,15 @@
-import type { Page } from '@playwright/test'
 import {
   type admin,
   baseURL,
   enrol,
   expect,
   expectAccessible,
-  expectNoSidewaysScroll,
+  expectFit,
   logIn,
   logOut,
   makeUser,
   name,
   read,
-  schemes,
   test,
   typePassword,
 } from './gateway'
@@ -24,17 +22,6 @@ test.use({ storageState: { cookies: [], origins: [] } })
 /** The audit log names what was done. */
 async function expectAudited(action: string, { email }: typeof admin) {
   expect(await read(`/audit?action=${action}&actor=${email}`), action).not.toHaveLength(0)
-}
-
-async function expectFitInEveryForm(page: Page) {
-  for (const colorScheme of schemes) {
-    await page.emulateMedia({ colorScheme })
-    await expectAccessible(page)
-  }
-  const size = page.viewportSize()
-  await page.setViewportSize({ width: 390, height: 844 })
-  await expectNoSidewaysScroll(page)
-  if (size) await page.setViewportSize(size)
 }
 
 test.describe('an authenticator app', () => {
@@ -56,7 +43,7 @@ test.describe('an authenticator app', () => {
       await expect(qr).toBeVisible()
       expect(await qr.evaluate((image: HTMLImageElement) => image.naturalWidth)).toBeGreaterThan(100)
       secret = (await page.getByRole('region', { name: 'Secret' }).locator('code').textContent()) ?? ''
-      await expectFitInEveryForm(page)
+      await expectFit(page)
       await page.getByLabel('Code', { exact: true }).fill('12345')
       await page.getByRole('button', { name: 'Turn on' }).click()
       await expect(page.getByText('A code has six digits.')).toBeVisible()
@@ -71,7 +58,7 @@ test.describe('an authenticator app', () => {
       const list = page.getByRole('list', { name: 'Recovery codes' })
       await expect(list.getByRole('listitem')).toHaveCount(10)
       recovery = await list.getByRole('listitem').allTextContents()
-      await expectFitInEveryForm(page)
+      await expectFit(page)
       const [file] = await Promise.all([
         page.waitForEvent('download'),
         page.getByRole('button', { name: 'Download' }).click(),
@@ -96,7 +83,7 @@ test.describe('an authenticator app', () => {
       await typePassword(page, user)
       await expect(page.getByRole('heading', { name: 'One more step' })).toBeVisible()
       await expect(page.getByLabel('Code', { exact: true })).toHaveAttribute('autocomplete', 'one-time-code')
-      await expectFitInEveryForm(page)
+      await expectFit(page)
       await page.getByLabel('Code', { exact: true }).fill(wrongCode)
       await page.getByRole('button', { name: 'Continue' }).click()
       await expect(page.getByText('The code is wrong or has already been used. 4 attempts left.')).toBeVisible()
@@ -199,7 +186,7 @@ test('an API token is made, used and deleted', async ({ page, playwright }) => {
   await page.getByRole('button', { name: 'Save' }).click()
   const shown = page.getByRole('region', { name: 'API token' }).locator('code')
   await expect(shown).toHaveText(/^gwt_/)
-  await expectFitInEveryForm(page)
+  await expectFit(page)
   const token = (await shown.textContent()) ?? ''
   await page.getByRole('button', { name: 'I have copied it' }).click()
   const row = page.getByRole('row').filter({ hasText: 'backup-script' })
@@ -243,7 +230,7 @@ test.describe('sessions', () => {
     await expect(rows).toHaveCount(4)
     const own = page.getByRole('row').filter({ hasText: 'this session' })
     await expect(own).toContainText('Chrome on Linux')
-    await expectFitInEveryForm(page)
+    await expectFit(page)
 
     await rows.filter({ hasText: 'Windows' }).first().getByRole('button', { name: 'End' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'End', exact: true }).click()
@@ -290,7 +277,7 @@ test.describe('a passkey', () => {
     await page.getByRole('button', { name: 'Add a passkey' }).click()
     const row = page.getByRole('row').filter({ hasText: 'laptop' })
     await expect(row).toContainText(name)
-    await expectFitInEveryForm(page)
+    await expectFit(page)
 
     await test.step('the same device is not added twice', async () => {
       await page.getByLabel('New passkey').fill('again')
@@ -302,7 +289,7 @@ test.describe('a passkey', () => {
       await logOut(page)
       await typePassword(page, user)
       await expect(page.getByText('Now use your passkey.')).toBeVisible()
-      await expectFitInEveryForm(page)
+      await expectFit(page)
       await page.getByRole('button', { name: 'Use a passkey' }).click()
       await page.waitForURL((url) => url.pathname !== '/login')
       await page.goto('/profile')

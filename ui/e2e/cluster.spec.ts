@@ -43,8 +43,8 @@ async function look(page: Page, name: string) {
     ] as const) {
       await page.setViewportSize(viewport)
       await settled(page)
-      if (!device) await expectAccessible(page, { colours: colorScheme === 'dark' })
-      else await expectNoSidewaysScroll(page)
+      await expectAccessible(page)
+      await expectNoSidewaysScroll(page)
       await page.screenshot({ path: `${screenshots}/${name}-${colorScheme}${device}.png`, fullPage: true })
     }
   }

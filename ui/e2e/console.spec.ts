@@ -1,13 +1,28 @@
-import { expect, expectAccessible, settled, sizes, test } from './gateway'
+import type { Locator } from '@playwright/test'
+import { clear, expect, expectAccessible, make, settled, sizes, test } from './gateway'
 
 // What all pages have in common.
+
+/** A finger hits what is at least this high, and as wide unless it is a whole line. */
+async function expectForFingers(targets: Locator, width = 44) {
+  await expect(targets.first()).toBeVisible()
+  for (const target of await targets.all()) {
+    const box = await target.boundingBox()
+    const what = await target.evaluate((element) => element.outerHTML)
+    expect(box?.height, what).toBeGreaterThanOrEqual(44)
+    expect(box?.width, what).toBeGreaterThanOrEqual(width)
+  }
+}
 
 test.describe('on a phone', () => {
   test.use({ viewport: sizes.phone })
 
   test('the navigation folds away', async ({ page }) => {
     await page.goto('/')
+    await settled(page)
+    await expectForFingers(page.getByRole('banner').locator(':is(button, a):visible:not([role=status] *)'))
     await page.getByRole('button', { name: 'Open navigation' }).click()
+    await expectForFingers(page.getByRole('dialog').getByRole('navigation').getByRole('link'), 0)
     await page.getByRole('link', { name: 'Users' }).click()
     await expect(page.getByRole('heading', { level: 1, name: 'Users' })).toBeVisible()
     await expect(page.getByRole('dialog')).toBeHidden()
@@ -23,14 +38,29 @@ test('the palette is accessible', async ({ page }) => {
 })
 
 test('the palette knows what people call things, and where pages are', async ({ page }) => {
+  const tunnel = 'wg-palette'
+  await clear('/tunnel/interfaces', tunnel)
+  await make('/tunnel/interfaces', { name: tunnel, address_cidr: '10.91.0.1/24' })
   await page.goto('/')
   await settled(page)
-  await page.keyboard.press('Control+K')
   const search = page.getByPlaceholder('Search pages, objects and actions…')
+  const opens = async (text: string, action: string, form: string) => {
+    await page.keyboard.press('Control+K')
+    await search.fill(text)
+    await page.getByRole('button', { name: action }).click()
+    await expect(page.getByRole('dialog', { name: form })).toBeVisible()
+    await page.keyboard.press('Escape')
+    await expect(page.getByRole('dialog')).toBeHidden()
+  }
+  await page.keyboard.press('Control+K')
   await search.fill('port forward')
   await expect(page.getByRole('button', { name: 'NAT Firewall' })).toBeVisible()
-  await page.getByRole('button', { name: 'New port forward or NAT rule' }).click()
-  await expect(page.getByRole('dialog', { name: 'New NAT rule' })).toBeVisible()
+  await page.keyboard.press('Escape')
+  await opens('port forward', 'New port forward', 'New port forward')
+  await opens('masquerade', 'New NAT rule', 'New NAT rule')
+  await opens('guest network', 'New network', 'New network')
+  await opens('new peer', `New peer ${tunnel}`, 'New peer')
+  await clear('/tunnel/interfaces', tunnel)
 })
 
 test('the keyboard opens a row, gives the focus back, and has a list of what it can do', async ({ page }) => {

@@ -28,6 +28,16 @@ async function drafter(page: Page, name: string) {
   await logIn(page, await makeUser(name, 'admin'))
 }
 
+test('a site can be added to the draft, all of it', async ({ page }) => {
+  await drafter(page, 'site-drafter')
+  await page.goto('/proxy/domains/new')
+  await page.getByRole('textbox', { name: 'Name' }).fill('draft.example.net')
+  await page.getByLabel('Server address').fill('10.10.0.2')
+  await toDraft(page).click()
+  await expect(page.getByRole('dialog')).toBeHidden()
+  await expect(bar(page)).toContainText('Your draft has 3 changes.')
+})
+
 test('changes of several pages are collected, meet those of others, and are applied at once', async ({ page }) => {
   await clear('/ntp/pools', 'draft-kept.example.net', 'draft-old.example.net', 'draft-newer.example.net')
   const kept = await makeServer('draft-kept.example.net')

@@ -27,6 +27,7 @@ async function clean() {
   const mine = ['Web for all', 'First', 'First (copy)', 'Second', 'To the shop', 'Typed by hand', 'Wide open']
   await clear('/firewall/rules', ...mine)
   await clear('/firewall/address-objects', 'shop')
+  await clear('/firewall/services', 'tcp/8643')
   await clear('/nat-rules', 'Shop', 'Mixed')
 }
 test.beforeEach(clean)
@@ -70,7 +71,7 @@ test('a rule between zones goes from the browser to the kernel', async ({ page }
     await expect(page.getByRole('dialog')).toBeHidden()
     await page.getByLabel('Search this list').fill('mia')
     await expect(page.getByText('Rows cannot be moved while')).toBeVisible()
-    await expect(page.getByRole('row')).toHaveCount(2)
+    await expect(page.getByRole('table', { name: 'Rules', exact: true }).getByRole('row')).toHaveCount(2)
   })
 })
 
@@ -164,6 +165,14 @@ test.describe('a NAT rule', () => {
   })
 })
 
+test('the built-in rules are shown, and what becomes of everything else', async ({ page }) => {
+  await page.goto('/firewall/rules')
+  const rows = page.getByRole('table', { name: 'Built-in rules' }).getByRole('row')
+  await expect(rows.filter({ hasText: 'Anti-lockout' })).toContainText('tcp/22, tcp/443, tcp/3443, udp/443')
+  await expect(rows.last()).toContainText('Everything else')
+  await expect(rows.last()).toContainText('drop')
+})
+
 test('a field with choices shows what will be saved', async ({ page }) => {
   const save = page.getByRole('button', { name: 'Save', exact: true })
   await page.goto('/firewall/rules/new')
@@ -187,6 +196,11 @@ test('a field with choices shows what will be saved', async ({ page }) => {
   await expect(page.getByText('“8443” is not one of the choices.')).toBeVisible()
   await expectAccessible(page)
   expect((await rules()).some(({ name }) => name === 'Typed by hand')).toBe(false)
+
+  await service.fill('tcp/8643')
+  await page.getByRole('option', { name: 'Create service tcp/8643' }).click()
+  await expect(service).toHaveValue(/^tcp\/8643 · /)
+  await expectAccessible(page)
 
   await service.fill('any service')
   await save.click()

@@ -55,6 +55,16 @@ export const sizes = {
 /** Whether this is the long run: every scheme and size, and with the keyboard, too. */
 export const long = process.env.GATEWAY_LONG === '1'
 
+/** A page as people have it before them. */
+interface Look {
+  scheme: (typeof schemes)[number]
+  size: { width: number; height: number }
+}
+const asUsual: Look = { scheme: 'light', size: desk }
+const looks: Look[] = schemes.flatMap((scheme) =>
+  Object.values(long ? sizes : { desk }).map((size) => ({ scheme, size })),
+)
+
 /** Every page behind the door, by the name of its screenshot. */
 export const pages = {
   overview: '/',
@@ -445,14 +455,21 @@ export async function settled(page: Page) {
   })
 }
 
-/** What keeps people from using a page. With the colours alone, for the other scheme of one whose rest has been looked at. */
-export async function barriers(page: Page, { colours = false } = {}) {
+/** Shows a page in a scheme and a size. */
+async function dress(page: Page, { scheme, size }: Look) {
+  await page.setViewportSize(size)
+  await page.emulateMedia({ colorScheme: scheme })
+  await expect(page.locator('html')).toHaveAttribute('data-mantine-color-scheme', scheme)
+  await settled(page)
+}
+
+/** What keeps people from using a page. */
+export async function barriers(page: Page) {
   const options: axe.RunOptions = {
     resultTypes: ['violations'],
     // What is wrong is told by its HTML, without selectors. No serious rule needs what axe would load beforehand.
     selectors: false,
     preload: false,
-    ...(colours && { runOnly: ['color-contrast'] }),
   }
   // No page has frames of others: it is looked at in place. What a document has loaded stays there.
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe.source)
@@ -464,8 +481,18 @@ export async function barriers(page: Page, { colours = false } = {}) {
 }
 
 /** On a busy machine a page may be looked at while its other scheme is being painted: what is wrong stays wrong. */
-export async function expectAccessible(page: Page, which = { colours: false }) {
-  await expect.poll(() => barriers(page, which)).toEqual([])
+export async function expectAccessible(page: Page) {
+  await expect.poll(() => barriers(page)).toEqual([])
+}
+
+/** A page can be used in both schemes, in the long run in every size. In the end it is as it was at first. */
+export async function expectFit(page: Page) {
+  for (const look of looks) {
+    await dress(page, look)
+    await expectAccessible(page)
+    await expectNoSidewaysScroll(page)
+  }
+  await dress(page, asUsual)
 }
 
 /** Waits until a form that stays open is saved. While it is being saved its button is disabled, too. */

@@ -30,6 +30,7 @@ const site = 'jobs.example.net'
 const forward = 'tcp 8443 to 10.10.0.2'
 const radiusClient = 'switch-of-the-job'
 const viewer = 'jobs@example.com'
+const created = (page: Page) => page.getByRole('list', { name: 'What was created' })
 const save = (page: Page) => page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true })
 
 /** Starts at the front page. */
@@ -89,7 +90,7 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
         await expect(form.getByLabel('First address')).toHaveValue('10.20.0.128')
         await expectAccessible(page)
         await press(save(page))
-        const parts = page.getByRole('list', { name: 'What was created' })
+        const parts = created(page)
         for (const part of ['guest', 'guest1', '10.20.0.1/24', '10.20.0.0/24', 'guest to wan'])
           await expect(parts.getByRole('link', { name: part, exact: true })).toBeVisible()
         // One more to confirm that the console is still reached, which the test does by the API.
@@ -110,10 +111,11 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
       await expect(form.getByLabel('Name')).toHaveValue(forward)
       await expectAccessible(page)
       await press(save(page))
-      await expect(form).toBeHidden()
+      const rule = created(page).getByRole('link', { name: forward })
+      await expect(rule).toBeVisible()
       expect(await clicks()).toBeLessThanOrEqual(limit(3))
-      const row = page.getByRole('row').filter({ hasText: forward })
-      await expect(row.getByRole('cell', { name: '10.10.0.2', exact: true })).toBeVisible()
+      await press(rule)
+      await expect(form.getByLabel('Target address')).toHaveValue('10.10.0.2')
     })
 
     test.describe('on a proxy that is reloaded', () => {
@@ -128,9 +130,11 @@ for (const hands of long ? [mouse, keyboard] : [mouse]) {
         await fill(form.getByLabel('Name'), site)
         await fill(form.getByLabel('Address'), '10.10.0.2')
         await press(save(page))
-        await expect(form).toBeHidden()
+        await expect(created(page).getByRole('link', { name: site })).toHaveCount(2)
+        await expect(created(page)).toContainText('server-1')
         expect(await clicks()).toBeLessThanOrEqual(limit(3))
-        await expect(page.getByRole('row').filter({ hasText: site })).toBeVisible()
+        await press(created(page).getByRole('link', { name: site }).last())
+        await expect(page).toHaveURL(/\/proxy\/domains\/./)
       })
     })
 

@@ -73,7 +73,10 @@ backup.remote:
   - {name: bucket, kind: s3, active: false, settings: {endpoint: s3.example.net, bucket: backups, access_key: k, secret_key: s3cret}}
 `
 
-/** The pages with a list, by what is in it. Leases, clients, connections and the like are not among them: the gateway tells a part of those at a time. */
+/**
+ * The pages with a list, by what is in it. Not among them is what cannot be that many: leases, clients, connections, alerts and archives, of which
+ * the gateway tells a part at a time, and jobs, of which there are as many as the gateway has.
+ */
 const lists: Record<string, string> = {
   rules: '/firewall/rules',
   NAT: '/firewall/nat',
@@ -93,6 +96,7 @@ const lists: Record<string, string> = {
   providers: '/proxy/certificates/providers',
   tunnels: '/vpn/tunnels',
   'DNS zones': '/services/dns',
+  subnets: '/services/dhcp/subnets',
   reservations: '/services/dhcp/reservations',
   'time sources': '/services/ntp/servers',
   'access list': '/services/forward-proxy',
@@ -104,6 +108,8 @@ const lists: Record<string, string> = {
   targets: '/operations/backups/targets',
   history: '/operations/history',
   audit: '/operations/audit',
+  tokens: '/profile/tokens',
+  sessions: '/profile/sessions',
 }
 
 interface Frames {
@@ -189,13 +195,25 @@ test('lists', async ({ browser }) => {
   const stored = await context.request.post('/api/v1/configuration/apply', { headers, data: seed })
   if (!stored.ok()) throw new Error(await stored.text())
 
+  const token = await context.request.post('/api/v1/api-tokens', {
+    headers: { Origin: baseURL },
+    data: { name: 'bench', role: 'viewer' },
+  })
+  if (!token.ok()) throw new Error(await token.text())
+  const first = async (path: string) => (await (await context.request.get(`/api/v1${path}`)).json()).data[0].id
+  const below = {
+    'DNS records': `/services/dns/zones/${await first('/dns/zones')}`,
+    peers: `/vpn/tunnels/${await first('/tunnel/interfaces')}`,
+  }
+
   // The rows are the gateway's, many times over.
   await page.route(/\/api\/v1\//, async (route) => {
     if (route.request().method() !== 'GET') return route.continue()
     const response = await route.fetch()
     if (!response.headers()['content-type']?.includes('json')) return route.fulfill({ response })
     const body = await response.json()
-    if (Array.isArray(body?.data) && !/components|jobs|draft/.test(route.request().url())) body.data = many(body.data)
+    if (Array.isArray(body?.data) && !/components|jobs|draft|built-in/.test(route.request().url()))
+      body.data = many(body.data)
     await route.fulfill({ response, json: body })
   })
 
@@ -203,7 +221,7 @@ test('lists', async ({ browser }) => {
   await empty.setContent('<div style="height:370000px"></div>')
   const only = process.env.GATEWAY_LISTS?.split(',')
   const found = []
-  for (const [name, path] of Object.entries(lists)) {
+  for (const [name, path] of Object.entries({ ...lists, ...below })) {
     if (only && !only.includes(name)) continue
     const start = Date.now()
     await page.goto(path)

@@ -1,4 +1,4 @@
-import { choose, clear, expect, expectAccessible, onGateway, plugIn, test, unplug } from './gateway'
+import { choose, clear, expect, expectAccessible, name, onGateway, plugIn, test, unplug } from './gateway'
 
 test.describe.configure({ mode: 'serial' })
 test.use({ expected: [409] })
@@ -15,7 +15,7 @@ test.afterAll(clean)
 
 async function clean() {
   await clear('/routes', '10.88.0.0/16')
-  await clear('/ip-addresses', '10.77.0.1')
+  await clear('/ip-addresses', '10.77.0.1', '10.77.1.1')
   await clear('/network-interfaces', 'br7')
   onGateway('sh', '-c', 'ip address del 10.99.0.5/24 dev wan0 2>/dev/null || true')
   unplug('port1')
@@ -58,6 +58,34 @@ test('a bridge is made, and seen up', async ({ page }) => {
   await expect(row).toContainText('port1')
   expect(onGateway('ip', '-br', 'link', 'show', 'master', 'br7')).toContain('port1')
   await expect(page.getByText('1 interface is not managed yet')).toBeVisible()
+})
+
+test('the name of the gateway is among its settings', async ({ page }) => {
+  await page.goto('/system/settings')
+  await expect(page.getByRole('main').getByText(name, { exact: true })).toBeVisible()
+})
+
+test('the addresses of an interface are in its row and in its drawer', async ({ page }) => {
+  await page.goto('/network/interfaces')
+  const row = (name: string) =>
+    page.getByRole('table', { name: 'Interfaces' }).getByRole('row').filter({ hasText: name })
+  await expect(row('wan0')).toContainText('198.51.100.1/24')
+  await expect(row('wan0')).toContainText('10.99.0.5/24')
+  await row('br7').getByRole('link').click()
+  const addresses = page.getByRole('dialog').getByRole('region', { name: 'Addresses' })
+  await addresses.getByRole('button', { name: 'Add an address' }).click()
+  await addresses.getByRole('textbox', { name: 'Address' }).fill('10.77.1.1/25')
+  await addresses.getByRole('button', { name: 'Save', exact: true }).click()
+  await expect(addresses.getByRole('row').filter({ hasText: '10.77.1.1/25' })).toBeVisible()
+  expect(onGateway('ip', '-br', 'addr', 'show', 'br7')).toContain('10.77.1.1/25')
+  await expectAccessible(page)
+  await addresses.getByRole('button', { name: 'Edit 10.77.1.1/25' }).click()
+  await addresses.getByRole('button', { name: 'Delete' }).click()
+  await page
+    .getByRole('dialog', { name: /^Delete/ })
+    .getByRole('button', { name: 'Delete' })
+    .click()
+  await expect(addresses).toContainText('No addresses.')
 })
 
 test('an address is added and assigned, and others are shown as unmanaged', async ({ page }) => {

@@ -46,6 +46,9 @@ test.describe('a site', () => {
       await expect(preview.getByRole('heading', { name: kind, exact: true })).toBeVisible()
     }
     await save(form(page))
+    await expect(page.getByRole('list', { name: 'What was created' }).getByRole('link', { name: site })).toHaveCount(2)
+    await page.keyboard.press('Escape')
+    await expect(form(page)).toBeHidden()
     await expect(row(page, site)).toBeVisible()
     await expect(row(page, site).getByRole('link', { name: site }).nth(1)).toBeVisible()
     const [backend] = await stored('/backends')

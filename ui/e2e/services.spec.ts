@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import type { Locator, Page } from '@playwright/test'
 import {
   askForLease,
@@ -5,6 +6,7 @@ import {
   clear,
   expect,
   expectAccessible,
+  expectSaved,
   moveUp,
   onGateway,
   put,
@@ -28,6 +30,7 @@ const stored = (path: string) => read<Record<string, unknown>[]>(path)
 async function clean() {
   const kinds = ['/dns/zones', '/dhcp/subnets', '/forward-proxy/acls', '/radius/clients', '/radius/users']
   for (const path of kinds) await clear(path)
+  await put('/dns/settings', { listen_addresses: ['127.0.0.1', '::1'] })
   for (const service of ['dhcp', 'forward-proxy', 'radius']) await put(`/${service}/settings`, { enabled: false })
 }
 test.beforeAll(clean)
@@ -84,6 +87,33 @@ test('the cache is flushed when it is agreed to', async ({ page }) => {
   await expect(page.getByText('The cache is empty')).toBeVisible()
 })
 
+test('DNS says that it answers only the gateway, and answers the LAN when it is told to', async ({ page }) => {
+  await page.goto('/services/dns')
+  const notice = page.getByText('Only the gateway itself is answered.')
+  await expect(notice).toBeVisible()
+  await expectAccessible(page)
+  await page.getByRole('button', { name: 'Answer lan0 (10.10.0.1)' }).click()
+  await expect(notice).toBeHidden()
+  // The browser is a machine on the LAN.
+  await expect
+    .poll(() => execFileSync('dig', ['+short', '@10.10.0.1', `www.${zone}`], { encoding: 'utf8' }))
+    .toContain('192.0.2.10')
+})
+
+test('services offer the addresses of the gateway to listen on', async ({ page }) => {
+  for (const service of ['dns', 'radius', 'forward-proxy']) {
+    await page.goto(`/services/${service}/settings`)
+    await page.getByRole('combobox', { name: 'Listen on' }).click()
+    await expect(page.getByRole('group', { name: 'wan0 (wan)' }).getByRole('option')).toHaveText(['198.51.100.1'])
+    await expectAccessible(page)
+  }
+  await page.getByRole('option', { name: '10.10.0.1', exact: true }).click()
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await expectSaved(page)
+  expect(await read('/forward-proxy/settings')).toMatchObject({ listen_addresses: ['10.10.0.1'] })
+  await put('/forward-proxy/settings', { listen_addresses: [] })
+})
+
 test('a subnet follows its interface, and a lease becomes a reservation', async ({ page }) => {
   await page.goto('/services/dhcp')
   await expect(page.getByRole('heading', { name: 'DHCP is off' })).toBeVisible()
@@ -97,6 +127,8 @@ test('a subnet follows its interface, and a lease becomes a reservation', async 
   await form(page).getByLabel('Last address').fill('10.10.0.199')
   await save(form(page))
   await expect(row(page, '10.10.0.0/24')).toContainText('10.10.0.128 – 10.10.0.199')
+  // DNS answers there, NTP does not.
+  expect(await stored('/dhcp/subnets')).toMatchObject([{ dns_servers: ['10.10.0.1'], ntp_servers: [] }])
 
   await switchOn(page, 'Enable DHCP')
 

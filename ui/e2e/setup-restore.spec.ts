@@ -6,14 +6,13 @@ import {
   clear,
   expect,
   expectAccessible,
+  expectFit,
   logIn,
   make,
   onGateway,
   plugIn,
   read,
   renewSession,
-  schemes,
-  settled,
   test,
   unplug,
 } from './gateway'
@@ -121,11 +120,7 @@ test('a new machine becomes the gateway of a backup', async ({ page }) => {
   await page.getByLabel('Setup token').fill(token)
   await upload('archive.tar.zst.age', Buffer.from('no archive at all'))
   await expect(page.getByRole('alert')).toContainText('archive')
-  for (const colorScheme of schemes) {
-    await page.emulateMedia({ colorScheme })
-    await settled(page)
-    await expectAccessible(page)
-  }
+  await expectFit(page)
   await upload('archive.tar.zst.age', content)
   await open(page)
   await expectAccessible(page)

@@ -2686,6 +2686,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/firewall/built-in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The rules that the gateway creates */
+        get: operations["firewall.built-in"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/firewall/counters": {
         parameters: {
             query?: never;
@@ -5680,7 +5697,7 @@ export interface components {
             name: string;
         };
         AccountNewPasswordInput: {
-            /** @description At least 12 characters, at most 72 bytes. */
+            /** @description At least 12 characters. */
             password: string;
         };
         AccountOIDCAvailability: {
@@ -5798,11 +5815,11 @@ export interface components {
         AccountPasswordChangeInput: {
             /** @description Current password. */
             current_password: string;
-            /** @description At least 12 characters, at most 72 bytes. */
+            /** @description At least 12 characters. */
             new_password: string;
         };
         AccountPasswordResetInput: {
-            /** @description At least 12 characters, at most 72 bytes. */
+            /** @description At least 12 characters. */
             new_password: string;
             /** @description The token that gateway-ctl reset-password has printed. */
             token: string;
@@ -5925,7 +5942,7 @@ export interface components {
              * @example a note
              */
             name?: string;
-            /** @description At least 12 characters, at most 72 bytes. */
+            /** @description At least 12 characters. */
             password: string;
             /**
              * @description Administrators can change everything, viewers can only read.
@@ -5946,7 +5963,7 @@ export interface components {
              * @example a note
              */
             name?: string;
-            /** @description At least 12 characters, at most 72 bytes. */
+            /** @description At least 12 characters. */
             password?: string;
             /**
              * @description Administrators can change everything, viewers can only read.
@@ -8616,6 +8633,22 @@ export interface components {
             name?: string;
             /** @description An address, a network like 192.0.2.0/24, a range like 192.0.2.10-192.0.2.20, or a host name. */
             value?: string;
+        };
+        FirewallBuiltIn: {
+            /** @description accept or drop. */
+            action: string;
+            /** @description Addresses of the gateway that it is about; empty for all. */
+            addresses: string[];
+            /** @description Interfaces that the traffic comes in by; empty for all. */
+            interfaces: string[];
+            /** @description It comes after your rules. The others come before them, so your rules cannot change what they decide. */
+            last: boolean;
+            /** @description What it is about. */
+            name: string;
+            /** @description Protocols and ports of the gateway that it is about, for example tcp/22; empty if it is about more than that. */
+            ports: string[];
+            /** @description What it does, and why. */
+            text: string;
         };
         FirewallCount: {
             /**
@@ -12925,7 +12958,7 @@ export interface components {
              * @example admin@example.net
              */
             admin_email: string;
-            /** @description At least 12 characters, at most 72 bytes. */
+            /** @description At least 12 characters. */
             admin_password: string;
             /**
              * @description Full host name of the gateway.
@@ -21709,6 +21742,32 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "firewall.built-in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["FirewallBuiltIn"][];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             default: components["responses"]["Failed"];
         };
     };

@@ -44,6 +44,7 @@ export type Explanation = Data<'/firewall/explain', 'post'>
 export type Findings = Data<'/certificates/preflight', 'post'>
 export type FirewallService = Item<'/firewall/services'>
 export type FirewallServiceGroup = Item<'/firewall/service-groups'>
+export type BuiltInRule = Data<'/firewall/built-in'>[number]
 export type FirewallUsage = Data<'/firewall/usage'>[number]
 export type ForwardProxyAcl = Item<'/forward-proxy/acls'>
 export type Header = Item<'/domains/{parent}/headers'>

@@ -37,7 +37,7 @@ import { interfaces, ipAddresses, routes } from '../areas/network/resources'
 import { ntpPools } from '../areas/ntp/resources'
 import { backends, domains } from '../areas/proxy/resources'
 import { radiusClients, radiusUsers } from '../areas/radius/resources'
-import { peers as tunnelPeers, tunnels } from '../areas/tunnels/resources'
+import { peers as tunnelPeers, tunnels, tunnelsQuery } from '../areas/tunnels/resources'
 import { users } from '../areas/users/resources'
 import { optionalText } from '../i18n/i18n'
 import { reapply } from './actions'
@@ -76,7 +76,9 @@ const made = {
   domain: paths.siteNew,
   backend: paths.backendNew,
   rule: paths.ruleNew,
+  portForward: paths.portForwardNew,
   natRule: paths.natRuleNew,
+  network: paths.networkNew,
   interface: paths.interfaceNew,
   tunnel: paths.tunnelNew,
   dnsZone: paths.dnsZoneNew,
@@ -121,6 +123,7 @@ export default function Palette() {
   const zoneList = useQuery({ queryKey: [dnsZones.kind], queryFn: dnsZones.list })
   const records = useQuery({ queryKey: [dnsRecords.kind], queryFn: dnsRecords.list })
   const peers = useQuery({ queryKey: [tunnelPeers.kind], queryFn: tunnelPeers.list })
+  const tunnelList = useQuery(tunnelsQuery)
   const zoneNames = new Map((zoneList.data ?? []).map(({ id, name }) => [id, name]))
   const lists = useQueries({
     queries: named.map(({ resource: { kind, list } }) => ({
@@ -223,6 +226,14 @@ export default function Palette() {
                 label: t(`palette.new.${name}`),
                 keywords: optionalText(`palette.also.${name}`),
                 onClick: go(to),
+              })),
+              // A peer belongs to a tunnel.
+              ...(tunnelList.data ?? []).map(({ id, name }) => ({
+                id: `peer ${id}`,
+                label: t('palette.new.peer'),
+                description: name,
+                keywords: optionalText('palette.also.tunnel'),
+                onClick: go(paths.peerNew(id)),
               })),
               {
                 id: 'flush',

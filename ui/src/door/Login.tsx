@@ -102,7 +102,7 @@ export function Login() {
         )}
       </div>
       <p className={classes.foot}>
-        {t('login.forgot')} <a href="/reset-password">{t('login.reset')}</a>
+        <a href="/reset-password">{t('login.forgot')}</a>
       </p>
     </form>
   )

@@ -1,8 +1,8 @@
 import { MantineProvider } from '@mantine/core'
-import { act, cleanup, fireEvent, render, screen } from '@testing-library/react'
+import { act, cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react'
 import { useState } from 'react'
 import { afterEach, expect, it, vi } from 'vitest'
-import { Choice, Choices } from './Choice'
+import { Choice, Choices, type Creation } from './Choice'
 
 afterEach(cleanup)
 
@@ -15,18 +15,18 @@ const data = [
 const saved = vi.fn()
 const typed = vi.fn()
 
-function Form() {
+function Form({ create }: { create?: Creation }) {
   const [value, setValue] = useState<string | null>('any')
   saved(value)
-  return <Choice label="Zone" data={data} value={value} onChange={setValue} onTyped={typed} />
+  return <Choice label="Zone" data={data} value={value} onChange={setValue} onTyped={typed} create={create} />
 }
 
-function open() {
+function open(create?: Creation) {
   saved.mockReset()
   typed.mockReset()
   render(
     <MantineProvider env="test">
-      <Form />
+      <Form create={create} />
     </MantineProvider>,
   )
   return screen.getByRole<HTMLInputElement>('combobox', { name: 'Zone' })
@@ -63,6 +63,30 @@ it('keeps a text that is no choice, and complains about it', () => {
   leave(input)
   expect(input.value).toBe('lan2')
   expect(screen.getByText('“lan2” is not one of the choices. Choose one from the list.')).toBeTruthy()
+})
+
+it('offers to make a choice of a text, and makes it when that is chosen', async () => {
+  const make = vi.fn(async () => 's1')
+  const input = open({ offer: (text) => (text === '443' ? 'Create 443' : undefined), make })
+  enter(input, '44')
+  expect(screen.queryByText('Create 44')).toBeNull()
+  enter(input, '443')
+  expect(make).not.toHaveBeenCalled()
+  fireEvent.click(screen.getByText('Create 443'))
+  await waitFor(() => expect(saved).toHaveBeenLastCalledWith('s1'))
+  expect(make).toHaveBeenCalledWith('443')
+  expect(input.value).toBe('HTTPS · tcp 443')
+  expect(typed).toHaveBeenLastCalledWith(null)
+})
+
+it('keeps the text when making a choice of it fails', async () => {
+  const make = vi.fn(async () => undefined)
+  const input = open({ offer: () => 'Create 8443', make })
+  enter(input, '8443')
+  fireEvent.click(screen.getByText('Create 8443'))
+  await waitFor(() => expect(make).toHaveBeenCalled())
+  expect(saved).toHaveBeenLastCalledWith('any')
+  expect(input.value).toBe('8443')
 })
 
 it('shows its value again when the text is removed, or a choice is made', () => {

@@ -58,24 +58,43 @@ function useTyped(data: ComboboxData | undefined, error: ReactNode, onTyped: Typ
 
 const selectText = ({ currentTarget }: { currentTarget: HTMLInputElement }) => currentTarget.select()
 
+/** What can be made of a text that is not a choice. */
+export interface Creation {
+  /** What is offered, which contains the text; undefined when nothing can be made of it. */
+  offer: (text: string) => string | undefined
+  /** Makes it, and answers its value; undefined when that failed. */
+  make: (text: string) => Promise<string | undefined>
+}
+
+/** The value of the choice that makes another one. */
+const creating = '+'
+
 /** One of many, found by typing: typing replaces what the field shows. */
-export function Choice({ data, value, onChange, onBlur, onTyped, error, ...props }: SelectProps & Typing) {
+export function Choice(all: SelectProps & Typing & { create?: Creation }) {
+  const { data, value, onChange, onBlur, onTyped, error, create, ...props } = all
   const { t } = useTranslation()
   const { text, named, put, labelOf, field, setLeft } = useTyped(data, error, onTyped)
+  const offer = text !== null && named(text) === undefined ? create?.offer(text) : undefined
   const settle = (next: string | null) => {
     put(null)
     // Also when it is what it was: the complaint about what was typed goes with it.
     onChange?.(next, { value: next ?? '', label: labelOf(next) })
+  }
+  const submit = async (next: string) => {
+    if (next !== creating) return settle(next)
+    const made = await create?.make(text ?? '')
+    if (made !== undefined) settle(made)
   }
   return (
     <Select
       clearButtonProps={{ 'aria-label': t('choice.clear') }}
       {...props}
       {...field}
+      data={offer === undefined ? data : [...(data ?? []), { value: creating, label: offer }]}
       value={value ?? null}
       searchValue={text ?? labelOf(value)}
       allowDeselect={false}
-      onOptionSubmit={settle}
+      onOptionSubmit={submit}
       onClear={() => settle(null)}
       onFocus={(event) => {
         setLeft(false)

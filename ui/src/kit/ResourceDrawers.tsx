@@ -14,7 +14,7 @@ import { ThingLink } from './ThingLink'
 type Beside<P> = Omit<P, 'onDone' | 'id'> & { list: string; wide?: boolean }
 
 type NewProps<T> = Beside<ComponentProps<typeof CreateForm<T>>> & {
-  /** The rows that were made, where they are on several pages: they are shown before the drawer closes. */
+  /** The rows that were made, where the form is not that of one of them: links to them are shown before the drawer closes. */
   pieces?: (saved: T) => Thing[]
 }
 
@@ -23,7 +23,8 @@ export function CreateDrawer<T>({ list, wide, pieces, ...form }: NewProps<T>) {
   const { t } = useTranslation()
   const navigate = useNavigate()
   const [made, setMade] = useState<Thing[] | null>(null)
-  const onDone = (saved: unknown) => (pieces ? setMade(pieces(saved as T)) : void navigate({ to: list }))
+  // What was added to the draft is not made yet.
+  const onDone = (saved: unknown) => (pieces && saved ? setMade(pieces(saved as T)) : void navigate({ to: list }))
   if (!useCanEdit() && !form.own) return <Navigate to={list} />
   return (
     <DetailDrawer title={t(`${form.text}.new`)} back={list} wide={wide}>

@@ -24,10 +24,12 @@ interface ServicePageProps {
   /** For a service that may be off: what says so, and where. */
   power?: { settings: Singleton<{ enabled: boolean }>; at: string }
   actions?: ReactNode
+  /** What people should know before they use it. */
+  notice?: ReactNode
 }
 
 /** A service of the gateway: how it is, its files, its parts, and how to switch it on. */
-export function ServicePage({ text, component, tabs = [], power, actions }: ServicePageProps) {
+export function ServicePage({ text, component, tabs = [], power, actions, notice }: ServicePageProps) {
   const { t } = useTranslation(text)
   const { pathname } = useLocation()
   const { off, known } = usePower(power?.settings)
@@ -44,6 +46,7 @@ export function ServicePage({ text, component, tabs = [], power, actions }: Serv
       }
     >
       {tabs.length > 0 && <Tabs label={t('title')} tabs={tabs} />}
+      {notice}
       {off && power && here?.to !== power.at && <Off text={text} settings={power.at} large={here?.live} />}
       {!(here?.live && (off || !known)) && <Outlet />}
     </Page>

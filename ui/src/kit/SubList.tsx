@@ -7,6 +7,7 @@ import { useCanEdit } from '../app/session'
 import { type Column, DataTable } from './DataTable'
 import type { FieldSpec, Values } from './fields'
 import { CreateForm, EditForm } from './ResourceForm'
+import type { Guard } from './remove'
 import classes from './SubList.module.css'
 
 interface SubListProps<T> {
@@ -19,6 +20,7 @@ interface SubListProps<T> {
   defaults: Values
   shape: { read: (row: Values) => Values; write: (values: Values) => Values }
   name: (row: T) => string
+  guard?: Guard
   /** What stands between the title and the rows. */
   children?: ReactNode
 }
@@ -31,7 +33,7 @@ export function SubList<T extends { id: string }>(props: SubListProps<T>) {
   const { t } = useTranslation()
   const canEdit = useCanEdit()
   const [open, setOpen] = useState<string | null>(null)
-  const form = { text, fields: props.fields, shape: props.shape, onDone: () => setOpen(null) }
+  const form = { text, fields: props.fields, shape: props.shape, guard: props.guard, onDone: () => setOpen(null) }
   const edited = rows.find(({ id }) => id === open)
   const edit: Column<T> = {
     key: 'edit',

@@ -14,7 +14,7 @@ import { type ReactNode, useRef } from 'react'
 import { type Control, Controller } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
 import { optionalText } from '../i18n/i18n'
-import { Choice, Choices } from './Choice'
+import { Choice, Choices, type Creation } from './Choice'
 import { CodeText } from './CodeText'
 import type { Values } from './form-values'
 import { Password, SecretToMake } from './Password'
@@ -49,8 +49,10 @@ export interface FieldSpec {
     | 'rows'
   /** For a choice or segments: the values; their texts stand at `<field>.options.<value>`. */
   options?: readonly string[]
-  /** For a select, members, labels or a suggestion: what can be chosen, with its texts. */
+  /** For a select, members, labels, a list or a suggestion: what can be chosen, with its texts. */
   choices?: ComboboxData
+  /** For a select: what can be made of a text that is not one of its choices. */
+  create?: Creation
   /** The title over this field and those after it stands at `sections.<section>`. */
   section?: string
   /** The fields of the API whose complaints belong here, where the form has one field for several. */
@@ -143,9 +145,11 @@ export function Field({ spec, text, control, values, autoFocus, disabled, kept, 
               <TagsInput
                 {...common}
                 value={(value as string[] | undefined) ?? []}
-                classNames={{ pill: 'mono' }}
+                data={spec.choices}
+                classNames={{ pill: 'mono', option: 'mono' }}
                 splitChars={[',', ' ', ';']}
                 acceptValueOnBlur
+                comboboxProps={{ shadow: 'md' }}
               />
             )
           case 'choice': {
@@ -192,6 +196,7 @@ export function Field({ spec, text, control, values, autoFocus, disabled, kept, 
                 value={(value as string | null | undefined) ?? null}
                 data={spec.choices}
                 clearable={!spec.required}
+                create={spec.create}
                 onTyped={onTyped}
               />
             )

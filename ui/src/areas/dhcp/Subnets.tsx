@@ -8,10 +8,12 @@ import type { FieldSpec, Values } from '../../kit/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
 import { ResourceList } from '../../kit/ResourceList'
 import { RowSwitch } from '../../kit/RowSwitch'
+import { dnsSettings } from '../dns/resources'
 import { useLinks } from '../network/useLinks'
+import { ntpSettings } from '../ntp/resources'
 import { PoolBar } from './PoolBar'
 import { dhcpSubnets, leasesQuery } from './resources'
-import { networkOf, propose, rank } from './subnet'
+import { networkOf, propose, rank, serverAt } from './subnet'
 
 export default function Subnets() {
   const { t } = useTranslation('dhcp')
@@ -74,6 +76,13 @@ export default function Subnets() {
   )
 }
 
+/** The addresses on which the gateway answers what clients ask. */
+function useListening() {
+  const dns = useQuery({ queryKey: [dnsSettings.kind], queryFn: dnsSettings.read }).data?.value
+  const ntp = useQuery({ queryKey: [ntpSettings.kind], queryFn: ntpSettings.read }).data?.value
+  return { dns: dns?.listen_addresses ?? [], ntp: ntp?.serve_clients ? ntp.listen_addresses : [] }
+}
+
 /** Interfaces that the gateway declares; those inside first, because addresses are handed out nowhere else. */
 function useForm() {
   const { t } = useTranslation('dhcp')
@@ -101,15 +110,17 @@ function useForm() {
     { name: 'domain_name', type: 'mono' },
     { name: 'lease_seconds', type: 'span', min: 60, max: 31_536_000 },
   ]
+  const listening = useListening()
   const follow = (values: Values): Values => {
     const bound = declared.find(({ name }) => name === values.interface)?.addresses.map(({ text }) => text) ?? []
     const cidr = bound.map(networkOf).find(Boolean) ?? ''
+    const own = bound.map((text) => text.split('/')[0] ?? '')
+    const proposal = propose(String(values.cidr ?? ''), own)
     return {
       cidr,
-      ...propose(
-        String(values.cidr ?? ''),
-        bound.map((text) => text.split('/')[0] ?? ''),
-      ),
+      ...proposal,
+      dns_servers: serverAt(proposal.gateway, own, listening.dns),
+      ntp_servers: serverAt(proposal.gateway, own, listening.ntp),
     }
   }
   return { resource: dhcpSubnets, text: 'dhcp:subnet', list: paths.dhcpSubnets, fields, follow }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { networkOf, propose, rank, spellings, usableName } from './subnet'
+import { networkOf, propose, rank, serverAt, spellings, usableName } from './subnet'
 
 describe('what is proposed for a subnet', () => {
   it.each([
@@ -29,6 +29,14 @@ describe('what is proposed for a subnet', () => {
   ])('is nothing while it is %j', (cidr) => {
     expect(propose(cidr, [])).toEqual({ range_start: '', range_end: '', gateway: '' })
   })
+})
+
+it('tells clients to ask the gateway where it answers', () => {
+  const own = ['10.10.0.1', '2001:db8::1']
+  expect(serverAt('10.10.0.1', own, ['127.0.0.1', '10.10.0.1'])).toEqual(['10.10.0.1'])
+  expect(serverAt('10.10.0.1', own, ['0.0.0.0'])).toEqual(['10.10.0.1'])
+  expect(serverAt('10.10.0.1', own, ['127.0.0.1'])).toEqual([])
+  expect(serverAt('10.10.0.9', own, ['0.0.0.0'])).toEqual([])
 })
 
 it('finds the network of an address', () => {

@@ -53,6 +53,12 @@ export function propose(cidr: string, own: readonly string[]): Proposal {
   return { range_start: textOf(start), range_end: textOf(end), gateway: textOf(gateway) }
 }
 
+/** The server of a service that clients are told: the gateway, where it answers on its address in the network. */
+export function serverAt(gateway: string, own: readonly string[], listen: readonly string[]): string[] {
+  const hears = [gateway, '0.0.0.0', '::'].some((one) => listen.includes(one))
+  return own.includes(gateway) && hears ? [gateway] : []
+}
+
 /** A hardware address as people and devices write it. */
 export function spellings(mac: string): string[] {
   const digits = mac.replaceAll(':', '')

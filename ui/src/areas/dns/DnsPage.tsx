@@ -1,6 +1,7 @@
 import { useTranslation } from 'react-i18next'
 import { paths } from '../../app/paths'
 import { ServicePage } from '../../kit/ServicePage'
+import { Unheard } from './Unheard'
 import './texts'
 
 export default function DnsPage() {
@@ -9,6 +10,7 @@ export default function DnsPage() {
     <ServicePage
       text="dns"
       component="dns"
+      notice={<Unheard />}
       tabs={[
         { to: paths.dns, label: t('tabs.zones') },
         { to: paths.dnsSettings, label: t('tabs.settings') },

@@ -1,11 +1,13 @@
+import type { ComboboxData } from '@mantine/core'
 import { useTranslation } from 'react-i18next'
 import type { FieldSpec } from '../../kit/fields'
 import { Panel } from '../../kit/Page'
 import { SettingsForm } from '../../kit/ResourceForm'
+import { useOwnAddresses } from '../network/useLinks'
 import { dnsSettings } from './resources'
 
-const fields: FieldSpec[] = [
-  { name: 'listen_addresses', type: 'list', section: 'clients' },
+const fields = (own: ComboboxData): FieldSpec[] => [
+  { name: 'listen_addresses', type: 'list', choices: own, section: 'clients' },
   { name: 'access_acl', type: 'list' },
   { name: 'upstream_forwards', type: 'list', section: 'upstream' },
   { name: 'dnssec_validation', type: 'switch' },
@@ -18,7 +20,7 @@ export default function Settings() {
   const { t } = useTranslation('dns')
   return (
     <Panel title={t('settings.title')}>
-      <SettingsForm singleton={dnsSettings} text="dns:settings" fields={fields} />
+      <SettingsForm singleton={dnsSettings} text="dns:settings" fields={fields(useOwnAddresses())} />
     </Panel>
   )
 }

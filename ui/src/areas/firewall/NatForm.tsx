@@ -49,7 +49,7 @@ function useNatForm() {
     { name: 'in_zone', type: 'select', choices, required: true, section: 'traffic' },
     { name: 'out_zone', type: 'select', choices, required: true, when: isKind('snat', 'masquerade') },
     { name: 'src_cidr', type: 'mono' },
-    { name: 'dst_cidr', type: 'mono' },
+    { name: 'dst_cidr', type: 'mono', help: ({ kind }) => t(`nat.dst_cidr.${kind === 'dnat' ? 'own' : 'any'}`) },
     { name: 'protocol', type: 'segments', options: protocols },
     port('dst_port', hasPorts),
     port('dst_port_end', (values) => hasPorts(values) && Boolean(values.dst_port)),

@@ -30,6 +30,7 @@ export default function PortForwardForm() {
   return (
     <CreateDrawer
       resource={natRules}
+      pieces={({ id, name }) => [{ kind: natRules.kind, id, name }]}
       text="firewall:forward"
       list={paths.nat}
       fields={fields}

@@ -1,14 +1,39 @@
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { paths } from '../../app/paths'
+import type { Creation } from '../../kit/Choice'
 import type { Values } from '../../kit/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { toastApplied, toastFault } from '../../kit/toast'
 import { useDraft } from '../../kit/useDraft'
 import { useBook } from './book'
-import { rules } from './resources'
-import { type Draft, ruleFields, ruleShape, startOf } from './rule-form'
+import { rules, services } from './resources'
+import { type Draft, ruleFields, ruleShape, startOf, typedService } from './rule-form'
 import { ruleGuard } from './rule-guard'
 import { labelsOf } from './rule-text'
+
+/** A service that is typed into a rule becomes one that other rules can use, too. */
+function useNewService(): Creation {
+  const { t } = useTranslation('firewall')
+  const queries = useQueryClient()
+  return {
+    offer: (text) => {
+      const service = typedService(text)
+      return service && t('service.make', service)
+    },
+    make: async (text) => {
+      try {
+        const { value, applied } = await services.create(typedService(text) ?? {})
+        await queries.invalidateQueries({ queryKey: [services.kind] })
+        toastApplied(t('service.made', value), applied)
+        return value.id
+      } catch (cause) {
+        toastFault(cause)
+        return undefined
+      }
+    },
+  }
+}
 
 function useRuleForm() {
   const { t } = useTranslation('firewall')
@@ -18,7 +43,7 @@ function useRuleForm() {
     resource: rules,
     text: 'firewall:rule',
     list: paths.rules,
-    fields: ruleFields(book, labelsOf(data), t),
+    fields: ruleFields(book, labelsOf(data), t, useNewService()),
     shape: { read: ruleShape.read, write: ruleShape.write(book) },
     guard: ruleGuard(data),
   }

@@ -14,6 +14,7 @@ import { RowSwitch } from '../../kit/RowSwitch'
 import SortableTable from '../../kit/SortableTable'
 import { Badge } from '../../kit/StateBadge'
 import { useMove } from '../../kit/useMove'
+import { BuiltIn } from './BuiltIn'
 import { type Book, serviceOf, sideOf, useBook } from './book'
 import classes from './Firewall.module.css'
 import { CounterFeed, HitsCell, ResetHits } from './Hits'
@@ -67,6 +68,7 @@ export default function RulesPage() {
         createLink={paths.ruleNew}
         order={{ move, name: (row) => row.name, Table: SortableTable }}
       />
+      <BuiltIn />
       <Outlet />
     </Page>
   )

@@ -1,5 +1,6 @@
 import type { TFunction } from 'i18next'
 import type { Rule } from '../../api/types'
+import type { Creation } from '../../kit/Choice'
 import type { FieldSpec, Values } from '../../kit/fields'
 import { type Book, portsOf } from './book'
 
@@ -54,7 +55,19 @@ export const ruleShape = {
     },
 }
 
-export function ruleFields(book: Book, labels: string[], t: TFunction): FieldSpec[] {
+const port = (text: string | undefined) => (text && Number(text) >= 1 && Number(text) <= 65_535 ? Number(text) : null)
+
+/** The service that somebody means who types tcp/8443, 8443 or udp/6000-6100; undefined for everything else. */
+export function typedService(text: string) {
+  const [, protocol = 'tcp', first, last] = /^\s*(?:(tcp|udp)[/ ])?(\d{1,5})(?:-(\d{1,5}))?\s*$/i.exec(text) ?? []
+  const port_start = port(first)
+  const port_end = port(last)
+  if (port_start === null || (last && (port_end ?? 0) < port_start)) return undefined
+  const name = `${protocol.toLowerCase()}/${port_start}${port_end ? `-${port_end}` : ''}`
+  return { name, protocol: protocol.toLowerCase(), port_start, port_end }
+}
+
+export function ruleFields(book: Book, labels: string[], t: TFunction, newService?: Creation): FieldSpec[] {
   const { zones, addresses, addressGroups, services, serviceGroups } = book.lists
   const zoneChoices = [
     { value: 'any', label: t('firewall:any') },
@@ -80,6 +93,7 @@ export function ruleFields(book: Book, labels: string[], t: TFunction): FieldSpe
       required: true,
       section: 'what',
       covers: ['service_object_id', 'service_group_id'],
+      create: newService,
       choices: [
         { value: 'any', label: t('firewall:anyService') },
         { group: t('firewall:groups'), items: serviceGroups.map(({ id, name }) => ({ value: id, label: name })) },

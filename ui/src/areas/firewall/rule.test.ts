@@ -2,7 +2,7 @@ import { expect, it, vi } from 'vitest'
 import type { Rule } from '../../api/types'
 import { selectRows } from '../../kit/list-logic'
 import { Book, type Lists, portsOf, serviceOf, sideOf } from './book'
-import { ruleFields, ruleShape, startOf } from './rule-form'
+import { ruleFields, ruleShape, startOf, typedService } from './rule-form'
 import { ruleGuard } from './rule-guard'
 import { labelsOf, ruleText } from './rule-text'
 import { opensInside } from './wide-open'
@@ -125,4 +125,17 @@ it('asks before it opens the inside, and not again after that', async () => {
   expect(await asked(undefined, rule({ ...open, dst_zone: 'wan' }))).toBe(false)
   expect(await asked(rule({ ...open, enabled: false }), { enabled: true })).toBe(true)
   expect(await asked(rule(open), { comment: 'as before' })).toBe(false)
+})
+
+it.each([
+  ['tcp/8443', { name: 'tcp/8443', protocol: 'tcp', port_start: 8443, port_end: null }],
+  ['8443', { name: 'tcp/8443', protocol: 'tcp', port_start: 8443, port_end: null }],
+  ['UDP 6000-6100', { name: 'udp/6000-6100', protocol: 'udp', port_start: 6000, port_end: 6100 }],
+  ['tcp/0', undefined],
+  ['tcp/65536', undefined],
+  ['tcp/20-10', undefined],
+  ['sctp/80', undefined],
+  ['https', undefined],
+])('makes a service of %j where it is one', (text, service) => {
+  expect(typedService(text)).toEqual(service)
 })

@@ -1,13 +1,15 @@
+import type { ComboboxData } from '@mantine/core'
 import { useTranslation } from 'react-i18next'
 import type { FieldSpec } from '../../kit/fields'
 import { Panel } from '../../kit/Page'
 import { SettingsForm } from '../../kit/ResourceForm'
+import { useOwnAddresses } from '../network/useLinks'
 import { forwardProxySettings } from './resources'
 
-const fields: FieldSpec[] = [
+const fields = (own: ComboboxData): FieldSpec[] => [
   { name: 'enabled', type: 'switch' },
   { name: 'allowed_networks', type: 'list' },
-  { name: 'listen_addresses', type: 'list' },
+  { name: 'listen_addresses', type: 'list', choices: own },
   { name: 'port', type: 'number', required: true, min: 1, max: 65_535 },
   { name: 'cache_mb', type: 'number', required: true, min: 0, max: 65_536 },
 ]
@@ -16,7 +18,7 @@ export default function Settings() {
   const { t } = useTranslation('forward-proxy')
   return (
     <Panel title={t('settings.title')}>
-      <SettingsForm singleton={forwardProxySettings} text="forward-proxy:settings" fields={fields} />
+      <SettingsForm singleton={forwardProxySettings} text="forward-proxy:settings" fields={fields(useOwnAddresses())} />
     </Panel>
   )
 }

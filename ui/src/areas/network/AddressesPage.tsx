@@ -10,7 +10,8 @@ import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
 import { ResourceList } from '../../kit/ResourceList'
 import { Badge } from '../../kit/StateBadge'
 import { vipStatusQuery } from '../cluster/resources'
-import { addressRows, withPrefix } from './address-rows'
+import { addressDefaults, addressFields } from './address-form'
+import { addressRows } from './address-rows'
 import { ipAddresses } from './resources'
 import { useLinks } from './useLinks'
 
@@ -89,8 +90,6 @@ export default function AddressesPage() {
   )
 }
 
-const virtual: FieldSpec['when'] = ({ is_vip }) => is_vip === true
-
 function useForm() {
   const { queries } = useLinks()
   const declared = queries.declared.data ?? []
@@ -101,19 +100,13 @@ function useForm() {
       required: true,
       choices: declared.map(({ id, name, role }) => ({ value: id, label: `${name} (${role})` })),
     },
-    { name: 'address', type: 'mono', required: true, split: withPrefix },
-    { name: 'prefix', type: 'number', min: 1, max: 128, required: true },
-    { name: 'is_vip', type: 'switch' },
-    { name: 'vip_priority', type: 'number', min: 1, max: 254, when: virtual },
-    { name: 'description', type: 'text' },
+    ...addressFields,
   ]
   return { resource: ipAddresses, text: 'network:address', list: paths.ipAddresses, fields, guard: ownConnection }
 }
 
-const defaults = { interface_id: null, address: '', prefix: 24, is_vip: false, vip_priority: 100, description: '' }
-
 export function Create() {
-  return <CreateDrawer {...useForm()} defaults={defaults} />
+  return <CreateDrawer {...useForm()} defaults={{ interface_id: null, ...addressDefaults }} />
 }
 
 export function Edit() {

@@ -1,3 +1,4 @@
+import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import type { NetworkInterface } from '../../api/types'
 import { paths } from '../../app/paths'
@@ -7,12 +8,14 @@ import { ownConnection } from '../../kit/own-connection'
 import { Facts } from '../../kit/Page'
 import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
 import { Badge } from '../../kit/StateBadge'
+import { SubList } from '../../kit/SubList'
 import { useDraft } from '../../kit/useDraft'
+import { addressDefaults, addressFields } from './address-form'
 import { bondModes, interfaceShape, types } from './interface-shape'
 import { linkNames, toneOf } from './links'
 import classes from './Network.module.css'
-import { interfaces } from './resources'
-import { useLinks, useZoneNames } from './useLinks'
+import { interfaces, ipAddresses } from './resources'
+import { addressesQuery, useLinks, useZoneNames } from './useLinks'
 import { rateWords } from './words'
 
 const defaults = {
@@ -70,8 +73,43 @@ export function Create() {
 export function Edit() {
   return (
     <EditDrawer {...useForm()} name={(row) => row.name}>
-      {(row) => <LiveFacts row={row} />}
+      {(row) => (
+        <>
+          {row.type !== 'wireguard' && <Addresses row={row} />}
+          <LiveFacts row={row} />
+        </>
+      )}
     </EditDrawer>
+  )
+}
+
+/** The addresses of an interface; those of a tunnel belong to the tunnel. */
+function Addresses({ row }: { row: NetworkInterface }) {
+  const { t } = useTranslation('network')
+  const { data = [] } = useQuery(addressesQuery)
+  const link = useLinks().links.find(({ name }) => name === row.name)
+  const others = link?.addresses.filter(({ kind }) => kind === 'manual').map(({ text }) => text) ?? []
+  return (
+    <SubList
+      resource={ipAddresses}
+      rows={data.filter(({ interface_id }) => interface_id === row.id)}
+      text="network:address"
+      columns={[
+        {
+          key: 'address',
+          header: t('address.address.label'),
+          cell: ({ address, prefix }) => <span className="mono">{`${address}/${prefix}`}</span>,
+        },
+        { key: 'description', header: t('address.description.label'), cell: ({ description }) => description || '–' },
+      ]}
+      fields={addressFields}
+      defaults={addressDefaults}
+      shape={{ read: (values) => values, write: (values) => ({ ...values, interface_id: row.id }) }}
+      name={({ address, prefix }) => `${address}/${prefix}`}
+      guard={ownConnection}
+    >
+      {others.length > 0 && <p className="soft">{t('address.others', { addresses: others.join(', ') })}</p>}
+    </SubList>
   )
 }
 

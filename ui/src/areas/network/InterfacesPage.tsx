@@ -45,6 +45,12 @@ export default function InterfacesPage() {
     },
     { key: 'zone', header: t('interface.role.label'), cell: (row) => row.role, sortBy: (row) => row.role },
     {
+      key: 'addresses',
+      header: t('address.title'),
+      width: 'minmax(0, 1.4fr)',
+      cell: (row) => <Bound link={row.link} />,
+    },
+    {
       key: 'made',
       header: t('interface.made'),
       width: 'minmax(0, 1.2fr)',
@@ -97,7 +103,16 @@ export default function InterfacesPage() {
           },
         ]}
         searchText={(row) =>
-          [row.name, row.type, row.role, row.description, row.parent, ...row.members, row.id].join(' ')
+          [
+            row.name,
+            row.type,
+            row.role,
+            row.description,
+            row.parent,
+            ...row.members,
+            ...(row.link?.addresses.map(({ text }) => text) ?? []),
+            row.id,
+          ].join(' ')
         }
         rowLink={(row) => paths.interface(row.id)}
         createLink={paths.interfaceNew}
@@ -113,6 +128,17 @@ function NewNetwork() {
     <Button component={Link} to={paths.networkNew} leftSection={<IconPlus size={16} />}>
       {t('network.create')}
     </Button>
+  )
+}
+
+function Bound({ link }: { link?: NetworkLink }) {
+  const all = link?.addresses.map(({ text }) => text).join(', ')
+  return all ? (
+    <span className="mono" title={all}>
+      {all}
+    </span>
+  ) : (
+    '–'
   )
 }
 

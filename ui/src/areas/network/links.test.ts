@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { addressRows } from './address-rows'
 import { interfaceShape } from './interface-shape'
-import { isManaged, joinLinks, toneOf } from './links'
+import { isManaged, joinLinks, ownAddresses, toneOf } from './links'
 import { sample } from './rates'
 import { bind, declare, find, live, plug } from './samples'
 
@@ -115,4 +115,15 @@ it('sends of the fields of some types only those of the chosen one', () => {
     members: [],
     bond_mode: null,
   })
+})
+
+it('can be listened on at its addresses, first of all inside', () => {
+  const links = only({
+    declared: [declare('eth0', { role: 'wan' }), declare('eth1', { role: 'lan' }), declare('eth2')],
+    addresses: [bind('eth0', '198.51.100.1', 24), bind('eth1', '10.10.0.1', 24), bind('eth1', '2001:db8::1', 64)],
+  })
+  expect(ownAddresses(links)).toEqual([
+    { group: 'eth1 (lan)', items: ['10.10.0.1', '2001:db8::1'] },
+    { group: 'eth0 (wan)', items: ['198.51.100.1'] },
+  ])
 })

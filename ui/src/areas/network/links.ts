@@ -99,6 +99,20 @@ function joinAddresses(stored: IpAddress[], live: LiveLink | undefined): BoundAd
   return [...ours, ...others.map((text) => ({ text, kind, bound: true }))]
 }
 
+const bare = (text: string) => text.split('/')[0] ?? ''
+
+/** The gateway's own addresses by interface, as choices: those inside first. */
+export function ownAddresses(links: readonly Link[]) {
+  const inside = (one: Link) => Number(one.zone !== 'wan')
+  return links
+    .filter(({ addresses }) => addresses.length > 0)
+    .sort((a, b) => inside(b) - inside(a))
+    .map(({ name, zone, addresses }) => ({
+      group: zone ? `${name} (${zone})` : name,
+      items: addresses.map(({ text }) => bare(text)),
+    }))
+}
+
 /** The names of links that something can be made of: everything known but the one itself. */
 export function linkNames(links: readonly Link[], except?: string): string[] {
   return links.map(({ name }) => name).filter((name) => name !== except)

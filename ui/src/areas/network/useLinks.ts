@@ -6,7 +6,7 @@ import { grouped } from '../../kit/list-logic'
 import { interfaceKind, useUsage } from '../firewall/book'
 import { zones } from '../firewall/resources'
 import { peersQuery, tunnelsQuery } from '../tunnels/resources'
-import { joinLinks, type Link } from './links'
+import { joinLinks, type Link, ownAddresses } from './links'
 import { type Sample, sample } from './rates'
 import { interfaces, ipAddresses } from './resources'
 
@@ -48,6 +48,12 @@ export function useLinks() {
     [plugged, declared, addresses, adoptable],
   )
   return { links, rates: queries.live.data?.rates ?? {}, queries }
+}
+
+/** What a service can listen on. */
+export function useOwnAddresses() {
+  const { links } = useLinks()
+  return useMemo(() => ownAddresses(links), [links])
 }
 
 /** Zones that an interface can belong to. */

@@ -1,12 +1,14 @@
+import type { ComboboxData } from '@mantine/core'
 import { useTranslation } from 'react-i18next'
 import type { FieldSpec } from '../../kit/fields'
 import { Panel } from '../../kit/Page'
 import { SettingsForm } from '../../kit/ResourceForm'
+import { useOwnAddresses } from '../network/useLinks'
 import { ntpSettings } from './resources'
 
-const fields: FieldSpec[] = [
+const fields = (own: ComboboxData): FieldSpec[] => [
   { name: 'serve_clients', type: 'switch' },
-  { name: 'listen_addresses', type: 'list', when: (values) => values.serve_clients === true },
+  { name: 'listen_addresses', type: 'list', choices: own, when: (values) => values.serve_clients === true },
   { name: 'allow_acl', type: 'list', when: (values) => values.serve_clients === true },
   { name: 'makestep', type: 'mono' },
   { name: 'rtcsync', type: 'switch' },
@@ -16,7 +18,7 @@ export default function Settings() {
   const { t } = useTranslation('ntp')
   return (
     <Panel title={t('settings.title')}>
-      <SettingsForm singleton={ntpSettings} text="ntp:settings" fields={fields} />
+      <SettingsForm singleton={ntpSettings} text="ntp:settings" fields={fields(useOwnAddresses())} />
     </Panel>
   )
 }

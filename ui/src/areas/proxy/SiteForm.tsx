@@ -37,6 +37,7 @@ export function Create() {
         create: (body, intent) => changeSet(operations(body as Values), intent),
       }}
       operations={operations}
+      pieces={({ changes }) => changes}
       text="proxy:site"
       list={paths.domains}
       fields={fields}

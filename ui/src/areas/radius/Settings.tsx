@@ -1,12 +1,14 @@
+import type { ComboboxData } from '@mantine/core'
 import { useTranslation } from 'react-i18next'
 import type { FieldSpec } from '../../kit/fields'
 import { Panel } from '../../kit/Page'
 import { SettingsForm } from '../../kit/ResourceForm'
+import { useOwnAddresses } from '../network/useLinks'
 import { radiusSettings } from './resources'
 
-const fields: FieldSpec[] = [
+const fields = (own: ComboboxData): FieldSpec[] => [
   { name: 'enabled', type: 'switch' },
-  { name: 'listen_addresses', type: 'list' },
+  { name: 'listen_addresses', type: 'list', choices: own },
   { name: 'auth_port', type: 'number', required: true, min: 1024, max: 65_535 },
   { name: 'acct_port', type: 'number', required: true, min: 1024, max: 65_535 },
 ]
@@ -15,7 +17,7 @@ export default function Settings() {
   const { t } = useTranslation('radius')
   return (
     <Panel title={t('settings.title')}>
-      <SettingsForm singleton={radiusSettings} text="radius:settings" fields={fields} />
+      <SettingsForm singleton={radiusSettings} text="radius:settings" fields={fields(useOwnAddresses())} />
     </Panel>
   )
 }

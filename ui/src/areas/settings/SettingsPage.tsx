@@ -1,4 +1,6 @@
+import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
 import { singleton } from '../../api/resource'
 import { maintenance } from '../../app/state'
 import i18n, { addTexts } from '../../i18n/i18n'
@@ -6,7 +8,7 @@ import { confirm } from '../../kit/confirm'
 import { Flag } from '../../kit/Flag'
 import type { FieldSpec } from '../../kit/fields'
 import { isOverIPv6 } from '../../kit/own-connection'
-import { Page, Panel } from '../../kit/Page'
+import { Facts, Page, Panel } from '../../kit/Page'
 import { SettingsForm } from '../../kit/ResourceForm'
 import '../proxy/texts'
 import { useMaintenance } from '../proxy/Maintenance'
@@ -37,9 +39,20 @@ const agreedToIPv6 = async (enabled: boolean) =>
 export default function SettingsPage() {
   const { t } = useTranslation('settings')
   const { ask } = useMaintenance()
+  const { data: status } = useQuery({ queryKey: ['setup'], queryFn: () => unwrap(http.GET('/setup/status')) })
   return (
     <Page title={t('title')} lead={t('lead')}>
       <Panel title={t('general')}>
+        <Facts
+          facts={[
+            [
+              t('hostname'),
+              <span key="name" className="mono">
+                {status?.fqdn ?? '–'}
+              </span>,
+            ],
+          ]}
+        />
         <div className={classes.flags}>
           <Flag text="settings:ipv6" flag={ipv6} agreed={agreedToIPv6} />
           <Flag text="settings:maintenance" flag={maintenance} ask={ask} />
