@@ -50,7 +50,7 @@ check: ## format, vet, types, and the tests that need no daemon and no other pre
 test: test-packages ready ## set everything up and run the tests
 	$(call say,Go: rooms and programs and lab and virtual machine and faults and browser)
 	@# What takes longest begins first, and there are more at once than cores, because much of it waits, for one of two places at least.
-	@packaging/gotest.sh -vet=off -p 4 -parallel 4 -timeout 20m -- $(addprefix ./,$(LONGEST)) ./...
+	@packaging/gotest.sh -vet=off -p 5 -parallel 4 -timeout 20m -- $(addprefix ./,$(LONGEST)) ./...
 
 test-long: test-packages ready ## all tests: every page in every size, every kill, every broken upgrade, both Debians, the whole rule set
 	@packaging/appliance.sh trixie >/dev/null
