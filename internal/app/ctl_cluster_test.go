@@ -53,12 +53,16 @@ func TestCtlCluster(t *testing.T) {
 	refuses(standby, "a standby", "cluster-init-replication")
 	primary.call(t, admin, http.MethodPost, "/ntp/pools", `{"address":"kept.example.net"}`).Want(t, 201)
 
-	says(primary, "This is the primary. These nodes do it: node.example.net\n", "cluster-setup-standby")
 	there := standby.login(t, adminEmail)
+	repairs := func() (last cluster.Repairing) {
+		standby.call(t, there, http.MethodGet, "/cluster/repair-replication", nil).Want(t, 200).Into(t, &last)
+		return last
+	}
+	joined := repairs()
+	says(primary, "This is the primary. These nodes do it: node.example.net\n", "cluster-setup-standby")
 	waittest.Until(t, "the standby has done it", func() bool {
-		var now cluster.Repairing
-		standby.call(t, there, http.MethodGet, "/cluster/repair-replication", nil).Want(t, 200).Into(t, &now)
-		return now.State == "succeeded"
+		now := repairs()
+		return now.State == "succeeded" && !now.StartedAt.Equal(*joined.StartedAt)
 	})
 	repaired := func(tables string) {
 		t.Helper()

@@ -440,6 +440,15 @@ func (r *Room) takeKey(ctx context.Context, primary Member) error {
 
 // followMember makes this node a standby of another one. Of several at once, one does.
 func (r *Room) followMember(ctx context.Context, primary Member, force bool) (Repairing, error) {
+	state, err := r.followOnce(ctx, primary, force)
+	if err != nil {
+		return state, err
+	}
+	return state, r.tellMembers(ctx)
+}
+
+// followOnce is followMember without a word to the others, who may take their time to hear it.
+func (r *Room) followOnce(ctx context.Context, primary Member, force bool) (Repairing, error) {
 	if !r.follows.TryLock() {
 		return Repairing{}, errFollows
 	}
@@ -460,8 +469,5 @@ func (r *Room) followMember(ctx context.Context, primary Member, force bool) (Re
 		r.Log.Warn("this node could not be made the same as the primary", "primary", primary.FQDN, "err", err)
 	}
 	r.note(state)
-	if err != nil {
-		return state, err
-	}
-	return state, r.tellMembers(ctx)
+	return state, err
 }
