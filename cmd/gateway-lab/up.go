@@ -25,7 +25,7 @@ func upCommand() *cobra.Command {
 			if opts.Dir, err = cmd.Flags().GetString("dir"); err != nil {
 				return err
 			}
-			// Several gateways are a cluster, unless somebody wants to see how they become one.
+			// Several gateways are a cluster, unless the wizard is to be tried.
 			if opts.Nodes > 1 && opts.AdminEmail == "" && !opts.Apart {
 				opts.AdminEmail, opts.AdminPassword = "admin@lab.internal", rand.Text()
 			}

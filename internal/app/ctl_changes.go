@@ -180,12 +180,9 @@ func revertCommand(cfg *Config) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			res, said, err := exchange(cmd, cfg, http.MethodPost, path, bytes.NewReader(b), header)
+			answered, said, err := exchange(cmd, cfg, "revert", http.MethodPost, path, bytes.NewReader(b), header)
 			if err != nil {
 				return err
-			}
-			if res.StatusCode != http.StatusOK {
-				return refusal("revert", said)
 			}
 			out, _, err := httpd.Open[resource.Reverted](said)
 			if err != nil {
@@ -200,7 +197,7 @@ func revertCommand(cfg *Config) *cobra.Command {
 			for _, u := range out.Unrestored {
 				cmd.Printf("not restored: %s %s: %s\n", u.Kind, u.Name, u.Reason)
 			}
-			printConfirmBy(cmd, res.Header)
+			printConfirmBy(cmd, answered)
 			return nil
 		},
 	}

@@ -29,8 +29,8 @@ const changed start.ExitCode = 2
 // documentWithin is how long a document or a revert may take: thousands of rows are stored one by one.
 const documentWithin = 15 * time.Minute
 
-// exchange makes a request whose answer is read with its headers.
-func exchange(cmd *cobra.Command, cfg *Config, method, path string, body io.Reader, header http.Header) (*http.Response, []byte, error) {
+// exchange makes a request whose answer is read with its headers. What it is about stands before a refusal.
+func exchange(cmd *cobra.Command, cfg *Config, about, method, path string, body io.Reader, header http.Header) (http.Header, []byte, error) {
 	req, err := http.NewRequestWithContext(cmd.Context(), method, "http://gateway"+httpd.Prefix+path, body)
 	if err != nil {
 		return nil, nil, err
@@ -45,7 +45,10 @@ func exchange(cmd *cobra.Command, cfg *Config, method, path string, body io.Read
 	}
 	defer res.Body.Close()
 	said, err := io.ReadAll(res.Body)
-	return res, said, err
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = refusal(about, said)
+	}
+	return res.Header, said, err
 }
 
 // confirmWithinFlag has a command take how soon its changes are to be confirmed.
@@ -107,12 +110,9 @@ func exportCommand(cfg *Config) *cobra.Command {
 				header.Set("Accept", "application/json")
 			}
 			query := url.Values{"secrets": {secrets}, "kinds": {strings.Join(kinds, ",")}}
-			res, said, err := exchange(cmd, cfg, http.MethodGet, "/configuration?"+query.Encode(), nil, header)
+			_, said, err := exchange(cmd, cfg, "export", http.MethodGet, "/configuration?"+query.Encode(), nil, header)
 			if err != nil {
 				return err
-			}
-			if res.StatusCode != http.StatusOK {
-				return refusal("export", said)
 			}
 			_, err = cmd.OutOrStdout().Write(said)
 			return err
@@ -145,12 +145,9 @@ func documentCommand(cfg *Config, use, short string) *cobra.Command {
 			if within > 0 {
 				header.Set(httpd.ConfirmWithinHeader, strconv.Itoa(within))
 			}
-			res, said, err := exchange(cmd, cfg, http.MethodPost, "/configuration/"+use+"?prune="+strconv.FormatBool(prune), bytes.NewReader(doc), header)
+			answered, said, err := exchange(cmd, cfg, file, http.MethodPost, "/configuration/"+use+"?prune="+strconv.FormatBool(prune), bytes.NewReader(doc), header)
 			if err != nil {
 				return err
-			}
-			if res.StatusCode != http.StatusOK {
-				return refusal(file, said)
 			}
 			var answer struct {
 				Data resource.Planned `json:"data"`
@@ -166,7 +163,7 @@ func documentCommand(cfg *Config, use, short string) *cobra.Command {
 			if len(answer.Data.Changes) == 0 {
 				return nil
 			}
-			printConfirmBy(cmd, res.Header)
+			printConfirmBy(cmd, answered)
 			return changed
 		},
 	}

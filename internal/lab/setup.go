@@ -96,7 +96,7 @@ func (l *Lab) ensureSetup(ctx context.Context) error {
 
 func (l *Lab) administratorFile() string { return filepath.Join(l.dir, "administrator") }
 
-// Administrator is whom the lab has completed the setup with; empty if somebody else did.
+// Administrator is whom the lab has completed the setup with; empty if it was completed in the console.
 func (l *Lab) Administrator() (email, password string) {
 	content, _ := os.ReadFile(l.administratorFile())
 	email, password, _ = strings.Cut(strings.TrimSpace(string(content)), "\n")

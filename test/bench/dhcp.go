@@ -89,15 +89,20 @@ func (b *dhcpBench) fill(ctx context.Context, n int) error {
 		return err
 	}
 	b.subnet = row.ID
+	if err := b.storeReservations(ctx, b.subnet, n); err != nil {
+		return err
+	}
+	return b.change("dhcp", http.MethodPut, "/dhcp/settings", map[string]any{"enabled": true}, nil)
+}
+
+// storeReservations stores n reservations in a subnet.
+func (b *bench) storeReservations(ctx context.Context, subnet string, n int) error {
 	_, err := b.pool.Exec(ctx, `
 		INSERT INTO dhcp_reservations (id, created_at, updated_at, subnet_id, mac, ip, hostname)
 		SELECT gen_random_uuid(), now(), now(), $1, '02:00:00:00:' || lpad(to_hex(i / 256), 2, '0') || ':' || lpad(to_hex(i % 256), 2, '0'),
 			'10.10.' || 1 + i / 250 || '.' || i % 250, 'host-' || i
-		FROM generate_series(0, $2 - 1) i`, b.subnet, n)
-	if err != nil {
-		return err
-	}
-	return b.change("dhcp", http.MethodPut, "/dhcp/settings", map[string]any{"enabled": true}, nil)
+		FROM generate_series(0, $2 - 1) i`, subnet, n)
+	return err
 }
 
 // reserve adds a reservation and waits until it is live.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"edge.internal/gateway/internal/kit/host"
 )
 
@@ -53,7 +55,7 @@ var scaleKinds = []scaleKind{
 		return http.MethodPost, "/dhcp/reservations", map[string]any{"subnet_id": b.subnet, "mac": fmt.Sprintf("02:00:00:01:00:%02x", i), "ip": fmt.Sprintf("10.10.200.%d", i), "hostname": fmt.Sprint("more-", i)}
 	}},
 	{"peer", "/peers", "tunnel", func(b *scaleBench, i int) (string, string, map[string]any) {
-		return http.MethodPost, "/tunnel/interfaces/" + b.tunnel + "/peers", map[string]any{"name": fmt.Sprint("more ", i)}
+		return http.MethodPost, "/tunnel/interfaces/" + b.tunnel.String() + "/peers", map[string]any{"name": fmt.Sprint("more ", i)}
 	}},
 	{"user", "/users", "", func(_ *scaleBench, i int) (string, string, map[string]any) {
 		return http.MethodPut, "/users/" + rowID("user", 0).String(), map[string]any{"name": fmt.Sprint("Renamed ", i)}
@@ -63,7 +65,8 @@ var scaleKinds = []scaleKind{
 // scaleBench is a lab with as many rows of every kind.
 type scaleBench struct {
 	*bench
-	subnet, tunnel string
+	subnet string
+	tunnel uuid.UUID
 }
 
 // scaleFigures are what was measured with one number of rows. The maps are by the name of a kind.
@@ -142,7 +145,8 @@ func measureSize(ctx context.Context, s settings, n int) (f scaleFigures, err er
 
 // fill stores n rows of each kind, and turns on what serves them.
 func (b *scaleBench) fill(ctx context.Context, n int) error {
-	var subnet, tunnel struct{ ID string }
+	var subnet struct{ ID string }
+	var tunnel struct{ ID uuid.UUID }
 	body := map[string]any{"interface": "lan0", "cidr": "10.10.0.0/16", "range_start": "10.10.240.0", "range_end": "10.10.250.0"}
 	if err := b.change("dhcp", http.MethodPost, "/dhcp/subnets", body, &subnet); err != nil {
 		return err
@@ -158,6 +162,8 @@ func (b *scaleBench) fill(ctx context.Context, n int) error {
 		func() error { return b.storeRules(ctx, n) },
 		func() error { return b.storeSites(ctx, sites{domains: n, backends: n}) },
 		func() error { return b.storeRecords(ctx, rowID("dns", 0), rowID("dns", 1), n) },
+		func() error { return b.storeReservations(ctx, b.subnet, n) },
+		func() error { return b.storePeers(ctx, b.tunnel, n) },
 	} {
 		if err := store(); err != nil {
 			return err
@@ -166,12 +172,6 @@ func (b *scaleBench) fill(ctx context.Context, n int) error {
 	for _, sql := range []string{
 		`INSERT INTO firewall_address_objects (id, created_at, updated_at, name, kind, value, description, resolved)
 			SELECT md5('object' || i)::uuid, now(), now(), 'object ' || i, 'host', '10.200.' || i / 250 || '.' || i % 250, '', '{}' FROM generate_series(0, $1::int - 1) i`,
-		`INSERT INTO dhcp_reservations (id, created_at, updated_at, subnet_id, mac, ip, hostname)
-			SELECT gen_random_uuid(), now(), now(), (SELECT id FROM dhcp_subnets), '02:00:00:00:' || lpad(to_hex(i / 256), 2, '0') || ':' || lpad(to_hex(i % 256), 2, '0'),
-				'10.10.' || 1 + i / 250 || '.' || i % 250, 'host-' || i FROM generate_series(0, $1::int - 1) i`,
-		`INSERT INTO tunnel_peers (id, created_at, updated_at, interface_id, name, public_key, allowed_ips, endpoint, keepalive, active)
-			SELECT gen_random_uuid(), now(), now(), (SELECT id FROM tunnel_interfaces), 'peer ' || i, encode(sha256(('peer ' || i)::bytea), 'base64'),
-				'10.88.' || (i + 3) / 256 || '.' || (i + 3) % 256 || '/32', '', 0, true FROM generate_series(0, $1::int - 1) i`,
 		`INSERT INTO account_users (id, created_at, updated_at, email, name, role, active, password, totp_enabled, oidc_subject)
 			SELECT md5('user' || i)::uuid, now(), now(), 'user' || i || '@example.net', 'User ' || i, 'viewer', true,
 				'$2a$12$8Hn0rjLrWs0cqJcGkG3vXuR5pQ2mT7bZ1xY4wV9dF6sA3eKiOaNbC', false, '' FROM generate_series(0, $1::int - 1) i`,

@@ -130,24 +130,28 @@ func (b *tunnelBench) serve(ctx context.Context) error {
 
 // fill stores as many peers as there shall be besides the one that talks, and has both tunnels take them.
 func (b *tunnelBench) fill(ctx context.Context, n int) error {
-	for _, statement := range []struct {
-		sql  string
-		args []any
-	}{
-		{`DELETE FROM tunnel_peers WHERE id <> $1`, []any{b.talker}},
-		{`INSERT INTO tunnel_peers (id, created_at, updated_at, interface_id, name, public_key, allowed_ips, endpoint, keepalive, active)
-			SELECT gen_random_uuid(), now(), now(), $1, 'peer ' || i, encode(sha256(('peer ' || i)::bytea), 'base64'), '10.88.' || (i + 3) / 256 || '.' || (i + 3) % 256 || '/32', '', 0, true
-			FROM generate_series(0, $2 - 1) i`, []any{b.ours, n}},
-		{`ANALYZE`, nil},
-	} {
-		if _, err := b.pool.Exec(ctx, statement.sql, statement.args...); err != nil {
-			return err
-		}
+	if _, err := b.pool.Exec(ctx, `DELETE FROM tunnel_peers WHERE id <> $1`, b.talker); err != nil {
+		return err
+	}
+	if err := b.storePeers(ctx, b.ours, n); err != nil {
+		return err
+	}
+	if _, err := b.pool.Exec(ctx, `ANALYZE`); err != nil {
+		return err
 	}
 	if err := b.change("", http.MethodPost, "/system/render-configs", nil, nil); err != nil {
 		return err
 	}
 	_, err := b.agent.tell(fmt.Sprintf("fill %d", n))
+	return err
+}
+
+// storePeers stores n peers of a tunnel.
+func (b *bench) storePeers(ctx context.Context, tunnel uuid.UUID, n int) error {
+	_, err := b.pool.Exec(ctx, `
+		INSERT INTO tunnel_peers (id, created_at, updated_at, interface_id, name, public_key, allowed_ips, endpoint, keepalive, active)
+		SELECT gen_random_uuid(), now(), now(), $1, 'peer ' || i, encode(sha256(('peer ' || i)::bytea), 'base64'), '10.88.' || (i + 3) / 256 || '.' || (i + 3) % 256 || '/32', '', 0, true
+		FROM generate_series(0, $2 - 1) i`, tunnel, n)
 	return err
 }
 

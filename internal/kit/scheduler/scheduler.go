@@ -263,7 +263,7 @@ func (s *Scheduler) once(ctx context.Context, j Job, t tick, release func()) err
 	defer cancel()
 	over := make(chan outcome, 1)
 	go func() { over <- s.do(doing, j) }()
-	// The lock is given back after the run was written down, or whoever looks for runs that were cut short would find this one.
+	// The lock is given back after the run was written down, or a search for runs that were cut short would find this one.
 	defer func() { release() }()
 	var o outcome
 	select {
