@@ -89,7 +89,7 @@ var squidForms = following(map[string]string{
 	"httpd_suppress_version_string": `on`,
 	"include":                       `/etc/squid/conf\.d/\*\.conf`,
 	"logfile_rotate":                `0`,
-	"pid_filename":                  `/run/squid\.pid`,
+	"pid_filename":                  `/run/gateway-squid/squid\.pid`,
 	"pinger_enable":                 `off`,
 	"shutdown_lifetime":             `[0-9]+ seconds?`,
 	"stats_collection":              `deny gateway_manager`,
