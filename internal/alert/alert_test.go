@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -35,7 +36,11 @@ type house struct {
 
 func newHouse(t testing.TB) *house {
 	t.Helper()
-	b := kittest.New(t)
+	return newHouseOn(t, kittest.New(t))
+}
+
+func newHouseOn(t testing.TB, b *kittest.Bench) *house {
+	t.Helper()
 	h := &house{Bench: b, room: New(b.Kit, Deps{FQDN: func() string { return "gateway.example.net" }})}
 	h.room.Mount()
 	b.Resources.MountChangeSets()
@@ -569,6 +574,35 @@ func TestThreeAttempts(t *testing.T) {
 	}
 	if n := len(never.messages()); n != 3 {
 		t.Errorf("%d messages", n)
+	}
+}
+
+// The next attempt is counted from the end of the one before: a receiver that takes its time is not asked again at once.
+func TestAttemptsAreCountedFromTheEnd(t *testing.T) {
+	t.Parallel()
+	b := kittest.New(t)
+	now := clock.NewFake(b.Clock.Now())
+	b.Clock = now
+	h := newHouseOn(t, b)
+	h.webhook(t, newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
+		now.Move(7 * time.Second)
+		w.WriteHeader(503)
+	}).URL)
+	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Subject: "Disk", Message: "91 %"})
+	for attempt, pause := range usual.pauses {
+		now.Move(time.Hour)
+		due, _, err := h.room.turn(t.Context())
+		if err != nil || len(due) != 1 {
+			t.Fatal(due, err)
+		}
+		h.room.serve(t.Context(), due[0])
+		var next time.Time
+		if err := h.DB.QueryRow(t.Context(), `SELECT next_at FROM alert_deliveries WHERE attempts = $1`, attempt+1).Scan(&next); err != nil {
+			t.Fatal(err)
+		}
+		if want := now.Now().Add(pause); !next.Equal(want) {
+			t.Errorf("attempt %d is followed by another at %s, not at %s", attempt+1, next, want)
+		}
 	}
 }
 

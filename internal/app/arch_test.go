@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -274,5 +275,41 @@ func TestTablesBelongToTheirRoom(t *testing.T) {
 			}
 			return true
 		})
+	}
+}
+
+// A room that asks the packet filter to open something says so with its component, too: then the engine keeps open what runs, while
+// something else is stored.
+func TestEveryRoomThatOpensKeepsWhatRunsOpen(t *testing.T) {
+	asks, keeps := map[string]bool{}, map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test || !strings.HasPrefix(s.pkg, "internal/") || strings.HasPrefix(s.pkg, "internal/kit/") {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil && n.Name.Name == "Openings" {
+					asks[s.pkg] = true
+				}
+			case *ast.CompositeLit:
+				kind, generic := n.Type.(*ast.IndexExpr)
+				if !generic {
+					return true
+				}
+				if of, named := kind.X.(*ast.SelectorExpr); !named || of.Sel.Name != "Component" {
+					return true
+				}
+				for _, e := range n.Elts {
+					if kv, is := e.(*ast.KeyValueExpr); is && kv.Key.(*ast.Ident).Name == "Openings" {
+						keeps[s.pkg] = true
+					}
+				}
+			}
+			return true
+		})
+	}
+	if !maps.Equal(asks, keeps) || len(asks) < 6 {
+		t.Errorf("these ask: %v, and these keep: %v", slices.Sorted(maps.Keys(asks)), slices.Sorted(maps.Keys(keeps)))
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/outbound"
+	"edge.internal/gateway/internal/kit/secret"
 )
 
 func TestSettings(t *testing.T) {
@@ -124,3 +126,23 @@ func TestWatchdog(t *testing.T) {
 type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// Where the API listens is no place for alerts, backups or identity providers to reach.
+func TestOwnPortIsNoTarget(t *testing.T) {
+	cfg := Config{Root: t.TempDir(), Units: "none:a test", DB: "postgres:///none?host=/nowhere", Listen: "127.0.0.1:9443"}
+	if _, err := secret.Make(start.MasterKey(kit.Paths{Root: cfg.Root})); err != nil {
+		t.Fatal(err)
+	}
+	k, err := newKit(cfg, slog.LevelError)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.DB.Close()
+	if want := outbound.New(k.Host).Listening(9443); *k.Outbound != *want {
+		t.Errorf("%+v", k.Outbound)
+	}
+	cfg.Listen = "127.0.0.1"
+	if _, err := newKit(cfg, slog.LevelError); err == nil {
+		t.Error("there is no port, and nobody minds")
+	}
+}

@@ -427,6 +427,19 @@ func connection(n int) host.Connection {
 	}
 }
 
+// A kernel that does not answer keeps nobody waiting, and who asks again is answered as well.
+func TestConnectionsOfAKernelThatHangs(t *testing.T) {
+	b := start(t)
+	b.Machine.Hang(true)
+	for range 2 {
+		var page diag.Connections
+		b.Get(t, "/diagnostics/connections").Want(t, 200).Into(t, &page)
+		if page.Connections == nil || page.Error == "" {
+			t.Errorf("%+v", page)
+		}
+	}
+}
+
 func TestConnections(t *testing.T) {
 	b := start(t)
 	var table []host.Connection

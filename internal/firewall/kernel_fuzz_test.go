@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/conf/nft"
+	helperguard "edge.internal/gateway/internal/kit/host/helper/guard"
 	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -67,6 +68,9 @@ func TestKernelAgreesWithEvaluator(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := string(files[0].Content)
+		if err := helperguard.Admit(files[0]); err != nil {
+			t.Fatalf("seed %d, ruleset %d: the helper refuses it: %v\n%s", seed, i, err, text)
+		}
 		if err := loadText(text); err != nil {
 			t.Fatalf("seed %d, ruleset %d: nft refuses it: %v\n%s", seed, i, err, text)
 		}

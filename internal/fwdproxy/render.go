@@ -106,7 +106,7 @@ func writeDropIn(c Config, layout, mark conf.Arg) ([]byte, error) {
 	w.Line("httpd_suppress_version_string", conf.Word("on"))
 	w.Line("forwarded_for", conf.Word("delete"))
 	w.Line("email_err_data", conf.Word("off"))
-	w.Line("pid_filename", conf.Word("/run/squid.pid"))
+	w.Line("pid_filename", conf.Word("/run/gateway-squid/squid.pid"))
 	w.Line("logfile_rotate", conf.Int(0))
 	w.Line("coredump_dir", conf.Word("/var/spool/squid"))
 	w.Line("pinger_enable", conf.Word("off"))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
@@ -120,6 +121,16 @@ func (in Input) filter() (filter, error) {
 		}
 	}
 	return f, c.Err()
+}
+
+// restrict leaves out what is not for the reader, and refuses it to who has asked for it by name.
+func (f *filter) restrict(a actor.Actor, named bool) error {
+	theirs := open(f.sources, a)
+	if named && len(theirs) < len(f.sources) {
+		return fault.New(fault.Forbidden, "Some of these logs are for administrators: they may hold secrets.")
+	}
+	f.sources = theirs
+	return nil
 }
 
 // clipped is a text for a complaint.

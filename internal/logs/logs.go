@@ -5,6 +5,7 @@ package logs
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -56,6 +57,8 @@ type Source struct {
 	voices []host.Voice
 	files  []host.Log
 	audit  bool
+	// admins marks what viewers do not get: stacks, words of daemons about what they were given, and paths.
+	admins bool
 }
 
 // requests is the source that says which domain it speaks of.
@@ -63,9 +66,9 @@ const requests = "reverse-proxy-access"
 
 // sources is the whole list, in the order in which people read it.
 var sources = []Source{
-	{Name: "api", Title: "API", Description: "The service behind the console, and the changes it applies.", voices: []host.Voice{host.APIVoice}},
-	{Name: "scheduler", Title: "Scheduler", Description: "Background jobs.", voices: []host.Voice{host.SchedulerVoice}},
-	{Name: "helper", Title: "Helper", Description: "What the gateway does as root: its start, upgrades, restores and diagnostics.", voices: []host.Voice{host.HelperVoice}},
+	{Name: "api", Title: "API", Description: "The service behind the console, and the changes it applies.", voices: []host.Voice{host.APIVoice}, admins: true},
+	{Name: "scheduler", Title: "Scheduler", Description: "Background jobs.", voices: []host.Voice{host.SchedulerVoice}, admins: true},
+	{Name: "helper", Title: "Helper", Description: "What the gateway does as root: its start, upgrades, restores and diagnostics.", voices: []host.Voice{host.HelperVoice}, admins: true},
 	{Name: "waf", Title: "WAF agent", Description: "The agent of the web application firewall.", voices: []host.Voice{host.WAFVoice}},
 	{Name: "reverse-proxy", Title: "Reverse proxy", Description: "Messages of HAProxy about itself and its servers.", voices: []host.Voice{host.ProxyVoice}},
 	{Name: requests, Title: "Reverse proxy, requests", Description: "Requests of domains whose access log is on, and requests of all domains that failed.", voices: []host.Voice{host.RequestsVoice}},
@@ -74,12 +77,17 @@ var sources = []Source{
 	{Name: "dns", Title: "DNS", Description: "The resolver, unbound.", voices: []host.Voice{host.ResolverVoice}},
 	{Name: "ntp", Title: "NTP", Description: "The time daemon, chrony.", voices: []host.Voice{host.TimeVoice}},
 	{Name: "dhcp", Title: "DHCP", Description: "The DHCP server, Kea.", voices: []host.Voice{host.LeasesVoice}},
-	{Name: "radius", Title: "RADIUS", Description: "FreeRADIUS and its login attempts.", voices: []host.Voice{host.RadiusVoice}, files: []host.Log{host.RadiusServer, host.RadiusLogins}},
+	{Name: "radius", Title: "RADIUS", Description: "FreeRADIUS and its login attempts.", voices: []host.Voice{host.RadiusVoice}, files: []host.Log{host.RadiusServer, host.RadiusLogins}, admins: true},
 	{Name: "tunnels", Title: "Tunnels", Description: "Tunnels that run in userspace.", voices: []host.Voice{host.TunnelVoice}},
 	{Name: "ids", Title: "Intrusion detection", Description: "CrowdSec and its firewall bouncer.", voices: []host.Voice{host.DetectionVoice}},
 	{Name: "vrrp", Title: "Virtual addresses", Description: "keepalived, which moves the virtual addresses of a cluster.", voices: []host.Voice{host.VRRPVoice}},
 	{Name: "journal", Title: "Log daemon", Description: "The journal itself: what it rotates, and what it had to drop.", voices: []host.Voice{host.JournalVoice}},
 	{Name: "audit", Title: "Audit", Description: "Changes and logins.", audit: true},
+}
+
+// open are those of a list that somebody may read.
+func open(list []Source, a actor.Actor) []Source {
+	return slices.DeleteFunc(slices.Clone(list), func(s Source) bool { return s.admins && a.Role != actor.Admin })
 }
 
 // sourceOf is the name of the source that a voice or a file belongs to.
@@ -129,10 +137,13 @@ var levels = []string{host.LevelError: "error", host.LevelWarn: "warn", host.Lev
 func (r *Room) Mount() {
 	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "logs", Summary: summary} }
 	httpd.Handle(r.Router, http.MethodGet, "/logs/sources", httpd.Read.Offline(), tagged("logs.sources", "List the sources of log entries"),
-		func(*httpd.Call, struct{}) ([]Source, error) { return sources, nil })
+		func(c *httpd.Call, _ struct{}) ([]Source, error) { return open(sources, c.Actor), nil })
 	httpd.Handle(r.Router, http.MethodGet, "/logs", httpd.Read.Offline(), tagged("logs.search", "Log entries of programs and daemons and audit entries, newest first"),
 		func(c *httpd.Call, in Input) (Page, error) {
 			f, err := in.filter()
+			if err == nil {
+				err = f.restrict(c.Actor, in.Sources != "")
+			}
 			if err != nil {
 				return Page{}, err
 			}
@@ -141,6 +152,9 @@ func (r *Room) Mount() {
 	httpd.Stream(r.Router, "/logs/live", httpd.Read.Offline(), tagged("logs.live", "The newest entries that match, oldest first, and then each new one"),
 		func(ctx context.Context, in LiveInput, send func(Entry) error) error {
 			f, err := in.filter()
+			if err == nil {
+				err = f.restrict(actor.From(ctx), in.Sources != "")
+			}
 			if err != nil {
 				return err
 			}

@@ -78,10 +78,36 @@ func texts(p Page) (list []string) {
 	return list
 }
 
+// What may hold secrets is for admins: viewers neither find nor follow it, and are refused it by name.
+func TestViewersReadWhatHoldsNoSecrets(t *testing.T) {
+	w := newWorld(t)
+	var list []Source
+	w.Do(t, "viewer", http.MethodGet, "/logs/sources", nil).Want(t, 200).Into(t, &list)
+	for _, name := range []string{"api", "scheduler", "helper", "radius"} {
+		if slices.ContainsFunc(list, func(s Source) bool { return s.Name == name }) {
+			t.Errorf("viewers are offered %s", name)
+		}
+		w.Do(t, "viewer", http.MethodGet, "/logs?sources=dns,"+name, nil).Want(t, 403)
+	}
+	for i, unit := range []string{"gateway-api.service", "gateway-scheduler.service", "gateway-helper.service", "freeradius.service", "unbound.service"} {
+		w.say(i, unit, "the secret is hunter2")
+	}
+	var page Page
+	w.Do(t, "viewer", http.MethodGet, "/logs", nil).Want(t, 200).Into(t, &page)
+	for _, e := range page.Entries {
+		if e.Source != "dns" && e.Source != "audit" {
+			t.Errorf("a viewer reads %+v", e)
+		}
+	}
+	if !slices.ContainsFunc(page.Entries, func(e Entry) bool { return e.Source == "dns" }) {
+		t.Errorf("a viewer does not read what the resolver said: %+v", page.Entries)
+	}
+}
+
 func TestSources(t *testing.T) {
 	w := newWorld(t)
 	var list []Source
-	a := w.Do(t, "viewer", http.MethodGet, "/logs/sources", nil)
+	a := w.Do(t, "admin", http.MethodGet, "/logs/sources", nil)
 	a.Into(t, &list)
 	var names []string
 	for _, s := range list {

@@ -35,7 +35,7 @@ var confinedDaemons = map[string]uint64{
 const outOfReach = `
 for file in /etc/shadow /etc/gateway/master.key /etc/gateway/gateway.conf; do [ ! -s "$file" ] || echo "reads $file"; done
 for socket in /run/dbus/system_bus_socket /run/systemd/private /run/gateway-helper/helper.sock; do [ ! -S "$socket" ] || echo "reaches $socket"; done
-for folder in /etc /usr /root /boot /var/lib/dpkg /var/lib/gateway /run/systemd /run/systemd/system; do ! touch "$folder/written" 2>/dev/null || echo "writes $folder"; done
+for folder in /etc /usr /root /boot /var/lib/dpkg /var/lib/gateway $RUN /run/systemd /run/systemd/system /run/gateway-helper; do ! touch "$folder/written" 2>/dev/null || echo "writes $folder"; done
 `
 
 // The daemons, most of which begin as root, cannot do what root can.
@@ -44,7 +44,11 @@ func daemonsAreConfined(t *testing.T, g *appliance) {
 		g.sh(t, "test -S "+socket) // or nothing is shown by its absence elsewhere
 	}
 	for _, unit := range slices.Sorted(maps.Keys(confinedDaemons)) {
-		if reached := g.sh(t, "nsenter --target "+g.pid(t, unit)+" --mount sh -c '"+outOfReach+"'"); reached != "" {
+		run := "/run"
+		if unit == "unbound" || unit == "chrony" { // Debian has AppArmor close what is not theirs there
+			run = ""
+		}
+		if reached := g.sh(t, "RUN="+run+" nsenter --target "+g.pid(t, unit)+" --mount sh -c '"+outOfReach+"'"); reached != "" {
 			t.Errorf("%s: %s", unit, reached)
 		}
 		processes := strings.Fields(g.sh(t, "cat /sys/fs/cgroup$(systemctl show --property=ControlGroup --value "+unit+")/cgroup.procs"))

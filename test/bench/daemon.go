@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,21 +18,37 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/command"
 )
 
+// checkedChanges are changes of daemons whose checkers are not root, and what the checkers read.
+var checkedChanges = []struct {
+	name, component, path string
+	body                  func(n int) any
+	check                 host.Command
+	reads                 []host.Place
+	aside                 bool // a change need not ask the checker: it is measured beside it
+}{
+	{name: "chronyd", component: "ntp", path: "/ntp/pools", check: host.ChronyCheck, reads: []host.Place{host.ChronyDropIn}, body: func(n int) any {
+		return map[string]any{"kind": "server", "address": fmt.Sprintf("10.7.%d.%d", n>>8, n&255)}
+	}},
+	{name: "HAProxy", component: "reverse-proxy", path: "/backends", check: host.HAProxyCheck, reads: []host.Place{
+		host.ProxyConfig, host.ProxyInspection, host.ProxyCertificateList, host.ProxyManagementList, host.ProxyDefaultCertificate, host.ProxyBlockedPage, host.ProxyMaintenancePage,
+		host.ProxyHosts, host.ProxyWildcards, host.ProxyRoutes, host.ProxyHeaders, host.ProxySwitches,
+	}, body: func(n int) any {
+		return map[string]any{"name": fmt.Sprintf("made-%d", n), "health_check_enabled": false}
+	}},
+	{name: "nft", component: "packet-filter", path: "/firewall/rules", check: host.NftCheck, reads: []host.Place{host.PacketFilterTable}, aside: true, body: func(n int) any {
+		return map[string]any{"name": fmt.Sprintf("made %d", n), "src_zone": "lan", "dst_zone": "wan", "src_kind": "cidr", "src_cidr": fmt.Sprintf("192.168.%d.0/24", n), "action": "accept"}
+	}},
+}
+
 // measureDaemon compares a change that reaches chronyd with the sum of its parts: the transaction, chronyd's own check
-// and its restart until it answers.
-func measureDaemon(ctx context.Context, s settings) ([]goal, error) {
-	fmt.Println("a lab, with chronyd")
+// and its restart until it answers. Then, changes whose checks are not root with what they would take if these were.
+func measureDaemon(ctx context.Context, s settings) (goals []goal, err error) {
+	fmt.Println("a lab, with chronyd, HAProxy and the packet filter")
 	b, err := newBench(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	defer b.close()
-
-	n := 0
-	change := func() error {
-		n++
-		return b.change("ntp", http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": fmt.Sprintf("10.7.%d.%d", n>>8, n&255)}, nil)
-	}
 	if _, err := b.pool.Exec(ctx, `SELECT 1`); err != nil {
 		return nil, err
 	}
@@ -36,44 +56,76 @@ func measureDaemon(ctx context.Context, s settings) ([]goal, error) {
 	if err != nil {
 		return nil, err
 	}
-	live := b.lab.Path(host.ChronyDropIn.Path())
-	check := func() error {
-		file, err := os.ReadFile(live)
+	for _, c := range checkedChanges {
+		n := 0
+		change := func() error {
+			n++
+			return b.change(c.component, http.MethodPost, c.path, c.body(n), nil)
+		}
+		check := func() error {
+			var in host.Input
+			for _, p := range c.reads {
+				content, err := os.ReadFile(b.lab.Path(p.Path()))
+				if errors.Is(err, fs.ErrNotExist) {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				in.Staged = append(in.Staged, host.File{Place: p, Content: content})
+			}
+			_, err := machine.Run(ctx, c.check, in)
+			return err
+		}
+		spec, err := c.check.Spec()
 		if err != nil {
+			return nil, err
+		}
+		argv := slices.Clone(spec.Argv)
+		for i, arg := range argv {
+			if place, is := strings.CutPrefix(arg, "{"); is {
+				argv[i] = b.lab.Path(host.Place(strings.TrimSuffix(place, "}")).Path())
+			}
+		}
+		asRoot := func() error {
+			out, err := command.Exec(ctx, argv, spec.Timeout)
+			if err == nil && out.ExitCode != 0 {
+				err = fmt.Errorf("%s, as root: %s", c.check, out.Stderr)
+			}
 			return err
 		}
-		_, err = machine.Run(ctx, host.ChronyCheck, host.Input{Staged: []host.File{{Place: host.ChronyDropIn, Content: file}}})
-		return err
-	}
-	spec, err := host.ChronyCheck.Spec()
-	if err != nil {
-		return nil, err
-	}
-	asRoot := func() error {
-		_, err := command.Exec(ctx, []string{spec.Argv[0], "-p", "-f", live}, spec.Timeout)
-		return err
-	}
-	parts := func() error {
-		if err := bareTransaction(ctx, b.pool, touchSettings); err != nil {
-			return err
+		parts := func() error {
+			if err := bareTransaction(ctx, b.pool, touchSettings); err != nil {
+				return err
+			}
+			if err := check(); err != nil {
+				return err
+			}
+			return b.lab.Units().Restart(ctx, host.Chrony)
 		}
-		if err := check(); err != nil {
-			return err
+		all := []func() error{change, check, asRoot}
+		if c.check == host.ChronyCheck {
+			all = append(all, parts)
 		}
-		return b.lab.Units().Restart(ctx, host.Chrony)
+		var turns []func(time.Duration) (float64, error)
+		for _, do := range all {
+			turns = append(turns, func(time.Duration) (float64, error) { return seconds(do) })
+		}
+		times, err := inTurns(settings{rounds: 15}, turns...)
+		if err != nil {
+			return nil, err
+		}
+		if len(times) > 3 {
+			goals = append(goals, goal{"change that is live in chronyd / sum of its parts", times[0] / times[3], "x", 1.5, false, fmt.Sprintf("%.1f ms, %.1f ms", times[0]*1000, times[3]*1000)})
+		}
+		whole := times[0]
+		if c.aside {
+			whole += times[1]
+		}
+		goals = append(goals, goal{"change of " + c.name + " with a check that is not root / with one that is", whole / (whole - times[1] + times[2]), "x", 1.2, false,
+			fmt.Sprintf("the check %.1f ms, %.1f ms", times[1]*1000, times[2]*1000)})
 	}
-	var turns []func(time.Duration) (float64, error)
-	for _, do := range []func() error{change, parts, check, asRoot} {
-		turns = append(turns, func(time.Duration) (float64, error) { return seconds(do) })
-	}
-	times, err := inTurns(settings{rounds: 15}, turns...)
-	if err != nil {
-		return nil, err
-	}
-	return []goal{
-		{"change that is live in chronyd / sum of its parts", times[0] / times[1], "x", 1.5, false, fmt.Sprintf("%.1f ms, %.1f ms", times[0]*1000, times[1]*1000)},
-		{"change with a check that is not root / with one that is", times[0] / (times[0] - times[2] + times[3]), "x", 1.2, false, fmt.Sprintf("the check %.1f ms, %.1f ms", times[2]*1000, times[3]*1000)},
-	}, nil
+	return goals, nil
 }
 
 // touchSettings changes a row that every gateway has.

@@ -213,7 +213,7 @@ func (p *proxyBench) change(method, path string, body any) error {
 // Where HAProxy answers in the lab.
 const (
 	workerSocket = "/run/haproxy/admin.sock"
-	masterSocket = "/run/haproxy-master.sock"
+	masterSocket = "/run/gateway-haproxy/master.sock"
 )
 
 // tell says something to HAProxy and returns its answer.

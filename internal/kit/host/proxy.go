@@ -8,9 +8,9 @@ import (
 
 // Where HAProxy answers: its master process, and the worker that it has started last.
 const (
-	ProxyMasterSocket = "/run/haproxy-master.sock"
+	ProxyMasterSocket = "/run/gateway-haproxy/master.sock"
 	ProxyAdminSocket  = "/run/haproxy/admin.sock"
-	ProxyPIDFile      = "/run/haproxy.pid"
+	ProxyPIDFile      = "/run/gateway-haproxy/haproxy.pid"
 )
 
 // ProxyQuestionLimit is how long a question to HAProxy may be with its payload: it has to fit into one of HAProxy's

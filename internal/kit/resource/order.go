@@ -41,10 +41,7 @@ func (k *kind) mountOrder(r *Registry) {
 		}
 		var list []record
 		outcome, err := k.commit(c, r, func(tx *db.Tx) (_ []apply.Row, err error) {
-			if err := k.reorder(c, r, tx, in.Body.IDs); err != nil {
-				return nil, err
-			}
-			list, err = k.shown(c, tx, "")
+			list, err = k.reorder(c, r, tx, in.Body.IDs)
 			return nil, err
 		})
 		if err != nil {
@@ -87,19 +84,24 @@ func (k *kind) commit(ctx context.Context, r *Registry, write apply.Write) (appl
 	return r.Engine.Commit(ctx, k.Feeds, write)
 }
 
-func (k *kind) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.UUID) error {
+// reorder puts all rows in order, and returns them.
+func (k *kind) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.UUID) ([]record, error) {
 	found, err := k.number(ctx, r, tx, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var all int64
-	if err := tx.QueryRow(ctx, "SELECT count(*) FROM "+k.Table).Scan(&all); err != nil {
-		return err
+	list, err := k.shown(ctx, tx, "")
+	if err != nil {
+		return nil, err
 	}
-	if found != all || int64(len(ids)) != all {
-		return fault.Field("ids", "must list each of the %d rows once", all)
+	if found != int64(len(list)) || len(ids) != len(list) {
+		return nil, fault.Field("ids", "must list each of the %d rows once", len(list))
 	}
-	return r.Audit.Write(ctx, tx, k.Name+".reorder", "every "+k.Title, map[string]any{"ids": ids, "change_set": changes.From(ctx).Set})
+	names := make([]string, len(list))
+	for i, v := range list {
+		names[i] = k.called(v)
+	}
+	return list, r.Audit.Write(ctx, tx, k.Name+".reorder", "every "+k.Title, map[string]any{"order": names, "change_set": changes.From(ctx).Set})
 }
 
 // number gives rows new priorities in the order of their ids, and tells how many it found.
@@ -122,11 +124,17 @@ func (k *kind) move(ctx context.Context, r *Registry, tx *db.Tx, id uuid.UUID, a
 	}
 	from := slices.Index(ids, id)
 	ids, priorities = slices.Delete(ids, from, from+1), slices.Delete(priorities, from, from+1)
-	to := 0
+	to, details := 0, moveDetails{}
 	if after != nil {
 		if to = slices.Index(ids, *after) + 1; to == 0 {
 			return Change{}, nil, fault.Field("after", "No other %s has this id.", k.Title)
 		}
+		before, err := k.get(ctx, tx, " WHERE "+k.key+" = $1", *after)
+		if err != nil {
+			return Change{}, nil, err
+		}
+		name := k.called(before)
+		details.After = &name
 	}
 	now := k.copied(was)
 	now.meta().UpdatedAt = r.Clock.Now()
@@ -144,16 +152,18 @@ func (k *kind) move(ctx context.Context, r *Registry, tx *db.Tx, id uuid.UUID, a
 	if change, err = k.store(ctx, r, tx, was, now, change); err != nil {
 		return Change{}, nil, err
 	}
-	err = r.Audit.Write(ctx, tx, k.Name+".move", change.Name, moveDetails{auditDetails{ID: change.ID, Fields: change.fields, ChangeSet: change.set(ctx)}, after})
+	details.auditDetails = auditDetails{ID: change.ID, Fields: change.fields, ChangeSet: change.set(ctx)}
+	err = r.Audit.Write(ctx, tx, k.Name+".move", change.Name, details)
 	if numbered {
 		return change, nil, err // more rows than this one have changed
 	}
 	return change, []apply.Row{change.row}, err
 }
 
+// moveDetails say what the row comes after, by its name; null stands for nothing.
 type moveDetails struct {
 	auditDetails
-	After *uuid.UUID `json:"after"`
+	After *string `json:"after"`
 }
 
 // order reads the ids and priorities of all rows, in order.

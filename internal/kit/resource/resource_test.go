@@ -379,6 +379,10 @@ func TestPriorityAndReorder(t *testing.T) {
 	}
 	b.Do(t, "admin", http.MethodPost, "/toys/reorder", fmt.Sprintf(`{"ids":[%q,%q]}`, second.ID, third.ID)).WantField(t, "ids")
 	b.Do(t, "admin", http.MethodPost, "/toys/reorder", fmt.Sprintf(`{"ids":[%q,%q,%q]}`, second.ID, second.ID, first.ID)).WantField(t, "ids")
+	var details string
+	if err := b.DB.QueryRow(t.Context(), `SELECT (details - 'change_set' - 'remote_ip')::text FROM audit_entries WHERE action = 'toy.reorder'`).Scan(&details); err != nil || details != `{"order": ["b", "a", "c"]}` {
+		t.Errorf("audited %s, %v", details, err)
+	}
 	if order() != "bac" || b.Audited(t, "toy.reorder") != 1 {
 		t.Fatalf("a refused order changed something: %s", order())
 	}
@@ -446,10 +450,17 @@ func TestMoveChangesOneRow(t *testing.T) {
 		}
 	}
 	var subject, details string
-	if err := b.DB.QueryRow(t.Context(), `SELECT subject, (details - 'change_set' - 'remote_ip')::text FROM audit_entries WHERE action = 'toy.move' ORDER BY id LIMIT 1`).Scan(&subject, &details); err != nil {
-		t.Fatal(err)
+	audited := func(n int) {
+		t.Helper()
+		if err := b.DB.QueryRow(t.Context(), `SELECT subject, (details - 'change_set' - 'remote_ip')::text FROM audit_entries WHERE action = 'toy.move' ORDER BY id LIMIT 1 OFFSET $1`, n).Scan(&subject, &details); err != nil {
+			t.Fatal(err)
+		}
 	}
+	audited(0)
 	if want := `{"id": "` + toys["d"].ID.String() + `", "after": null, "fields": {"priority": [40, 0]}}`; subject != "d" || details != want {
+		t.Errorf("audited %s %s", subject, details)
+	}
+	if audited(1); subject != "a" || !strings.Contains(details, `"after": "c"`) {
 		t.Errorf("audited %s %s", subject, details)
 	}
 	entries := b.Audited(t, "toy.move")

@@ -96,7 +96,7 @@ func units() {
 
 // known are commands of the list that take files.
 var known = []host.Command{
-	host.ChronyCheck, host.NftCheck, host.NftLoad, host.HAProxyCheck, host.UnboundCheck, host.SquidCheck, host.KeaCheck, host.FreeRADIUSCheck,
+	host.ChronyCheck, host.NftCheck, host.NftLoad, host.HAProxyCheck, host.UnboundCheck, host.SquidCheck, host.KeaCheck, host.FreeRADIUSCheck, host.VRRPCheck,
 }
 
 func commands() {

@@ -623,28 +623,50 @@ func TestLargeMessagesTakeTurns(t *testing.T) {
 	asked.Wait()
 }
 
-// Callers beyond the limit wait until another one hangs up.
+// Callers beyond the limit wait until another one hangs up: they are served all the same, but never more than the limit at once.
 func TestConnectionsAreBounded(t *testing.T) {
-	c, socket := started(t, func(string, []reflect.Value) []reflect.Value { return []reflect.Value{reflect.Zero(errorType)} })
-	if err := c.Sweep(); err != nil {
-		t.Fatal(err)
+	const late = 64
+	var mu sync.Mutex
+	inside, most, leave := 0, 0, make(chan struct{})
+	_, socket := started(t, func(string, []reflect.Value) []reflect.Value {
+		mu.Lock()
+		inside++
+		most = max(most, inside)
+		mu.Unlock()
+		<-leave
+		mu.Lock()
+		inside--
+		mu.Unlock()
+		return []reflect.Value{reflect.Zero(errorType)}
+	})
+	dialed, answered := make(chan struct{}), make(chan error)
+	for range connectionLimit + late {
+		go func() {
+			c := New(hosttest.New(), socket)
+			defer c.Close()
+			conn, err := c.connect(t.Context())
+			if err == nil {
+				c.keep(conn)
+			}
+			dialed <- struct{}{}
+			answered <- errors.Join(err, c.Sweep())
+		}()
 	}
-	var idle []net.Conn
-	for range connectionLimit {
-		conn, err := net.Dial("unix", socket)
-		if err != nil {
-			t.Fatal(err)
+	for range connectionLimit + late {
+		<-dialed
+	}
+	waittest.Until(t, "as many as may are served", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return inside >= connectionLimit
+	})
+	for range connectionLimit + late {
+		leave <- struct{}{}
+		if err := <-answered; err != nil {
+			t.Error(err)
 		}
-		idle = append(idle, conn)
 	}
-	late := New(hosttest.New(), socket)
-	defer late.Close()
-	answered := make(chan error, 1)
-	go func() { answered <- late.Sweep() }()
-	for _, conn := range idle {
-		conn.Close()
-	}
-	if err := <-answered; err != nil {
-		t.Error(err)
+	if most != connectionLimit {
+		t.Errorf("%d were served at once", most)
 	}
 }

@@ -42,7 +42,7 @@ func (m *Machine) SetConnections(list ...host.Connection) {
 
 // Connections is a page of SetConnections.
 func (m *Machine) Connections(ctx context.Context, q host.ConnectionQuery) (page host.ConnectionPage, err error) {
-	if err := m.breaks(); err != nil {
+	if err := m.answers(ctx); err != nil {
 		return page, err
 	}
 	m.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/child"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/packaging"
@@ -38,7 +39,7 @@ func Root(t testing.TB) string {
 	if err := os.Chmod(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"run/haproxy", "run/gateway", "etc/haproxy/gateway"} {
+	for _, dir := range []string{"run/haproxy", "run/gateway-haproxy", "run/gateway", "etc/haproxy/gateway"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +80,7 @@ func Start(t testing.TB, program, root string) *Process {
 	if err := os.Remove(AdminSocket(root)); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "-W", "-S", filepath.Join(root, "run/haproxy-master.sock"), "-p", filepath.Join(root, "run/haproxy.pid"),
+	cmd := exec.Command(program, "-W", "-S", filepath.Join(root, host.ProxyMasterSocket), "-p", filepath.Join(root, host.ProxyPIDFile),
 		"-f", filepath.Join(root, "etc/haproxy/gateway/haproxy.cfg"))
 	cmd.Stdout, cmd.Stderr = log, log
 	ended, err := child.Start(cmd, syscall.SIGKILL)

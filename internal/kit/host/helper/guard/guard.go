@@ -84,7 +84,7 @@ var grammars = map[host.Place]func(text string) error{
 	host.KeaConfig:        kea,
 	host.RadiusConfig:     radiusConfig,
 	host.RadiusClients:    radiusClients,
-	host.RadiusUsers:      users,
+	host.RadiusUsers:      radiusUsers,
 	host.ProxyConfig:      haproxy,
 	host.ProxyInspection:  spoe,
 	host.ProxyBlockedPage: page,
@@ -92,7 +92,7 @@ var grammars = map[host.Place]func(text string) error{
 	host.ProxyCertificateList: certificates,
 	host.ProxyManagementList:  certificates,
 
-	host.PacketFilterTable: nft,
+	host.PacketFilterTable: packetFilter,
 	host.VRRPConfig:        keepalived,
 	host.VRRPDrain:         drain,
 	host.DatabaseSettings:  databaseSettings,
@@ -191,20 +191,3 @@ func (f forms) take(words []string) error {
 
 // address is one of IPv4 or IPv6, or a network.
 const address = `[0-9a-f.:]+(?:/[0-9]{1,3})?`
-
-var quoted = regexp.MustCompile(`"[^"]*"`)
-
-// nft refuses to read other files.
-func nft(text string) error {
-	return lines(text, anyLength, func(words []string) error {
-		line := strings.Join(words, " ")
-		if strings.Count(line, `"`)%2 != 0 {
-			return errors.New("a text goes on in the next line")
-		}
-		// A text has no escapes; what remains can only be a directive.
-		if strings.Contains(quoted.ReplaceAllString(line, ""), "include") {
-			return fmt.Errorf("it reads another file")
-		}
-		return nil
-	})
-}

@@ -1,10 +1,6 @@
 package guard
 
-import (
-	"fmt"
-	"regexp"
-	"strings"
-)
+import "regexp"
 
 // radiusConfig takes the gateway's lines and no others: FreeRADIUS runs and loads programs in too many ways to name them, also when it
 // only checks a file.
@@ -31,33 +27,11 @@ var radiusClient = regexp.MustCompile(`^(?:client (?:gateway|[0-9a-f-]{36}) \{|\
 
 var radiusClients = onlyLines(func(line string) bool { return radiusPlace.MatchString(line) || radiusClient.MatchString(line) })
 
-// users is the file of users, in which a value in back quotes is a command, and one in double quotes is evaluated. In a text in single
-// quotes nothing is; a back slash stands there before a quote or another one alone, so that there are no two ways to read it.
-func users(text string) error {
-	return lines(text, longest, func(words []string) error {
-		var bare strings.Builder
-		line := strings.Join(words, " ")
-		in := false
-		for i := 0; i < len(line); i++ {
-			switch {
-			case !in:
-				bare.WriteByte(line[i])
-				in = line[i] == '\''
-			case line[i] == '\\':
-				if i++; i == len(line) || !strings.Contains(`'\`, line[i:i+1]) {
-					return fmt.Errorf("a back slash in a text can be read in two ways")
-				}
-			case line[i] == '\'':
-				bare.WriteByte('\'')
-				in = false
-			}
-		}
-		if in {
-			return fmt.Errorf("a text does not end")
-		}
-		if strings.ContainsAny(bare.String(), "`\"$%\\") || strings.Contains(strings.ToLower(bare.String()), "exec-program") {
-			return fmt.Errorf("it runs or reads something")
-		}
-		return nil
-	})
-}
+// A user has a name and a password, or is turned away, and a few things may be told to who lets it in. In a text in single quotes nothing is
+// evaluated; a back slash stands there before a quote or another one alone, so that there are no two ways to read it.
+var (
+	radiusUser  = regexp.MustCompile(`^(?:\+[0-9a-f]{32}|[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}) (?:Auth-Type := Reject|Cleartext-Password := (?:[0-9a-f]{32}|'(?:[^'\\]|\\['\\])*'))$`)
+	radiusReply = regexp.MustCompile(`^(?:Framed-IP-Address := '[0-9.]+'|Session-Timeout := [0-9]{1,10}|Tunnel-Type := VLAN|Tunnel-Medium-Type := IEEE-802|Tunnel-Private-Group-Id := [0-9]{1,4})(?: ,)?$`)
+)
+
+var radiusUsers = onlyLines(func(line string) bool { return radiusUser.MatchString(line) || radiusReply.MatchString(line) })

@@ -2,6 +2,9 @@ package guard
 
 import (
 	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -28,33 +31,43 @@ const timeSource = `[A-Za-z0-9_.:-]+(?: (?:iburst|prefer|(?:minpoll|maxpoll) -?[
 // unbound reads statements wherever they stand: behind the value of one, the next may begin in the same line.
 func unbound(text string) error { return lines(text, anyLength, unboundForms.take) }
 
-// resolverValue is one value, as unbound finds its end.
-const resolverValue = `(?:[^ "'\\#][^ "'\\]*|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')`
+// What values of unbound's are made of. In a text in quotes nothing has a meaning but a back slash, which keeps a quote from ending it.
+const (
+	resolverName    = `"[A-Za-z0-9_.*-]+"`
+	resolverAddress = `"?[0-9a-f.:]+(?:@[0-9]{1,5})?"?`
+	resolverNumber  = `[0-9]{1,10}m?`
+	resolverRecord  = `(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')`
+)
 
 var unboundForms = func() forms {
 	rest := map[string]string{
-		"access-control:":    resolverValue + " allow",
+		"access-control:":    `"` + address + `" allow`,
 		"chroot:":            `""`,
 		"control-interface:": host.ResolverSocket,
 		"directory:":         `"/etc/unbound"`,
+		"domain-insecure:":   resolverName,
 		"forward-zone:":      ``,
 		"include-toplevel:":  `"/etc/unbound/gateway\.conf\.d/\*\.conf"`,
-		"local-zone:":        resolverValue + " [a-z_]+",
+		"local-data:":        resolverRecord,
+		"local-zone:":        resolverName + " (?:redirect|transparent)",
 		"logfile:":           `""`,
 		"module-config:":     `"(?:validator )?iterator"`,
+		"name:":              resolverName,
 		"remote-control:":    ``,
 		"server:":            ``,
 		"stub-zone:":         ``,
 		"trust-anchor-file:": `"/usr/share/dns/root\.key"`,
 		"username:":          `unbound`,
 	}
-	for _, key := range []string{
-		"aggressive-nsec", "cache-max-ttl", "cache-min-ttl", "control-enable", "control-use-cert", "deny-any", "do-not-query-localhost", "domain-insecure", "extended-statistics",
-		"forward-addr", "harden-large-queries", "harden-short-bufsize", "hide-identity", "hide-version", "interface", "interface-automatic", "ip-freebind", "local-data",
-		"msg-cache-size", "name", "num-threads", "prefetch", "prefetch-key", "qname-minimisation", "rrset-cache-size", "so-reuseport", "stub-addr", "stub-first", "stub-no-cache",
-		"unwanted-reply-threshold", "use-syslog",
+	for form, keys := range map[string]string{
+		"yes|no": "aggressive-nsec control-enable control-use-cert deny-any do-not-query-localhost extended-statistics harden-large-queries harden-short-bufsize hide-identity hide-version " +
+			"interface-automatic ip-freebind prefetch prefetch-key qname-minimisation so-reuseport stub-first stub-no-cache use-syslog",
+		resolverNumber:  "cache-max-ttl cache-min-ttl msg-cache-size num-threads rrset-cache-size unwanted-reply-threshold",
+		resolverAddress: "forward-addr interface stub-addr",
 	} {
-		rest[key+":"] = resolverValue
+		for key := range strings.FieldsSeq(keys) {
+			rest[key+":"] = form
+		}
 	}
 	return following(rest)
 }()
@@ -76,14 +89,14 @@ var squidForms = following(map[string]string{
 	"httpd_suppress_version_string": `on`,
 	"include":                       `/etc/squid/conf\.d/\*\.conf`,
 	"logfile_rotate":                `0`,
-	"pid_filename":                  `/run/squid\.pid`,
+	"pid_filename":                  `/run/gateway-squid/squid\.pid`,
 	"pinger_enable":                 `off`,
 	"shutdown_lifetime":             `[0-9]+ seconds?`,
 	"stats_collection":              `deny gateway_manager`,
 	"visible_hostname":              `gateway`,
 })
 
-// keaFile is what the gateway says to Kea: what it loads, and where it reads and writes; of all else, that it is there.
+// keaFile is all that the gateway says to Kea.
 type keaFile struct {
 	Dhcp4 struct {
 		Hooks []struct {
@@ -94,39 +107,77 @@ type keaFile struct {
 			Name string `json:"socket-name"`
 		} `json:"control-socket"`
 		Leases struct {
-			Type    string         `json:"type"`
-			Persist jsontext.Value `json:"persist"`
-			Name    string         `json:"name"`
-			Cleanup jsontext.Value `json:"lfc-interval"`
+			Type    string `json:"type"`
+			Persist bool   `json:"persist"`
+			Name    string `json:"name"`
+			Cleanup int    `json:"lfc-interval"`
 		} `json:"lease-database"`
 		Loggers []struct {
-			Name     jsontext.Value `json:"name"`
-			Severity jsontext.Value `json:"severity"`
+			Name     string `json:"name"`
+			Severity string `json:"severity"`
 			Outputs  []struct {
-				Output  string         `json:"output"`
-				Pattern jsontext.Value `json:"pattern"`
+				Output  string `json:"output"`
+				Pattern string `json:"pattern"`
 			} `json:"output_options"`
 		} `json:"loggers"`
+		Interfaces struct {
+			Names   []string       `json:"interfaces"`
+			Socket  string         `json:"dhcp-socket-type"`
+			Retries uint32         `json:"service-sockets-max-retries"`
+			Wait    int            `json:"service-sockets-retry-wait-time"`
+			Context jsontext.Value `json:"user-context"` // which Kea keeps and does not read
+		} `json:"interfaces-config"`
+		Checks struct {
+			Leases string `json:"lease-checks"`
+		} `json:"sanity-checks"`
+		Expired struct {
+			Hold int `json:"hold-reclaimed-time"`
+		} `json:"expired-leases-processing"`
+		Subnets []struct {
+			ID        uint32       `json:"id"`
+			Network   netip.Prefix `json:"subnet"`
+			Interface string       `json:"interface"`
+			Life      int          `json:"valid-lifetime"`
+			Pools     []struct {
+				Pool string `json:"pool"`
+			} `json:"pools"`
+			Options []struct {
+				Name string `json:"name"`
+				Data string `json:"data"`
+			} `json:"option-data"`
+			Reservations []struct {
+				MAC  string `json:"hw-address"`
+				IP   string `json:"ip-address"`
+				Name string `json:"hostname"`
+			} `json:"reservations"`
+		} `json:"subnet4"`
 
-		Mark          jsontext.Value `json:"server-tag"`
-		Interfaces    jsontext.Value `json:"interfaces-config"`
-		Checks        jsontext.Value `json:"sanity-checks"`
-		Authoritative jsontext.Value `json:"authoritative"`
-		ByClientID    jsontext.Value `json:"match-client-id"`
-		DefaultLife   jsontext.Value `json:"valid-lifetime"`
-		ShortestLife  jsontext.Value `json:"min-valid-lifetime"`
-		LongestLife   jsontext.Value `json:"max-valid-lifetime"`
-		Timers        jsontext.Value `json:"calculate-tee-times"`
-		Identifiers   jsontext.Value `json:"host-reservation-identifiers"`
-		Global        jsontext.Value `json:"reservations-global"`
-		InSubnet      jsontext.Value `json:"reservations-in-subnet"`
-		OutOfPool     jsontext.Value `json:"reservations-out-of-pool"`
-		Expired       jsontext.Value `json:"expired-leases-processing"`
-		Subnets       jsontext.Value `json:"subnet4"`
+		Mark          string   `json:"server-tag"`
+		Authoritative bool     `json:"authoritative"`
+		ByClientID    bool     `json:"match-client-id"`
+		DefaultLife   int      `json:"valid-lifetime"`
+		ShortestLife  int      `json:"min-valid-lifetime"`
+		LongestLife   int      `json:"max-valid-lifetime"`
+		Timers        bool     `json:"calculate-tee-times"`
+		Identifiers   []string `json:"host-reservation-identifiers"`
+		Global        bool     `json:"reservations-global"`
+		InSubnet      bool     `json:"reservations-in-subnet"`
+		OutOfPool     bool     `json:"reservations-out-of-pool"`
 	}
 }
 
-// kea refuses every library but the one that tells leases, and every file but those of Kea's own.
+var (
+	keaLogger = regexp.MustCompile(`^kea-dhcp4(?:\.[a-z0-9]+)?$`)
+	keaLink   = regexp.MustCompile(`^` + link + `$`)
+	// keaOptions are what clients are told, and in which form.
+	keaOptions = following(map[string]string{
+		"routers": `[0-9.]+`, "domain-name-servers": keaAddresses, "ntp-servers": keaAddresses, "domain-name": `[A-Za-z0-9_.-]+`,
+	})
+)
+
+const keaAddresses = `[0-9.]+(?:, [0-9.]+)*`
+
+// kea refuses every library but the one that tells leases, every file but those of Kea's own, and whatever the gateway never says.
 func kea(text string) error {
 	var file keaFile
 	// Kea's own grammar is wider: comments, names that come twice, and files that it includes.
@@ -146,9 +197,24 @@ func kea(text string) error {
 		return fmt.Errorf("it keeps leases in %s %s", l.Type, l.Name)
 	}
 	for _, l := range file.Dhcp4.Loggers {
+		if !keaLogger.MatchString(l.Name) {
+			return fmt.Errorf("it logs %s", l.Name)
+		}
 		for _, o := range l.Outputs {
 			if o.Output != "stdout" {
 				return fmt.Errorf("it logs to %s", o.Output)
+			}
+		}
+	}
+	for _, name := range file.Dhcp4.Interfaces.Names {
+		if !keaLink.MatchString(name) {
+			return fmt.Errorf("it serves %q", name)
+		}
+	}
+	for _, s := range file.Dhcp4.Subnets {
+		for _, o := range s.Options {
+			if err := keaOptions.take([]string{o.Name, o.Data}); err != nil {
+				return err
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
+	"golang.org/x/sys/unix"
 	"golang.org/x/tools/txtar"
 
 	"edge.internal/gateway/internal/kit/host"
@@ -188,17 +189,34 @@ func TestWhatTheGuardAdmitsDoesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	originals := subjects(t)
 	admitted := slices.Clone(originals) // as they are, they show that the oracle knows what is good
-	for range n {
-		s := mutate(r, originals[r.IntN(len(originals))])
-		if !slices.ContainsFunc(s.Files, func(f host.File) bool { return guard.Admit(f) != nil }) {
-			admitted = append(admitted, s)
+	take := func(original subject) bool {
+		s := mutate(r, original)
+		if slices.ContainsFunc(s.Files, func(f host.File) bool { return guard.Admit(f) != nil }) {
+			return false
 		}
+		admitted = append(admitted, s)
+		return true
+	}
+	// A guard that takes nothing but what it knows by heart would show nothing: of each rendering, one that differs is taken.
+	for _, original := range originals {
+		tries := 0
+		for ; tries < enough && !take(original); tries++ {
+		}
+		if tries == enough {
+			t.Errorf("%s: none of %d files is admitted", original.Command, enough)
+		}
+	}
+	for range n {
+		take(originals[r.IntN(len(originals))])
 	}
 	t.Logf("GATEWAY_SEED=%d: %d files, %d of them admitted", seed, n, len(admitted)-len(originals))
 	for i, complaint := range trace(t, admitted) {
 		t.Errorf("%s: %s\n%s", admitted[i].Command, strings.Join(complaint, "\n"), admitted[i].changed)
 	}
 }
+
+// enough changes of a file have one among them that means nothing to its daemon.
+const enough = 5000
 
 // The oracle finds what the guard is there for: without it, these open what is not theirs, or try to.
 func TestOracleFindsWhatCheckersOpen(t *testing.T) {
@@ -214,34 +232,164 @@ func TestOracleFindsWhatCheckersOpen(t *testing.T) {
 	}
 }
 
+// misbehaving tells the child of TestOracleFindsWhatProgramsDo a folder, and the program that the child starts as well.
+const misbehaving = "COMMAND_TEST_MISBEHAVING"
+
+// misdeeds are what no checker does, by what strace says of it. They are done in a folder with a file "it".
+var misdeeds = map[string]func() error{
+	`"it", O_RDONLY`:         func() error { return open("it") },
+	`"../it", O_RDONLY`:      func() error { return open("../it") },
+	`"/proc/self/cwd/it"`:    func() error { return open("/proc/self/cwd/it") },
+	`"/etc/shadow"`:          func() error { return open("/etc/shadow") },
+	`"it", 0600`:             func() error { return os.Chmod("it", 0o600) },
+	`fchmod(`:                func() error { return through("it", func(f *os.File) error { return f.Chmod(0o600) }) },
+	`"it", 0, 0, 0)`:         func() error { return os.Chown("it", 0, 0) },
+	`"it", 0, 0, AT_SYMLINK`: func() error { return os.Lchown("it", 0, 0) },
+	`fchown(`:                func() error { return through("it", func(f *os.File) error { return f.Chown(0, 0) }) },
+	`truncate("it"`:          func() error { return os.Truncate("it", 0) },
+	`"linked"`:               func() error { return os.Link("it", "linked") },
+	`"symbolic"`:             func() error { return os.Symlink("it", "symbolic") },
+	`"folder"`:               func() error { return os.Mkdir("folder", 0o700) },
+	`"pipe"`:                 func() error { return unix.Mkfifo("pipe", 0o600) },
+	`"renamed"`:              func() error { return os.Rename("folder", "renamed") },
+	`unlinkat(`:              func() error { return os.Remove("symbolic") },
+	`sun_path="bound"`:       func() error { return talking(unix.Bind, &unix.SockaddrUnix{Name: "bound"}) },
+	`sun_path="met"`:         func() error { return talking(unix.Connect, &unix.SockaddrUnix{Name: "met"}) },
+	`sin_port=htons(0), `:    func() error { return talking(unix.Bind, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}) },
+	`sin_port=htons(53), `:   func() error { return talking(unix.Connect, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{192, 0, 2, 1}}) },
+	`sin_port=htons(80), `:   func() error { return talking(unix.Connect, &unix.SockaddrInet4{Port: 80, Addr: [4]byte{192, 0, 2, 1}}) },
+	`sin6_port=htons(81), `:  func() error { return talking(unix.Connect, &unix.SockaddrInet6{Port: 81, Addr: [16]byte{15: 1}}) },
+	`execve("/usr/bin/true"`: func() error { return exec.Command("/usr/bin/true").Run() },
+}
+
+func open(name string) error { return through(name, func(*os.File) error { return nil }) }
+
+func through(name string, do func(*os.File) error) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return do(f)
+}
+
+// talking does something with a socket of an address's kind. Whether it succeeds is the same to the oracle.
+func talking(do func(int, unix.Sockaddr) error, to unix.Sockaddr) error {
+	family := unix.AF_UNIX
+	switch to.(type) {
+	case *unix.SockaddrInet4:
+		family = unix.AF_INET
+	case *unix.SockaddrInet6:
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_ = do(fd, to)
+	return nil
+}
+
+// TestMisbehaves is that child, and in a folder of its own the program.
+func TestMisbehaves(t *testing.T) {
+	folder := os.Getenv(misbehaving)
+	switch at, err := os.Getwd(); {
+	case err != nil:
+		t.Fatal(err)
+	case folder == "":
+		return // it runs as a child alone
+	case at != folder:
+		_, _ = os.Open(marker + "0")
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestMisbehaves$")
+		cmd.Dir = folder
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return
+	}
+	for _, said := range slices.Sorted(maps.Keys(misdeeds)) {
+		if err := misdeeds[said](); err != nil {
+			t.Errorf("%s: %v", said, err)
+		}
+	}
+}
+
+// The oracle finds whatever a program could do to files and to others.
+func TestOracleFindsWhatProgramsDo(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "x")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"it", "../it"} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := strings.Join(watch(t, "TestMisbehaves", misbehaving+"="+folder, "/proc/self/exe").found[0], "\n")
+	for said := range misdeeds {
+		if !strings.Contains(found, said) {
+			t.Errorf("%s is not found", said)
+		}
+	}
+	if t.Failed() {
+		t.Log(found)
+	}
+}
+
 var (
 	call    = regexp.MustCompile(`^(\d+) +(\w+)\((.*)`)
 	ended   = regexp.MustCompile(`^(\d+) +\+\+\+ `)
 	resumed = regexp.MustCompile(`^(\d+) +<\.\.\. (\w+) resumed>`)
-	path    = regexp.MustCompile(`^(?:AT_FDCWD, |\d+, )?"((?:[^"\\]|\\.)*)"`)
-	result  = regexp.MustCompile(`\) += (-?\d+)`)
+	// path is the first name that a call has, and the folder that it is relative to.
+	path   = regexp.MustCompile(`^(?:(?:AT_FDCWD|\d+)<((?:[^>\\]|\\.)*)>, )?"((?:[^"\\]|\\.)*)"`)
+	result = regexp.MustCompile(`\) += (-?\d+)`)
 )
+
+// watched are the calls that strace tells of: those that open, make, change or remove a file, run a program, or talk to somebody.
+var watched = strings.Join([]string{
+	"?open,openat,openat2,?creat,?unlink,unlinkat,?rmdir,?rename,?renameat,renameat2,?mkdir,mkdirat,?mknod,mknodat,?link,linkat,?symlink,symlinkat,truncate",
+	"?chmod,fchmod,fchmodat,?fchmodat2,?chown,?lchown,fchown,fchownat,setxattr,mount,ptrace",
+	"execve,execveat,connect,bind,setuid,clone,clone3,?fork,?vfork",
+}, ",")
 
 // trace has subjects checked while strace watches, and answers what each of the checkers did that it has no business with.
 func trace(t *testing.T, subjects []subject) map[int][]string {
 	t.Helper()
-	folder := t.TempDir()
 	content, err := cbor.Marshal(subjects)
 	if err != nil {
 		t.Fatal(err)
 	}
-	input, output := filepath.Join(folder, "subjects"), filepath.Join(folder, "trace")
+	input := filepath.Join(t.TempDir(), "subjects")
 	if err := os.WriteFile(input, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	var programs []string
+	for _, s := range subjects {
+		spec, err := s.Command.Spec()
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs = append(programs, spec.Argv[0])
+	}
+	w := watch(t, "TestTracedChecks", traced+"="+input, programs...)
+	if w.subject != len(subjects)-1 || w.checked != len(subjects) {
+		t.Fatalf("of %d subjects %d were checked", len(subjects), w.checked)
+	}
+	return w.found
+}
+
+// watch runs a test in a child with something in its environment, and watches the programs among those that it starts.
+func watch(t *testing.T, test, variable string, programs ...string) *watcher {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("strace", "--follow-forks", "--seccomp-bpf", "--string-limit=4096", "--signal=none", "--quiet=attach,personality", "--output="+output,
-		"--trace=?open,openat,openat2,?creat,execve,execveat,connect,?unlink,unlinkat,?rename,?renameat,renameat2,?mkdir,mkdirat,setuid,clone,clone3,?fork,?vfork",
-		self, "-test.run=^TestTracedChecks$", "-test.timeout=60m")
-	cmd.Env = append(os.Environ(), traced+"="+input)
+	output := filepath.Join(t.TempDir(), "trace")
+	cmd := exec.Command("strace", "--follow-forks", "--seccomp-bpf", "--string-limit=4096", "--signal=none", "--quiet=attach,personality", "--decode-fds=path", "--output="+output,
+		"--trace="+watched, self, "-test.run=^"+test+"$", "-test.timeout=60m")
+	cmd.Env = append(os.Environ(), variable)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -251,12 +399,8 @@ func trace(t *testing.T, subjects []subject) map[int][]string {
 	}
 	defer f.Close()
 	w := newWatcher(self)
-	for _, s := range subjects {
-		spec, err := s.Command.Spec()
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.programs[spec.Argv[0]] = true
+	for _, p := range programs {
+		w.programs[p] = true
 	}
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
@@ -266,10 +410,7 @@ func trace(t *testing.T, subjects []subject) map[int][]string {
 	if err := lines.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if w.subject != len(subjects)-1 || w.checked != len(subjects) {
-		t.Fatalf("of %d subjects %d were checked", len(subjects), w.checked)
-	}
-	return w.found
+	return w
 }
 
 // watcher reads a trace.
@@ -294,19 +435,19 @@ func newWatcher(self string) *watcher {
 func TestOracleKnowsCheckersByTheirNumber(t *testing.T) {
 	w := newWatcher("/self")
 	w.programs["/usr/sbin/kea-dhcp4"] = true
-	for line := range strings.Lines(`7 openat(AT_FDCWD, "/subject/0", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such file or directory)
+	for line := range strings.Lines(`7 openat(AT_FDCWD</>, "/subject/0", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such file or directory)
 8 setuid(65534) = 0
 8 execve("/usr/sbin/kea-dhcp4", ["kea-dhcp4"], []) = 0
 8 clone3({flags=CLONE_VM|CLONE_THREAD} <unfinished ...>
 9 +++ exited with 0 +++
 8 <... clone3 resumed> => {parent_tid=[9]}, 88) = 9
 8 +++ exited with 0 +++
-7 openat(AT_FDCWD, "/subject/1", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such file or directory)
+7 openat(AT_FDCWD</>, "/subject/1", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such file or directory)
 9 setuid(65534) = 0
 9 execve("/usr/sbin/kea-dhcp4", ["kea-dhcp4"], []) = 0
 9 clone3({flags=CLONE_VM|CLONE_THREAD} <unfinished ...>
 9 <... clone3 resumed> => {parent_tid=[8]}, 88) = 8
-8 openat(AT_FDCWD, "/srv/secret", O_RDONLY) = 3
+8 openat(AT_FDCWD</>, "/srv/secret", O_RDONLY) = 3
 `) {
 		w.line(line)
 	}
@@ -335,7 +476,10 @@ func (w *watcher) line(line string) {
 	pid, name, rest := m[1], m[2], m[3]
 	file := ""
 	if p := path.FindStringSubmatch(rest); p != nil {
-		file = p[1]
+		file = p[2]
+		if !filepath.IsAbs(file) && p[1] != "" {
+			file = filepath.Join(p[1], file)
+		}
 	}
 	switch program := w.checks[pid]; {
 	case name == "setuid":
@@ -364,6 +508,10 @@ func (w *watcher) line(line string) {
 		if !asks.MatchString(rest) {
 			w.complain(line)
 		}
+	case name == "bind":
+		if !binds.MatchString(rest) {
+			w.complain(line)
+		}
 	case name == "open" || name == "openat":
 		if !strings.Contains(rest, "O_PATH") && !allowed(file) { // which opens a name, and not what it stands for
 			w.complain(line)
@@ -382,18 +530,36 @@ func (w *watcher) started(pid, name, child string) {
 
 func (w *watcher) complain(what string) { w.found[w.subject] = append(w.found[w.subject], what) }
 
-// asks is what programs talk to wherever they run: who knows names of users and hosts, and the log. They have no way to other machines.
-var asks = regexp.MustCompile(`sa_family=AF_(INET|INET6|NETLINK)\b|sun_path="(/var/run/nscd/socket|/dev/log|/run/systemd/userdb/[^/"]*)"`)
+// asks is what programs talk to wherever they run: who knows names of users and hosts, and the log; and port 0, by which they learn how they
+// would reach somebody.
+var asks = regexp.MustCompile(`sa_family=AF_NETLINK\b|sun_path="(/var/run/nscd/socket|/dev/log|/run/systemd/userdb/[^/"]*)"|sin6?_port=htons\(0\)` + nameservers())
+
+// nameservers are those that this machine asks.
+func nameservers() (forms string) {
+	content, _ := os.ReadFile("/etc/resolv.conf")
+	for line := range strings.Lines(string(content)) {
+		if words := strings.Fields(line); len(words) > 1 && words[0] == "nameserver" {
+			forms += `|_port=htons\(53\),.*"` + regexp.QuoteMeta(words[1]) + `"`
+		}
+	}
+	return forms
+}
+
+// binds is where programs listen that only look: squid finds out whether the machine has IPv6.
+var binds = regexp.MustCompile(`sa_family=AF_NETLINK\b|sin6_port=htons\(0\),.*"::1"`)
+
+// elsewhere are links of the kernel's to files that are not below /proc.
+var elsewhere = regexp.MustCompile(`^/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|exe|fd|map_files)/`)
 
 // names is where programs look for users of systemd's.
 var names = []string{"/run/systemd/userdb", "/etc/userdb", "/run/userdb", "/run/host/userdb"}
 
-// allowed tells whether a checker may open a file.
+// allowed tells whether a checker may open a file. A name without a folder is that of none.
 func allowed(file string) bool {
-	if !filepath.IsAbs(file) { // relative to its folder, which is the staged one, or the root while it begins
-		return !slices.Contains(strings.Split(file, "/"), "..") && !strings.HasPrefix(file, "etc/")
-	}
 	file = filepath.Clean(file)
+	if elsewhere.MatchString(file) {
+		return false
+	}
 	if strings.HasPrefix(file, filepath.Join(os.TempDir(), staging)) || strings.HasPrefix(file, "/lib") || file == os.DevNull {
 		return true
 	}

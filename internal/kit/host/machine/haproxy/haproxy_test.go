@@ -300,10 +300,10 @@ func TestProxyThatDoesNotRun(t *testing.T) {
 	}
 	check("never started")
 	// A process that died leaves its sockets and its number behind, which may be somebody else's by now.
-	if err := os.MkdirAll(filepath.Join(root, "run/haproxy"), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	for _, socket := range []string{host.ProxyMasterSocket, host.ProxyAdminSocket} {
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(socket)), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(root, socket), Net: "unix"})
 		if err != nil {
 			t.Fatal(err)

@@ -28,6 +28,9 @@ func Files() []host.File {
 	return files
 }
 
+// table is how the gateway's packet filter begins.
+const table = "table inet gateway\ndelete table inet gateway\ntable inet gateway {\n"
+
 // wholeProxy are configurations of HAProxy that begin otherwise than the gateway's own.
 var wholeProxy = []string{
 	"global\n mode http",
@@ -104,14 +107,21 @@ var others = map[host.Place][]string{
 		"include-toplevel: \"/tmp/*.conf\"", "server:\n logfile: /etc/x", "server:\n trust-anchor-file: /etc/shadow", "server:\n auto-trust-anchor-file: /etc/x",
 		"server: hide-identity: yes include: \"/etc/shadow\"", "server:\n hide-identity: yes include: \"/etc/shadow\"", "server:\n name: \"x\"include: \"/etc/shadow\"", "server:\n hide-version: yes python: python-script: \"/x.py\"",
 		"server:\n username: \"\"", "server:\n username: root", "server:\n local-zone: \"x.\" static include: \"/etc/shadow\"", "server:\n local-data: \"x\\\\\" include: \"/etc/shadow\"", "server:\n directory: \"/tmp\"",
+		"server:\n interface: /run/x", "server:\n num-threads: include:", "server:\n hide-version: \"yes\" include: \"/etc/shadow\"", "forward-zone:\n name: include:", "forward-zone:\n forward-addr: \"/etc/shadow\"", "server:\n local-data: x include: \"/etc/shadow\"",
+		"server:\n local-zone: \"x.\" inform", "server:\n access-control: \"::0/0\" allow_snoop",
 		"remote-control:\n control-interface: 0.0.0.0", "auth-zone:\n zonefile: /etc/x", "server:\n pidfile: /etc/x", "dnstap:\n",
 	},
 	host.ChronyDropIn:  {"driftfile /etc/x", "mailonchange root@localhost 0.5", "include /etc/shadow", "confdir /tmp", "logdir /etc", "dumpdir /etc", "pidfile /etc/x", "keyfile /etc/shadow", "user root", "driftfile /etc/x", "server a.example key 1", "#" + strings.Repeat("x", 2047) + "mailonchange root 1"},
 	host.RadiusConfig:  {"modules {\nperl x {\nfilename=/path/x.pl\n}\n}\nauthorize {\nx\n}", "perl x {", "filename=/path/x.pl", "libdir=/path", "libdir = /path # c", "ex\\\nec x {", "$INC\\\nLUDE /etc/shadow", "modules {\n per\\\nl {\n file\\\nname = /tmp/x.pl\n }\n}", "$-INCLUDE /etc/shadow", "$include /etc/shadow", "$INCLUDE gateway-clients.conf /etc/shadow", "mschap {\n ntlm_auth = \"/bin/id\"\n}", "filename=/etc/x", "pap { perl }", "modules { pap {", "modules {\n exec {\n }\n}", "modules {\n perl {\n }\n}", "modules {\n python3 {\n }\n}", "authorize {\n update reply {\n Reply-Message := `id`\n }\n}", "authorize {\n update reply {\n Reply-Message := \"%{exec:/bin/id}\"\n }\n}", "$INCLUDE /etc/shadow", "libdir = /tmp", "modules {\n rlm_exec = x\n}", "modules {\n detail {\n filename = /etc/x\n }\n}", "modules {\n linelog {\n filename = /etc/x\n }\n}"},
 	host.RadiusClients: {"client gateway {\n secret = \"%{exec:/bin/id}\"\n}", "client x {\n}", "client gateway {\n secret = 'x' perl\n}", "$INCLUDE /etc/shadow", "modules {", "client gateway {\n secret = 'x\\'\n}", "client gateway {\n virtual_server = x\n}"},
-	host.RadiusUsers:   {"bob Cleartext-Password := x\\\n$INCLUDE /etc/shadow", "bob exec-program = '/bin/id'", "bob Cleartext-Password := `id`", "$INCLUDE /etc/shadow", "bob Exec-Program = \"/bin/id\"", "bob Cleartext-Password := \"%{exec:/bin/id}\""},
+	host.RadiusUsers: {"bob Cleartext-Password := x\\\n$INCLUDE /etc/shadow", "bob exec-program = '/bin/id'", "bob Cleartext-Password := `id`", "$INCLUDE /etc/shadow", "bob Exec-Program = \"/bin/id\"", "bob Cleartext-Password := \"%{exec:/bin/id}\"",
+		"bob Cleartext-Password := 'x', Exec-Program := '/bin/id'", "bob Cleartext-Password := 'x'\n\tExec-Program-Wait = '/bin/id'", "bob Cleartext-Password := 'x'\n\tReply-Message := x", "bob Auth-Type := Accept", "bob Auth-Type := System",
+		"bob Cleartext-Password := 'x\\n'", "bob Cleartext-Password := 'x", "bob Crypt-Password := 'x'", "+x Cleartext-Password := 'x'",
+	},
 	host.KeaConfig: {`{"Dhcp4": {"hooks-libraries": [{"library": "/tmp/x.so"}]}}`, `{"Dhcp4": {"hooks-libraries": [{"library": "libdhcp_run_script.so"}]}}`, `{"Dhcp4": <?include "/etc/shadow"?>}`, `{"Dhcp4": {"control-socket": {"socket-name": "/tmp/x"}}}`, `{"Dhcp4": {"lease-database": {"type": "memfile", "name": "/etc/x"}}}`, `{"Dhcp4": {"lease-database": {"type": "mysql", "name": "x"}}}`,
-		`{"Dhcp4": {"hooks-libraries": [{"library": "/tmp/x.so"}], "hooks-libraries": []}}`, `{"Dhcp4": {"loggers": [{"name": "kea-dhcp4", "output_options": [{"output": "/etc/x"}]}]}}`, `{"Dhcp4": {"hosts-database": {"type": "mysql"}}}`, `{"Dhcp4": {}, "Dhcp6": {}}`, `{"Dhcp4": {"control-socket": {"socket-type": "http", "socket-name": "` + host.LeaseServer().Control + `"}}}`},
+		`{"Dhcp4": {"hooks-libraries": [{"library": "/tmp/x.so"}], "hooks-libraries": []}}`, `{"Dhcp4": {"loggers": [{"name": "kea-dhcp4", "output_options": [{"output": "/etc/x"}]}]}}`, `{"Dhcp4": {"hosts-database": {"type": "mysql"}}}`, `{"Dhcp4": {}, "Dhcp6": {}}`,
+		`{"Dhcp4": {"subnet4": [{"id": 1, "user-context": {}}]}}`, `{"Dhcp4": {"subnet4": [{"id": 1, "option-data": [{"name": "boot-file-name", "data": "x"}]}]}}`, `{"Dhcp4": {"subnet4": [{"id": 1, "option-data": [{"name": "routers", "data": "<?include \"/etc/shadow\"?>"}]}]}}`,
+		`{"Dhcp4": {"subnet4": [{"id": 1, "reservations": [{"hw-address": "x", "boot-file-name": "x"}]}]}}`, `{"Dhcp4": {"interfaces-config": {"interfaces": ["*"]}}}`, `{"Dhcp4": {"loggers": [{"name": "kea-ctrl-agent"}]}}`, `{"Dhcp4": {"control-socket": {"socket-type": "http", "socket-name": "` + host.LeaseServer().Control + `"}}}`},
 	host.DetectionConfig: {
 		`{"config_paths": {"plugin_dir": "/tmp/"}}`, `{"config_paths": {"notification_dir": "/tmp/"}}`, `{"db_config": {"db_path": "/etc/shadow"}}`, `{"db_config": {"type": "mysql"}}`,
 		`{"api": {"server": {"listen_uri": "0.0.0.0:8080"}}}`, `{"api": {"server": {"profiles_path": "/tmp/x"}}}`, `{"plugin_config": {"user": "root"}}`, `{"common": {"pid_dir": "/etc"}}`,
@@ -134,6 +144,14 @@ var others = map[host.Place][]string{
 		"}", "track_file {\n drain\n}", "vrrp_instance gateway {\n track_file {\n drain\n}", "vrrp_instance gateway {\n track_file {\n drain\n virtual_ipaddress {\n }\n }\n}",
 	},
 	host.VRRPDrain: {"", "2", "0\n1", "-253"},
-	host.PacketFilterTable: {"define a = \"b\n\"; include \"/file\"; define c = \"\n\"", "include \"/etc/shadow\"", "table inet x { }; include \"/etc/shadow\"", "\tinclude \"/etc/shadow\"",
-		"table inet gateway {\n comment \"x\n\"\n}\n" + "include \"/etc/shadow\"", "comment \"x\n\" ; include \"/etc/shadow\"", "inclu\\\nde \"/etc/shadow\""},
+	// What is about other tables, or leaves the gateway's own; and what reads files.
+	host.PacketFilterTable: {
+		"flush ruleset", "table inet x {\n}", "delete table ip crowdsec", table + "}\nflush ruleset", table + "}\ntable ip x {\n}", table + "\tchain input {\n\t accept } } flush ruleset ; table inet x { chain y {\n\t}\n}",
+		table + "\tchain input {\n\t accept\n\t} } flush ruleset\n\t}\n}", table + "\tchain input {\n\t tcp dport { 22 # }\n\t}\n}", table + "\tchain input {\n\t accept ; drop\n\t}\n}", table + "\tchain input {\n\t include \"/etc/shadow\"\n\t}\n}",
+		table + "\tchain input {\n\t\ttype filter hook input priority filter; policy drop; include \"/etc/shadow\";\n\t}\n}", table + "\tchain input {\n\t define x = 1\n\t}\n}", table + "\tchain x { include \"/etc/shadow\" ; } ; chain input {\n\t}\n}",
+		table + "\tset x {\n\t\ttype ipv4_addr; include \"/etc/shadow\"\n\t\tflags interval\n\t}\n}", table + "\tset x {\n\t\ttype ipv4_addr\n\t\tflags interval\n\t\telements = { 1.2.3.4 } ; include \"/etc/shadow\" ; { }\n\t}\n}",
+		table + "\tchain input {\n\t\ttype filter hook ingress device eth0 priority filter; policy drop;\n\t}\n}",
+		"define a = \"b\n\"; include \"/file\"; define c = \"\n\"", "include \"/etc/shadow\"", "table inet x { }; include \"/etc/shadow\"", "\tinclude \"/etc/shadow\"",
+		"table inet gateway {\n comment \"x\n\"\n}\n" + "include \"/etc/shadow\"", "comment \"x\n\" ; include \"/etc/shadow\"", "inclu\\\nde \"/etc/shadow\"",
+	},
 }

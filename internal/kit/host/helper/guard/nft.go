@@ -1,0 +1,81 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"edge.internal/gateway/internal/kit/conf/nft"
+)
+
+// filterTable is the one table that the gateway loads. Those of others are none of its business.
+const filterTable = "gateway"
+
+var (
+	filterName     = regexp.MustCompile(`^[a-z][A-Za-z0-9_/-]*$`)
+	filterHook     = regexp.MustCompile(`^type (?:filter|nat|route) hook (?:prerouting|input|forward|output|postrouting) priority [a-z]+; policy (?:accept|drop);$`)
+	filterElements = regexp.MustCompile(`^[0-9a-f.:/, -]*$`)
+)
+
+// packetFilter takes the transaction that puts the gateway's table in the place of its former self: sets, chains and rules, each of which
+// ends where its line does. So nothing is about another table, and nothing reads a file.
+func packetFilter(text string) error {
+	if err := lines(text, anyLength, func([]string) error { return nil }); err != nil {
+		return err
+	}
+	table, err := nft.Read(filterTable, text)
+	if err != nil {
+		return err
+	}
+	for _, s := range table.Sets {
+		if !filterName.MatchString(s.Name) || s.Type != "ipv4_addr" && s.Type != "ipv6_addr" || !filterElements.MatchString(s.Elements) {
+			return fmt.Errorf("it has a set %q", s.Name)
+		}
+	}
+	for _, c := range table.Chains {
+		if !filterName.MatchString(c.Name) || c.Hook != "" && !filterHook.MatchString(c.Hook) {
+			return fmt.Errorf("it has a chain %q, %q", c.Name, c.Hook)
+		}
+		for _, rule := range c.Rules() {
+			if err := filterRule(rule); err != nil {
+				return fmt.Errorf("%w: %q", err, rule)
+			}
+		}
+	}
+	return nil
+}
+
+// statements are words that begin something else than a rule within a chain.
+var statements = regexp.MustCompile(`\b(?:include|define|redefine|undefine)\b`)
+
+// filterRule takes what is one rule: its quotes and braces end in its line, and nothing comes behind it.
+func filterRule(rule string) error {
+	var bare strings.Builder
+	open, quoted := 0, false
+	for _, r := range rule {
+		switch {
+		case r == '"':
+			quoted = !quoted
+		case quoted:
+			continue
+		case r == '{':
+			open++
+		case r == '}':
+			open--
+		case strings.ContainsRune(";#$\\'*", r):
+			return errors.New("it is more than a rule")
+		}
+		if open < 0 {
+			return errors.New("it leaves its chain")
+		}
+		bare.WriteRune(r)
+	}
+	if open != 0 || quoted {
+		return errors.New("it goes on in the next line")
+	}
+	if statements.MatchString(bare.String()) {
+		return errors.New("it is no rule")
+	}
+	return nil
+}
