@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 func newLog(t *testing.T) (*audit.Log, *db.DB, *clock.Fake, context.Context) {
@@ -168,37 +169,36 @@ func TestFollowHasNoGapAndNoDuplicate(t *testing.T) {
 	l, _, _, ctx := newLog(t)
 	const entries, readers = 120, 12
 	results := make(chan error, readers)
-	var behind [readers]atomic.Int64 // what each reader has seen; 0 before its first entry
-	for r := range readers {
-		go func() {
-			defer behind[r].Store(0) // nobody waits for a reader that has ended
-			time.Sleep(time.Duration(r) * 7 * time.Millisecond)
-			seen := map[string]bool{}
-			following, stop := context.WithTimeout(ctx, 2*time.Minute)
-			defer stop()
-			err := l.Follow(following, 1000, func(e audit.Entry) error {
-				if seen[e.Subject] {
-					return fmt.Errorf("%s twice", e.Subject)
-				}
-				seen[e.Subject] = true
-				behind[r].Store(int64(len(seen)))
-				if len(seen) == entries {
-					return errDone
-				}
-				return nil
-			})
-			if errors.Is(err, errDone) {
-				err = nil
+	var seen [readers]atomic.Int64 // what each reader has got; what there is when it begins counts as such
+	follow := func(r, begin int) {
+		known := map[string]bool{}
+		err := l.Follow(ctx, 1000, func(e audit.Entry) error {
+			if known[e.Subject] {
+				return fmt.Errorf("%s twice", e.Subject)
 			}
-			results <- err
-		}()
+			known[e.Subject] = true
+			seen[r].Store(int64(max(begin, len(known))))
+			if len(known) == entries {
+				return errDone
+			}
+			return nil
+		})
+		seen[r].Store(entries) // nobody waits for a reader that has ended
+		if errors.Is(err, errDone) {
+			err = nil
+		}
+		results <- err
 	}
+	begun := 0
 	for i := range entries {
-		// A reader that follows is not let fall behind: losing what is too much for it is another promise.
-		for r := range behind {
-			for n := behind[r].Load(); n > 0 && int64(i)-n > bus.Buffer/2; n = behind[r].Load() {
-				time.Sleep(time.Millisecond)
-			}
+		if i%(entries/readers) == 0 {
+			seen[begun].Store(int64(i))
+			go follow(begun, i)
+			begun++
+		}
+		// No reader is let fall behind, from before it follows: losing what is too much for it is another promise.
+		for r := range begun {
+			waittest.Until(t, "a reader", func() bool { return int64(i)-seen[r].Load() <= bus.Buffer/2 })
 		}
 		record(t, l, ctx, "x", fmt.Sprint(i))
 	}
