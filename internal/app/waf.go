@@ -77,14 +77,8 @@ func RunWAF(ctx context.Context, cfg WAFConfig) error {
 	})
 	group.Go(func() error {
 		since := clock.Real.Now()
-		set, err := engine.New()
-		if err != nil {
-			return err
-		}
+		set := engine.Later()
 		defer func() { _ = set.Close() }()
-		if err := set.Slow(); err != nil {
-			log.Warn("every rule is asked about every request, which takes longer", "err", err)
-		}
 		d, err := db.Open(cfg.DB)
 		if err != nil {
 			return err
