@@ -87,6 +87,7 @@ func RunWAF(ctx context.Context, cfg WAFConfig) error {
 		source := agent.NewSource(d, set, path("/var/lib/gateway-waf/config.json"), log)
 		recorder := agent.NewRecorder(d, clock.Real, agent.NewLines(path("/var/log/gateway-waf/alerts.json"), log), log)
 		a := agent.New(set, source.Domain)
+		a.Soon = source.Soon
 		a.Record = recorder.Record
 		report := &agent.Reporter{Version: Version, Since: since, Agent: a, Source: source, Recorder: recorder}
 		peers := &agent.Peers{Users: strings.Split(cfg.Peers, ","), Log: log}

@@ -81,6 +81,8 @@ type config struct {
 	fingerprint string
 	from        string
 	at          time.Time
+	// next is closed when the next state is there; nil unless one is on its way, because engines are being built.
+	next chan struct{}
 }
 
 // Source has the domains' configuration: the database's, by announcement and every half a minute, and the last one that was seen
@@ -111,6 +113,21 @@ func NewSource(d *db.DB, set *engine.Set, file string, log *slog.Logger) *Source
 
 // Domain finds a domain by the name that HAProxy has for it; nil if there is none.
 func (s *Source) Domain(name []byte) *Domain { return s.current.Load().domains[string(name)] }
+
+// Soon is Domain for who can wait: if engines are being built, it is known only afterwards.
+func (s *Source) Soon(ctx context.Context, name []byte) *Domain {
+	for {
+		c := s.current.Load()
+		if d := c.domains[string(name)]; d != nil || c.next == nil {
+			return d
+		}
+		select {
+		case <-c.next:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
 
 // Ready is closed when there is a configuration, be it an empty one.
 func (s *Source) Ready() <-chan struct{} { return s.ready }
@@ -300,7 +317,7 @@ func (s *Source) apply(ctx context.Context, rows map[string]stored, fingerprint,
 	if len(pending) == 0 {
 		next.fingerprint = fingerprint
 	}
-	s.publish(next)
+	s.publish(next, len(pending) > 0)
 	for i, r := range pending {
 		if ctx.Err() != nil {
 			break
@@ -320,10 +337,11 @@ func (s *Source) apply(ctx context.Context, rows map[string]stored, fingerprint,
 			next.domains = maps.Clone(next.domains)
 			next.domains[r.Domain] = s.domain(r, custom)
 		}
-		if i == len(pending)-1 {
+		more := i < len(pending)-1
+		if !more {
 			next.fingerprint = fingerprint
 		}
-		s.publish(next)
+		s.publish(next, more)
 	}
 	s.release()
 }
@@ -333,7 +351,10 @@ func (s *Source) build(domains int) error {
 	if s.built || domains == 0 {
 		return nil
 	}
+	now := *s.current.Load()
+	s.publish(now, true)
 	if err := s.set.Build(); err != nil {
+		s.publish(now, false)
 		return err
 	}
 	s.built = true
@@ -343,7 +364,16 @@ func (s *Source) build(domains int) error {
 	return nil
 }
 
-func (s *Source) publish(c config) { s.current.Store(&c) }
+// publish swaps a state in, and tells those who wait for it whether more is to come.
+func (s *Source) publish(c config, more bool) {
+	c.next = nil
+	if more {
+		c.next = make(chan struct{})
+	}
+	if last := s.current.Swap(&c); last.next != nil {
+		close(last.next)
+	}
+}
 
 // release closes the engines that no domain uses any more. Inspections that still run on one of them are not affected.
 func (s *Source) release() {
@@ -364,7 +394,7 @@ func (s *Source) release() {
 
 // close closes all engines with custom rules.
 func (s *Source) close() {
-	s.publish(config{from: FromNowhere})
+	s.publish(config{from: FromNowhere}, false)
 	s.release()
 }
 

@@ -227,6 +227,11 @@ func TestTheFirstDomainBringsTheEngine(t *testing.T) {
 	}
 	first := id()
 	w.put(first, map[string]string{"mode": "'blocking'"})
+	// A request that is there before the engine waits for it; one of a domain that nobody announced does not.
+	waittest.Until(t, "the engine is being built, or is there", func() bool { c := s.current.Load(); return c.next != nil || c.domains[first] != nil })
+	if s.Soon(t.Context(), []byte(first)) == nil || s.Soon(t.Context(), []byte(id())) != nil {
+		t.Error("a request has not waited for the engine")
+	}
 	waittest.Until(t, "the first domain", func() bool { return s.current.Load().fingerprint == w.fingerprint() })
 	if !denies(t, s, first, "/?id=1%27+or+%271%27%3D%271") || set.Engines() != 1 {
 		t.Errorf("%d engines: %s", set.Engines(), said)

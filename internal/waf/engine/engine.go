@@ -158,7 +158,7 @@ func newSet(s *Set) (*Set, error) {
 	return s, s.Build()
 }
 
-// Later is New without an engine: Build makes it when there is something to inspect. It takes a second and some hundred megabytes, which
+// Later is New without an engine: Build makes it when there is something to inspect. It takes about a second and a few hundred megabytes, which
 // a gateway does without as long as no domain needs it.
 func Later() *Set { return &Set{custom: map[[sha256.Size]byte]*shared{}} }
 
