@@ -1,8 +1,12 @@
 package app_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/schema"
+	"edge.internal/gateway/internal/waf/agent"
 )
 
 // Of what a domain wants of the WAF, HAProxy is told only what it needs, and reloads only when the first domain wants any of it.
@@ -35,6 +40,23 @@ func TestWAFChangesWhileTheProxyRuns(t *testing.T) {
 		}
 		return "", nil
 	})
+	// A fake agent, which has taken over whatever is stored.
+	socket := filepath.Join(b.Paths.Root, host.WAFSocket)
+	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var s agent.Status
+		if err := b.DB.QueryRow(req.Context(), agent.Fingerprint).Scan(&s.Configuration); err == nil {
+			_ = json.NewEncoder(w).Encode(s)
+		}
+	})}
+	go func() { _ = fake.Serve(l) }()
+	t.Cleanup(func() { _ = fake.Close() })
 	h := build(t, b)
 	admin := h.setUp(t)
 	var backend, one, two struct{ ID string }
@@ -64,7 +86,7 @@ func TestWAFChangesWhileTheProxyRuns(t *testing.T) {
 		mu.Lock()
 		said := strings.Join(told, "\n")
 		mu.Unlock()
-		if got := a.Header.Get("Gateway-Apply"); got != "ids=live, reverse-proxy=live" || b.Machine.ProxyReloads()-before != x.reloads || !strings.HasPrefix(said, x.told) || x.told == "" && said != "" {
+		if got := a.Header.Get("Gateway-Apply"); got != "ids=live, reverse-proxy=live, waf=live" || b.Machine.ProxyReloads()-before != x.reloads || !strings.HasPrefix(said, x.told) || x.told == "" && said != "" {
 			t.Errorf("%s: %s after %d reloads and %q", x.name, got, b.Machine.ProxyReloads()-before, said)
 		}
 	}

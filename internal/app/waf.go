@@ -77,14 +77,8 @@ func RunWAF(ctx context.Context, cfg WAFConfig) error {
 	})
 	group.Go(func() error {
 		since := clock.Real.Now()
-		set, err := engine.New()
-		if err != nil {
-			return err
-		}
+		set := engine.Later()
 		defer func() { _ = set.Close() }()
-		if err := set.Slow(); err != nil {
-			log.Warn("every rule is asked about every request, which takes longer", "err", err)
-		}
 		d, err := db.Open(cfg.DB)
 		if err != nil {
 			return err
@@ -93,6 +87,7 @@ func RunWAF(ctx context.Context, cfg WAFConfig) error {
 		source := agent.NewSource(d, set, path("/var/lib/gateway-waf/config.json"), log)
 		recorder := agent.NewRecorder(d, clock.Real, agent.NewLines(path("/var/log/gateway-waf/alerts.json"), log), log)
 		a := agent.New(set, source.Domain)
+		a.Soon = source.Soon
 		a.Record = recorder.Record
 		report := &agent.Reporter{Version: Version, Since: since, Agent: a, Source: source, Recorder: recorder}
 		peers := &agent.Peers{Users: strings.Split(cfg.Peers, ","), Log: log}

@@ -11,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/waf/agent"
 )
 
 // Settings are those of the agent itself.
@@ -29,38 +30,47 @@ var settings = resource.Singleton[Settings]{
 const (
 	// readyWithin is how long the agent may take until its engines are built, and readyAgain how often it is asked.
 	readyWithin = 30 * time.Second
-	readyAgain  = 100 * time.Millisecond
+	readyAgain  = 10 * time.Millisecond
 )
+
+// wanted is what the agent has to run with: whether at all, and the fingerprint of what domains want.
+type wanted struct {
+	Enabled       bool
+	Configuration string
+}
 
 // registerAgent makes the agent a component. It reads what domains want from the database, so that there are no files.
 func (r *Room) registerAgent() {
-	apply.Register(r.Engine, apply.Component[Settings]{
-		ID: apply.WAF, Unit: host.WAF, Enabled: func(s Settings) bool { return s.Enabled },
-		Load: func(ctx context.Context, q db.Querier) (Settings, error) {
-			s, err := r.agents.Load(ctx, q)
-			if err != nil {
-				return Settings{}, err
-			}
-			return *s, nil
-		},
-		Render: func(Settings) ([]host.File, error) { return nil, nil },
+	apply.Register(r.Engine, apply.Component[wanted]{
+		ID: apply.WAF, Unit: host.WAF, Enabled: func(w wanted) bool { return w.Enabled },
+		Load:   r.loadAgent,
+		Render: func(wanted) ([]host.File, error) { return nil, nil },
 		Check:  func(context.Context, []host.File) error { return nil },
 		Apply:  r.startAgent,
 		Verify: r.verifyAgent,
 	})
 }
 
-// startAgent starts the agent again, unless it answers, and waits until it has built its engines.
-func (r *Room) startAgent(ctx context.Context, s Settings, files []host.File) error {
-	if r.verifyAgent(ctx, s, files) == nil {
-		return nil
+func (r *Room) loadAgent(ctx context.Context, q db.Querier) (w wanted, err error) {
+	s, err := r.agents.Load(ctx, q)
+	if err != nil {
+		return w, err
 	}
-	if err := r.Host.Restart(ctx, host.WAF); err != nil {
-		return err
+	w.Enabled = s.Enabled
+	return w, q.QueryRow(ctx, agent.Fingerprint).Scan(&w.Configuration)
+}
+
+// startAgent starts the agent again, unless it answers, and waits until it has built its engines and taken over what is stored: it hears of
+// that from the database.
+func (r *Room) startAgent(ctx context.Context, w wanted, _ []host.File) error {
+	if err := r.runs(ctx); err != nil || r.agent(ctx).State == "down" {
+		if err := r.Host.Restart(ctx, host.WAF); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	for r.agent(ctx).State == "starting" {
+	for a := r.agent(ctx); ctx.Err() == nil && (a.State == "starting" || a.State == "up" && a.configuration != w.Configuration); a = r.agent(ctx) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(readyAgain):
@@ -69,17 +79,30 @@ func (r *Room) startAgent(ctx context.Context, s Settings, files []host.File) er
 	return nil
 }
 
-// verifyAgent says whether the agent runs and answers.
-func (r *Room) verifyAgent(ctx context.Context, _ Settings, _ []host.File) error {
+// verifyAgent says whether the agent runs, answers and inspects as the domains want.
+func (r *Room) verifyAgent(ctx context.Context, w wanted, _ []host.File) error {
+	if err := r.runs(ctx); err != nil {
+		return err
+	}
+	switch a := r.agent(ctx); {
+	case a.State != "up":
+		return errors.New(a.Reason)
+	case a.configuration != w.Configuration:
+		return errors.New("the agent has not taken over the last change of the WAF configuration")
+	case a.unusable > 0:
+		return &apply.Partial{Problems: []string{fmt.Sprintf("The agent cannot use the WAF configuration of %d domains. Its log names them.", a.unusable)}}
+	}
+	return nil
+}
+
+// runs says whether the agent's unit does.
+func (r *Room) runs(ctx context.Context) error {
 	state, err := r.Host.State(ctx, host.WAF)
 	if err != nil {
 		return err
 	}
 	if state.Active != "active" {
 		return fmt.Errorf("%s is %s: %s", host.WAF, state.Active, state.Detail)
-	}
-	if agent := r.agent(ctx); agent.State != "up" {
-		return errors.New(agent.Reason)
 	}
 	return nil
 }

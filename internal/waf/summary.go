@@ -47,6 +47,10 @@ type Agent struct {
 	Failed    map[string]int64 `json:"failed" doc:"How many requests it had no verdict on, by reason."`
 	Dropped   int64            `json:"dropped" doc:"How many records it could not keep until the database took them."`
 	Source    string           `json:"source" doc:"Source of its configuration: the database, or its file while the database is unavailable."`
+
+	// What it has taken over: see agent.Status.
+	configuration string
+	unusable      int
 }
 
 // agent asks the agent about itself.
@@ -68,7 +72,11 @@ func (r *Room) agent(ctx context.Context) Agent {
 		down.State, down.Reason = "starting", "The agent is starting: it builds its engines."
 		return down
 	}
-	said := Agent{Failed: map[string]int64{}}
+	said := struct {
+		Agent
+		Configuration string
+		Unusable      int
+	}{}
 	if err := json.NewDecoder(http.MaxBytesReader(nil, res.Body, agentAnswer)).Decode(&said); err != nil || res.StatusCode != http.StatusOK {
 		down.Reason = fmt.Sprintf("The agent answers with %d and an invalid status.", res.StatusCode)
 		return down
@@ -77,7 +85,8 @@ func (r *Room) agent(ctx context.Context) Agent {
 	if said.Failed == nil {
 		said.Failed = map[string]int64{}
 	}
-	return said
+	said.configuration, said.unusable = said.Configuration, said.Unusable
+	return said.Agent
 }
 
 // Summary is what happened in the last hours, as far as there are records of it: an agent that is killed takes along what it has not written yet, and the

@@ -94,7 +94,10 @@ func (r *Room) mountTuning() {
 	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/propose", httpd.AdminRead.Here(), tagged("waf.alert.propose", "Propose the narrowest exclusions that let the request of an alert pass, and test them"),
 		func(c *httpd.Call, in alertInput) (Proposal, error) { return r.propose(c, in.ID) })
 	exclude := tagged("waf.alert.exclude", "Add the exclusions for a legitimate request")
-	exclude.Audit, exclude.Feeds = "waf.config.update", []string{string(feeds[0]), string(feeds[1])}
+	exclude.Audit = "waf.config.update"
+	for _, id := range feeds {
+		exclude.Feeds = append(exclude.Feeds, string(id))
+	}
 	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/exclude", httpd.Write.Here(), exclude,
 		func(c *httpd.Call, in struct {
 			ID   uuid.UUID `path:"id" doc:"Id of the record."`

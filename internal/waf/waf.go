@@ -41,7 +41,7 @@ type Room struct {
 }
 
 // feeds are the components of what domains want. Intrusion detection bans none of the trusted proxies.
-var feeds = []apply.ID{apply.ReverseProxy, apply.Detection}
+var feeds = []apply.ID{apply.ReverseProxy, apply.Detection, apply.WAF}
 
 // New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {

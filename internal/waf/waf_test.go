@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/waf/agent"
 	"edge.internal/gateway/internal/waf/engine"
 )
 
@@ -474,6 +476,68 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// fakeAgent answers for the agent until the test ends or it is stopped.
+func fakeAgent(t *testing.T, b *kittest.Bench, status func() agent.Status) (stop func()) {
+	t.Helper()
+	socket := filepath.Join(b.Paths.Root, host.WAFSocket)
+	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(status()) })}
+	go func() { _ = server.Serve(l) }()
+	stop = func() { _ = server.Close() }
+	t.Cleanup(stop)
+	return stop
+}
+
+// stored is the fingerprint of what domains want.
+func stored(t *testing.T, b *kittest.Bench) (fingerprint string) {
+	t.Helper()
+	if err := b.DB.QueryRow(t.Context(), agent.Fingerprint).Scan(&fingerprint); err != nil {
+		t.Error(err)
+	}
+	return fingerprint
+}
+
+// A change is live when the agent inspects by it, not before; and not at all while the agent cannot use it.
+func TestAChangeIsLiveWhenTheAgentHasTakenItOver(t *testing.T) {
+	_, b, shop, blog := bench(t)
+	var asked, late atomic.Int32
+	var unusable atomic.Bool
+	fakeAgent(t, b, func() (s agent.Status) {
+		if s.Configuration = "that from before"; asked.Add(1) > late.Load() {
+			s.Configuration = stored(t, b)
+		}
+		if unusable.Load() {
+			s.Unusable = 1
+		}
+		return s
+	})
+	change := func(domain uuid.UUID, change body, want string) {
+		t.Helper()
+		a := b.Do(t, "admin", http.MethodPut, at(domain), change).Want(t, 200)
+		if got := a.Header.Get("Gateway-Apply"); !strings.HasSuffix(got, "waf="+want) {
+			t.Errorf("%v: %s", change, got)
+		}
+	}
+	for _, x := range []body{{"enabled": true}, {"mode": "blocking"}, {"paranoia_level": 2}, {"enabled": false}, {"enabled": true}} {
+		before := asked.Load()
+		late.Store(before + 5)
+		change(shop, x, "live")
+		if n := asked.Load() - before; n <= 5 {
+			t.Errorf("%v is live after %d questions", x, n)
+		}
+	}
+	unusable.Store(true)
+	change(blog, body{"enabled": true}, "degraded")
+	unusable.Store(false)
+	change(blog, body{"paranoia_level": 3}, "live")
+}
+
 // The agent is a component: it is live when it answers, degraded when it does not, and stopped when it is switched off.
 func TestAgentIsAComponent(t *testing.T) {
 	r, b, _, _ := bench(t)
@@ -485,17 +549,7 @@ func TestAgentIsAComponent(t *testing.T) {
 		}
 		return apply.Status{}
 	}
-	socket := filepath.Join(b.Paths.Root, "run/gateway-waf/status.sock")
-	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"version":"1.2.3"}`) })}
-	go func() { _ = server.Serve(l) }()
-	defer server.Close()
+	stop := fakeAgent(t, b, func() agent.Status { return agent.Status{Configuration: stored(t, b)} })
 	toggle := func(on bool, unit string) {
 		t.Helper()
 		a := b.Do(t, "admin", http.MethodPut, "/waf/settings", body{"enabled": on}).Want(t, 200)
@@ -514,8 +568,8 @@ func TestAgentIsAComponent(t *testing.T) {
 	}
 	toggle(true, "active")
 
-	server.Close()
-	if err := r.verifyAgent(t.Context(), Settings{}, nil); err == nil {
+	stop()
+	if err := r.verifyAgent(t.Context(), wanted{}, nil); err == nil {
 		t.Error("an agent that does not answer is verified")
 	}
 }

@@ -363,8 +363,8 @@ func (p *proxyRig) live(t *testing.T, method, path string, body any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The settings of the web application firewall are for the intrusion detection, too.
-	if applied := strings.TrimPrefix(a.Header.Get("Gateway-Apply"), "ids=live, "); a.Status > 299 || applied != "reverse-proxy=live" {
+	// The settings of the web application firewall are for its agent and for the intrusion detection, too.
+	if applied := a.Header.Get("Gateway-Apply"); a.Status > 299 || applied != "reverse-proxy=live" && applied != "ids=live, reverse-proxy=live, waf=live" {
 		t.Fatalf("%s %s: %d, %q: %s", method, path, a.Status, a.Header.Get("Gateway-Apply"), a.Body)
 	}
 	var row struct{ ID string }

@@ -70,6 +70,8 @@ type Agent struct {
 	// Record is told of verdicts that have something to record; nil for no one. It must not keep the request, and must not take long.
 	// Many call it at once.
 	Record func(r *engine.Request, v *engine.Verdict)
+	// Soon waits for a domain that is about to be there, and is nil if it is not in time; nil for no waiting. Many call it at once.
+	Soon func(ctx context.Context, name []byte) *Domain
 
 	engine Engine
 	domain func(name []byte) *Domain
@@ -137,12 +139,17 @@ func (a *Agent) handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) Re
 	if !ok {
 		return BadMessage
 	}
+	deadline := n.Received.Add(a.within)
 	domain := a.domain(said.domain)
+	if domain == nil && a.Soon != nil {
+		within, cancel := context.WithDeadline(ctx, deadline)
+		domain = a.Soon(within, said.domain)
+		cancel()
+	}
 	if domain == nil {
 		return UnknownDomain
 	}
 	r := said.request(domain)
-	deadline := n.Received.Add(a.within)
 	var v engine.Verdict
 	var why Reason
 	variable := VarVerdict

@@ -96,6 +96,15 @@ func start(t *testing.T, e Engine) (address string) {
 	t.Helper()
 	a := New(e, func(name []byte) *Domain { return domains[string(name)] })
 	a.within = patience
+	a.Soon = func(ctx context.Context, name []byte) *Domain {
+		switch string(name) {
+		case "soon": // it is there when it is asked for again
+			return domains["shop"]
+		case "later":
+			<-ctx.Done()
+		}
+		return nil
+	}
 	return serve(t, &spoe.Server{Handler: a.Handle, Quick: a.Quick, Log: slog.New(slog.DiscardHandler)})
 }
 
@@ -247,6 +256,8 @@ func TestAnswers(t *testing.T) {
 		"the engine is slow":   {url("/slow"), map[string]any{"client": "127.0.0.1", "error": "deadline"}},
 		"the engine panics":    {url("/panic"), map[string]any{}},
 		"an unknown domain":    {url("/", spoetest.Arg{Name: "domain", Value: "other"}), map[string]any{"error": "domain"}},
+		"a domain soon":        {url("/attack", spoetest.Arg{Name: "domain", Value: "soon"}), map[string]any{"client": "127.0.0.1", "verdict": "deny", "rule": 942100, "score": 5}},
+		"a domain too late":    {url("/", spoetest.Arg{Name: "domain", Value: "later"}), map[string]any{"error": "domain"}},
 		"no domain":            {url("/", spoetest.Arg{Name: "domain"}), map[string]any{"error": "domain"}},
 		"no URL":               {told(spoetest.Arg{Name: "url"}), map[string]any{"error": "message"}},
 		"no method":            {told(spoetest.Arg{Name: "method"}), map[string]any{"error": "message"}},

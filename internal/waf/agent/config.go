@@ -67,12 +67,22 @@ type stored struct {
 	text    json.RawMessage
 }
 
+// Fingerprint is a query for a text that changes whenever what domains want does. The gateway compares that of what is stored with that of
+// what the agent has taken over.
+const Fingerprint = "SELECT coalesce(sum(hashtextextended(domain_id::text || extract(epoch FROM updated_at), 0)), 0)::text FROM waf_configs WHERE enabled"
+
 // config is one state of all domains. It does not change.
 type config struct {
 	rows    map[string]stored
 	domains map[string]*Domain
-	from    string
-	at      time.Time
+	// unusable are the domains whose row is not what they are inspected with, because it cannot be.
+	unusable map[string]bool
+	// fingerprint is that of the rows in the database; empty while engines are still being built for them.
+	fingerprint string
+	from        string
+	at          time.Time
+	// next is closed when the next state is there; nil unless one is on its way, because engines are being built.
+	next chan struct{}
 }
 
 // Source has the domains' configuration: the database's, by announcement and every half a minute, and the last one that was seen
@@ -88,6 +98,8 @@ type Source struct {
 	// customs are the engines with custom rules, by their text. Only Run touches them.
 	customs map[string]*engine.Custom
 	saved   map[string]stored
+	// built says that the engine is there that all domains share.
+	built bool
 	// away says that the log has been told that the database cannot be read.
 	away bool
 }
@@ -101,6 +113,21 @@ func NewSource(d *db.DB, set *engine.Set, file string, log *slog.Logger) *Source
 
 // Domain finds a domain by the name that HAProxy has for it; nil if there is none.
 func (s *Source) Domain(name []byte) *Domain { return s.current.Load().domains[string(name)] }
+
+// Soon is Domain for who can wait: if engines are being built, it is known only afterwards.
+func (s *Source) Soon(ctx context.Context, name []byte) *Domain {
+	for {
+		c := s.current.Load()
+		if d := c.domains[string(name)]; d != nil || c.next == nil {
+			return d
+		}
+		select {
+		case <-c.next:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
 
 // Ready is closed when there is a configuration, be it an empty one.
 func (s *Source) Ready() <-chan struct{} { return s.ready }
@@ -147,7 +174,7 @@ func (s *Source) begin(ctx context.Context) {
 	case err != nil:
 		s.log.Error("the last configuration cannot be read: no domain is inspected until the database gives one", "file", s.file, "err", err)
 	default:
-		s.apply(ctx, rows, FromFile)
+		s.apply(ctx, rows, "", FromFile)
 		s.log.Warn("going on with the last configuration", "file", s.file, "domains", len(rows))
 	}
 }
@@ -182,7 +209,7 @@ func (s *Source) reload(ctx context.Context) (ok bool) {
 		}
 	}()
 	defer rescue.Into(&err, s.log, "waf")
-	rows, err := s.query(ctx)
+	rows, fingerprint, err := s.query(ctx)
 	if err != nil {
 		return false
 	}
@@ -190,7 +217,7 @@ func (s *Source) reload(ctx context.Context) (ok bool) {
 		s.away = false
 		s.log.Info("the configuration is the database's again")
 	}
-	s.apply(ctx, rows, FromDatabase)
+	s.apply(ctx, rows, fingerprint, FromDatabase)
 	s.save(rows)
 	return true
 }
@@ -204,10 +231,13 @@ func (s *Source) complain(err error) {
 }
 
 // query reads the rows of all domains that are to be inspected; of those that have not changed, nothing but that.
-func (s *Source) query(ctx context.Context) (map[string]stored, error) {
+func (s *Source) query(ctx context.Context) (rows map[string]stored, fingerprint string, err error) {
 	known := s.current.Load().rows
-	rows := map[string]stored{}
-	err := s.db.Snapshot(ctx, func(tx *db.Tx) error {
+	rows = map[string]stored{}
+	err = s.db.Snapshot(ctx, func(tx *db.Tx) error {
+		if err := tx.QueryRow(ctx, Fingerprint).Scan(&fingerprint); err != nil {
+			return err
+		}
 		var changed []string
 		found, err := tx.Query(ctx, "SELECT domain_id::text, updated_at FROM waf_configs WHERE enabled")
 		if err != nil {
@@ -245,20 +275,27 @@ func (s *Source) query(ctx context.Context) (map[string]stored, error) {
 		}
 		return found.Err()
 	})
-	return rows, err
+	return rows, fingerprint, err
 }
 
 // apply makes domains of rows and swaps them in: first what is there at once, then what needs an engine that is not there yet, one
 // by one. A row that cannot be used leaves its domain as it is, and concerns no other.
-func (s *Source) apply(ctx context.Context, rows map[string]stored, from string) {
+func (s *Source) apply(ctx context.Context, rows map[string]stored, fingerprint, from string) {
+	if err := s.build(len(rows)); err != nil {
+		s.log.Error("the rule set cannot be used; everything stays as it is", "err", err)
+		return
+	}
 	before := s.current.Load()
-	next := config{rows: rows, domains: make(map[string]*Domain, len(rows)), from: from, at: time.Now()}
+	next := config{rows: rows, domains: make(map[string]*Domain, len(rows)), unusable: map[string]bool{}, from: from, at: time.Now()}
 	var pending []*row
 	for id, one := range rows {
 		last := before.domains[id]
 		if have, ok := before.rows[id]; ok && have.updated.Equal(one.updated) {
 			if last != nil {
 				next.domains[id] = last
+			}
+			if before.unusable[id] {
+				next.unusable[id] = true
 			}
 			continue
 		}
@@ -268,6 +305,7 @@ func (s *Source) apply(ctx context.Context, rows map[string]stored, from string)
 		r, err := parse(id, one.text)
 		if err != nil {
 			s.log.Error("the stored configuration of a domain cannot be used; it stays as it is", "domain", id, "in_use", last != nil, "err", err)
+			next.unusable[id] = true
 			continue
 		}
 		if r.CustomRules != "" && s.customs[r.CustomRules] == nil {
@@ -276,8 +314,11 @@ func (s *Source) apply(ctx context.Context, rows map[string]stored, from string)
 		}
 		next.domains[id] = s.domain(r, s.customs[r.CustomRules])
 	}
-	s.publish(next)
-	for _, r := range pending {
+	if len(pending) == 0 {
+		next.fingerprint = fingerprint
+	}
+	s.publish(next, len(pending) > 0)
+	for i, r := range pending {
 		if ctx.Err() != nil {
 			break
 		}
@@ -285,19 +326,54 @@ func (s *Source) apply(ctx context.Context, rows map[string]stored, from string)
 		last := next.domains[r.Domain]
 		if err != nil {
 			s.log.Error("the custom rules of a domain cannot be used; those before stay", "domain", r.Domain, "in_use", last != nil, "err", err)
-			if last == nil {
-				continue // without its rules it is not what was asked for: there is no verdict, and fail_open decides
-			}
-			custom = last.Settings.Custom
+			next.unusable = maps.Clone(next.unusable)
+			next.unusable[r.Domain] = true
 		}
-		next.domains = maps.Clone(next.domains)
-		next.domains[r.Domain] = s.domain(r, custom)
-		s.publish(next)
+		// Without its rules a domain is not what was asked for: there is no verdict, and fail_open decides.
+		if err == nil || last != nil {
+			if err != nil {
+				custom = last.Settings.Custom
+			}
+			next.domains = maps.Clone(next.domains)
+			next.domains[r.Domain] = s.domain(r, custom)
+		}
+		more := i < len(pending)-1
+		if !more {
+			next.fingerprint = fingerprint
+		}
+		s.publish(next, more)
 	}
 	s.release()
 }
 
-func (s *Source) publish(c config) { s.current.Store(&c) }
+// build has the engine be there that all domains share, once there is one.
+func (s *Source) build(domains int) error {
+	if s.built || domains == 0 {
+		return nil
+	}
+	now := *s.current.Load()
+	s.publish(now, true)
+	if err := s.set.Build(); err != nil {
+		s.publish(now, false)
+		return err
+	}
+	s.built = true
+	if err := s.set.Slow(); err != nil {
+		s.log.Warn("every rule is asked about every request, which takes longer", "err", err)
+	}
+	return nil
+}
+
+// publish swaps a state in, and tells those who wait for it whether more is to come.
+func (s *Source) publish(c config, more bool) {
+	c.next = nil
+	if more {
+		c.next = make(chan struct{})
+	}
+	if last := s.current.Swap(&c); last.next != nil {
+		close(last.next)
+	}
+}
 
 // release closes the engines that no domain uses any more. Inspections that still run on one of them are not affected.
 func (s *Source) release() {
@@ -318,7 +394,7 @@ func (s *Source) release() {
 
 // close closes all engines with custom rules.
 func (s *Source) close() {
-	s.publish(config{from: FromNowhere})
+	s.publish(config{from: FromNowhere}, false)
 	s.release()
 }
 

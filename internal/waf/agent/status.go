@@ -19,7 +19,10 @@ type Status struct {
 	Dropped   uint64            `json:"dropped"`   // records
 	Unwritten uint64            `json:"unwritten"` // lines about blocked requests
 	Source    string            `json:"source"`
-	Loaded    time.Time         `json:"loaded"` // when the configuration was last found to be right
+	// Configuration is the Fingerprint of what was taken over, and Unusable how many domains of it are inspected otherwise, or not at all.
+	Configuration string    `json:"configuration"`
+	Unusable      int       `json:"unusable"`
+	Loaded        time.Time `json:"loaded"` // when the configuration was last found to be right
 }
 
 // Reporter answers GET /status.
@@ -37,6 +40,7 @@ func (r *Reporter) Status() Status {
 	s := Status{
 		Version: r.Version, Since: r.Since, Domains: len(c.domains), Engines: r.Source.set.Engines(), Builds: r.Source.set.Builds(),
 		Dropped: r.Recorder.Dropped(), Unwritten: r.Recorder.lines.dropped.Load(), Source: c.from, Loaded: c.at,
+		Configuration: c.fingerprint, Unusable: len(c.unusable),
 	}
 	s.Inspected, s.Denied, s.Failed = r.Agent.Counts()
 	return s

@@ -59,7 +59,7 @@ func TestWhatMatchedNothingIsKnown(t *testing.T) {
 
 // Whatever a verdict depends on makes another request of it.
 func TestWhatIsKnownIsNothingElse(t *testing.T) {
-	e := set(t).plain
+	e := set(t).plain.Load()
 	base := func() (*Request, *Settings) {
 		x, err := NewExclusion(942100, "/a", "ARGS", "q")
 		if err != nil {
@@ -218,7 +218,7 @@ func TestTheRuleSetLooksAtTheRequestAlone(t *testing.T) {
 		t.Error("the settings ask for samples")
 	}
 	got := map[string][]int64{}
-	rules := reflect.ValueOf(set(t).plain.waf).FieldByName("waf").Elem().FieldByName("Rules").FieldByName("rules")
+	rules := reflect.ValueOf(set(t).plain.Load().waf).FieldByName("waf").Elem().FieldByName("Rules").FieldByName("rules")
 	looked := 0
 	for i := range rules.Len() {
 		head := rules.Index(i)

@@ -101,9 +101,11 @@ type Set struct {
 	extra   string // settings of the rule set
 	stock   bool   // see NewStock
 	builds  atomic.Uint64
-	plain   *engine
+	plain   atomic.Pointer[engine] // see Build
 	answers lazily
 	clean   clean
+
+	building sync.Mutex
 
 	mu     sync.Mutex
 	custom map[[sha256.Size]byte]*shared
@@ -151,10 +153,27 @@ func NewWith(extra string) (*Set, error) {
 // NewStock is New without what saves time: every request is inspected, and every rule asked. It is there to compare with.
 func NewStock() (*Set, error) { return newSet(&Set{stock: true}) }
 
-func newSet(s *Set) (_ *Set, err error) {
+func newSet(s *Set) (*Set, error) {
 	s.custom = map[[sha256.Size]byte]*shared{}
-	s.plain, err = s.build(forRequests, nil)
-	return s, err
+	return s, s.Build()
+}
+
+// Later is New without an engine: Build makes it when there is something to inspect. It takes about a second and a few hundred megabytes, which
+// a gateway does without as long as no domain needs it.
+func Later() *Set { return &Set{custom: map[[sha256.Size]byte]*shared{}} }
+
+// Build makes the engine that serves all domains without custom rules, unless it is there.
+func (s *Set) Build() error {
+	s.building.Lock()
+	defer s.building.Unlock()
+	if s.plain.Load() != nil {
+		return nil
+	}
+	e, err := s.build(forRequests, nil)
+	if err == nil {
+		s.plain.Store(e)
+	}
+	return err
 }
 
 // What an engine is made of, beside Coraza's settings.
@@ -257,18 +276,25 @@ func (s *Set) Builds() uint64 { return s.builds.Load() }
 func (s *Set) Engines() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return 1 + len(s.custom)
+	n := len(s.custom)
+	if s.plain.Load() != nil {
+		n++
+	}
+	return n
 }
 
 // Slow is why every rule is asked about every request, which takes longer; nil if it is not so.
-func (s *Set) Slow() error { return s.plain.asks }
+func (s *Set) Slow() error { return s.plain.Load().asks }
 
 // Has tells whether the core rule set has a rule.
-func (s *Set) Has(id int) bool { return s.plain.rules[id] }
+func (s *Set) Has(id int) bool { return s.plain.Load().rules[id] }
 
 // Close closes the engines that serve all domains; those with custom rules are closed by their users.
 func (s *Set) Close() error {
-	err := s.plain.close()
+	var err error
+	if e := s.plain.Load(); e != nil {
+		err = e.close()
+	}
 	s.answers.once.Do(func() {})
 	if s.answers.engine != nil {
 		err = errors.Join(err, s.answers.engine.close())
@@ -281,7 +307,7 @@ func (s *Set) of(with *Settings) *engine {
 	if with.Custom != nil {
 		return with.Custom.engine
 	}
-	return s.plain
+	return s.plain.Load()
 }
 
 // Known tells whether a request is known to match nothing with these settings. It costs next to nothing.

@@ -238,7 +238,7 @@ func TestExclusions(t *testing.T) {
 // list of 920274 has.
 func TestExclusionsAreKeptApart(t *testing.T) {
 	s := set(t)
-	if fill, err := slack(s.plain.waf); fill != "" || err != nil {
+	if fill, err := slack(s.plain.Load().waf); fill != "" || err != nil {
 		t.Error(fill, err)
 	}
 	c := custom(t, s, "SecRuleUpdateTargetById 942100 \"!ARGS:a|!ARGS:b|!ARGS:c\"\n"+

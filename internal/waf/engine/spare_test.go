@@ -220,7 +220,7 @@ func TestRulesAreAsKnown(t *testing.T) {
 	if err := s.Slow(); err != nil {
 		t.Fatal(err)
 	}
-	rule := reflect.ValueOf(s.plain.waf).FieldByName("waf").Elem().FieldByName("Rules").FieldByName("rules").Type().Elem()
+	rule := reflect.ValueOf(s.plain.Load().waf).FieldByName("waf").Elem().FieldByName("Rules").FieldByName("rules").Type().Elem()
 	field := func(name string) reflect.Type {
 		f, ok := rule.FieldByName(name)
 		if !ok {
@@ -241,7 +241,7 @@ func TestRulesAreAsKnown(t *testing.T) {
 		}
 	}
 	spared := map[bool]int{}
-	for _, x := range s.plain.spares.rules {
+	for _, x := range s.plain.Load().spares.rules {
 		spared[x.places != 0 && x.find != nil]++
 	}
 	t.Logf("%d rules can be spared by what they look for, %d not", spared[true], spared[false])
@@ -265,7 +265,7 @@ func TestWithoutSpares(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer fresh.Close()
-	e := fresh.plain
+	e := fresh.plain.Load()
 	if len(e.spares.rules) == 0 {
 		t.Fatal("nothing is spared")
 	}
