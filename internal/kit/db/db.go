@@ -376,6 +376,10 @@ func Fault(err error) error {
 	if Away(err) {
 		return fault.Wrap(fault.Unavailable, err, "%s", errAway.Message)
 	}
+	// The driver has given up a connection, and not because the caller's time was up.
+	if pgconn.Timeout(err) && !errors.Is(err, context.DeadlineExceeded) {
+		return fault.Wrap(fault.Unavailable, err, "%s", errAway.Message)
+	}
 	return err
 }
 

@@ -473,3 +473,18 @@ func TestJoiningLeavesTheSchemaAlone(t *testing.T) {
 	cancel()
 	<-ended
 }
+
+// A connection that gives up without anyone having asked it to is the database's failure, not the gateway's, and is not used again.
+func TestConnectionThatGivesUp(t *testing.T) {
+	d := dbtest.New(t)
+	if err := d.Expire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var one int
+	if err := d.QueryRow(t.Context(), "SELECT 1").Scan(&one); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("%v", err)
+	}
+	if err := d.QueryRow(t.Context(), "SELECT 1").Scan(&one); err != nil || one != 1 {
+		t.Errorf("%d, %v", one, err)
+	}
+}

@@ -3,6 +3,8 @@ package db
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Whole is how long a request may wait.
@@ -19,3 +21,10 @@ func Wait(ctx context.Context, d time.Duration) {
 }
 
 func request(ctx context.Context) *impatient { return ctx.Value(impatientKey{}).(*impatient) }
+
+// Expire lets the time of a connection for reading be up, as if the driver had forgotten to give it time again.
+func (d *DB) Expire(ctx context.Context) error {
+	return d.reads.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+		return c.Conn().PgConn().Conn().SetReadDeadline(time.Now().Add(-time.Second))
+	})
+}
