@@ -190,7 +190,7 @@ test('the palette finds a site by its server', async ({ page }) => {
 
 test('the rules of many domains are drawn where one looks', async ({ page }) => {
   const backend_id = crypto.randomUUID()
-  const names = Array.from({ length: 60 }, (_, index) => `many${index}.example.net`)
+  const names = Array.from({ length: 120 }, (_, index) => `many${index}.example.net`)
   await makeAll([
     { kind: 'proxy.backend', id: backend_id, body: { name: 'many' } },
     ...names.flatMap((name) => {
