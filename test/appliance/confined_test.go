@@ -3,6 +3,7 @@ package appliance
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +74,12 @@ func daemonsAreConfined(t *testing.T, g *appliance) {
 				t.Errorf("%s (%s): new privileges %s, filter of calls %s", unit, found["Name"], found["NoNewPrivs"], found["Seccomp"])
 			}
 		}
+	}
+	// It reads its files again where it is confined, and is not restarted for that.
+	squid := g.pid(t, "squid")
+	g.live(t, http.MethodPost, "/forward-proxy/acls", fields{"name": "elsewhere", "type": "dst", "value": "203.0.113.0/24", "action": "deny"})
+	if g.pid(t, "squid") != squid {
+		t.Error("squid was restarted to read its files")
 	}
 	// What serves strangers is not root, whatever has started it.
 	for unit, user := range map[string]string{"haproxy": "haproxy", "squid": "proxy", "unbound": "unbound", "kea-dhcp4-server": "_kea", "freeradius": "freerad", "chrony": "_chrony"} {
