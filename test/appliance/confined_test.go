@@ -32,6 +32,11 @@ var confinedDaemons = map[string]uint64{
 	"chrony":                    1<<(unix.CAP_LAST_CAP+1) - 1 - capabilities(unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE, unix.CAP_SYS_MODULE, unix.CAP_SYS_RAWIO),
 }
 
+// clusterDaemons are those that run besides on a node of a cluster.
+var clusterDaemons = map[string]uint64{
+	"keepalived": capabilities(unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_NET_BROADCAST, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL),
+}
+
 // outOfReach prints what a daemon must neither read nor write nor talk to, and does, where it runs.
 const outOfReach = `
 for file in /etc/shadow /etc/gateway/master.key /etc/gateway/gateway.conf; do [ ! -s "$file" ] || echo "reads $file"; done
@@ -39,12 +44,13 @@ for socket in /run/dbus/system_bus_socket /run/systemd/private /run/gateway-help
 for folder in /etc /usr /root /boot /var/lib/dpkg /var/lib/gateway $RUN /run/systemd /run/systemd/system /run/gateway-helper; do ! touch "$folder/written" 2>/dev/null || echo "writes $folder"; done
 `
 
-// The daemons, most of which begin as root, cannot do what root can.
-func daemonsAreConfined(t *testing.T, g *appliance) {
+// areConfined looks at the running daemons, most of which begin as root: they cannot do what root can.
+func (g *appliance) areConfined(t *testing.T, daemons map[string]uint64) {
+	t.Helper()
 	for _, socket := range []string{"/run/dbus/system_bus_socket", "/run/systemd/private", "/run/gateway-helper/helper.sock"} {
 		g.sh(t, "test -S "+socket) // or nothing is shown by its absence elsewhere
 	}
-	for _, unit := range slices.Sorted(maps.Keys(confinedDaemons)) {
+	for _, unit := range slices.Sorted(maps.Keys(daemons)) {
 		run := "/run"
 		if unit == "unbound" || unit == "chrony" { // Debian has AppArmor close what is not theirs there
 			run = ""
@@ -67,7 +73,7 @@ func daemonsAreConfined(t *testing.T, g *appliance) {
 				found[name] = strings.TrimSpace(value)
 			}
 			var bound uint64
-			if _, err := fmt.Sscanf(found["CapBnd"], "%x", &bound); err != nil || bound&^confinedDaemons[unit] != 0 {
+			if _, err := fmt.Sscanf(found["CapBnd"], "%x", &bound); err != nil || bound&^daemons[unit] != 0 {
 				t.Errorf("%s (%s) may have the capabilities %s: %v", unit, found["Name"], found["CapBnd"], err)
 			}
 			if found["NoNewPrivs"] != "1" || found["Seccomp"] != "2" {
@@ -75,7 +81,11 @@ func daemonsAreConfined(t *testing.T, g *appliance) {
 			}
 		}
 	}
-	// It reads its files again where it is confined, and is not restarted for that.
+}
+
+func daemonsAreConfined(t *testing.T, g *appliance) {
+	g.areConfined(t, confinedDaemons)
+	// squid reads its files again where it is confined, and is not restarted for that.
 	squid := g.pid(t, "squid")
 	g.live(t, http.MethodPost, "/forward-proxy/acls", fields{"name": "elsewhere", "type": "dst", "value": "203.0.113.0/24", "action": "deny"})
 	if g.pid(t, "squid") != squid {
