@@ -166,7 +166,7 @@ func TestEntryLife(t *testing.T) {
 	b.Do(t, "admin", http.MethodDelete, "/forward-proxy/acls/"+first.ID.String(), nil).Want(t, 200)
 	want()
 	// squid has heard of nothing.
-	if b.Machine.Runs(host.SquidCheck) != checks || b.Machine.Runs(host.SquidReconfigure) != 0 || b.Machine.Restarts(host.Squid) != 1 || file(t, b, host.SquidDropIn) != config {
+	if b.Machine.Runs(host.SquidCheck) != checks || b.Machine.Reloads(host.Squid) != 0 || b.Machine.Restarts(host.Squid) != 1 || file(t, b, host.SquidDropIn) != config {
 		t.Error("squid was disturbed")
 	}
 	if n := b.Machine.SquidLoads() - loads; n != 6 {
@@ -186,14 +186,14 @@ func TestServerAddressesNeedSquid(t *testing.T) {
 	// The judge goes on with the configuration that it was started with, until squid reads its files.
 	running, reads := file(t, b, host.SquidDropIn), 0
 	b.Machine.JudgeSquid(func(bool) (host.SquidJudge, error) {
-		if b.Machine.Runs(host.SquidReconfigure) > reads {
+		if b.Machine.Reloads(host.Squid) > reads {
 			running = file(t, b, host.SquidDropIn)
 		}
 		return host.SquidJudge{Configuration: judgeLine.FindStringSubmatch(running)[1], List: verdict.Digest([]byte(file(t, b, host.SquidAccessList)))}, nil
 	})
 	a := b.Do(t, "admin", http.MethodPost, "/forward-proxy/acls", `{"name":"x","type":"dst","value":"203.0.113.0/24","action":"deny"}`).Want(t, 201)
-	if a.Header.Get("Gateway-Apply") != "forward-proxy=live" || b.Machine.Runs(host.SquidReconfigure) != 1 || b.Machine.Restarts(host.Squid) != 1 || b.Machine.Runs(host.SquidCheck) != checks+1 {
-		t.Fatalf("%s, %d times reconfigured, %d restarts", a.Header.Get("Gateway-Apply"), b.Machine.Runs(host.SquidReconfigure), b.Machine.Restarts(host.Squid))
+	if a.Header.Get("Gateway-Apply") != "forward-proxy=live" || b.Machine.Reloads(host.Squid) != 1 || b.Machine.Restarts(host.Squid) != 1 || b.Machine.Runs(host.SquidCheck) != checks+1 {
+		t.Fatalf("%s, %d reloads, %d restarts", a.Header.Get("Gateway-Apply"), b.Machine.Reloads(host.Squid), b.Machine.Restarts(host.Squid))
 	}
 	if !strings.Contains(file(t, b, host.SquidDropIn), "\nacl gateway_dst_0 dst 203.0.113.0/24\nhttp_access deny gateway_dst_0\n") {
 		t.Error(file(t, b, host.SquidDropIn))

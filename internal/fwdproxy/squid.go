@@ -85,7 +85,7 @@ func (r *Room) take(ctx context.Context, c Config, files []host.File) error {
 		_, err := r.Host.SquidJudge(ctx, true)
 		return err
 	}
-	if _, err := r.Host.Run(ctx, host.SquidReconfigure, host.Input{}); err != nil {
+	if err := r.Host.Reload(ctx, unit); err != nil {
 		return r.restart(ctx, files)
 	}
 	if err := r.await(ctx, files); err != nil {

@@ -229,8 +229,8 @@ func (c Config) sources() []any {
 		}
 	}
 	s := c.Settings.Sources
-	said(s.SSH, "ssh.service", authFile)
-	said(s.HAProxy, "haproxy.service", proxyFile)
+	said(s.SSH, host.SSHService, authFile)
+	said(s.HAProxy, host.HAProxy.Service(), proxyFile)
 	own(s.WAF, wafFile, wafType)
 	own(s.PacketFilter, dropFile, dropType)
 	if len(list) == 0 {

@@ -122,6 +122,7 @@ func virtualAddress(t *testing.T, one, two *appliance) {
 		if run := g.sh(t, "cat /proc/$(systemctl show --property=MainPID --value keepalived)/cmdline | tr '\\0' ' '"); !strings.Contains(run, "/etc/keepalived/gateway.conf") {
 			t.Errorf("keepalived runs as %s", run)
 		}
+		g.areConfined(t, clusterDaemons)
 	}
 	waittest.Until(t, "one node has the virtual address", func() bool { return one.hasVIP(t) != two.hasVIP(t) })
 	// Killed, it is there again, and the address is not on both.

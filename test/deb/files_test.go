@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/app"
 	"edge.internal/gateway/internal/kit/host"
@@ -57,6 +58,24 @@ func TestDaemonsReadTheGatewaysFiles(t *testing.T) {
 		// The lab tells the daemon the same file.
 		if last := spec.Argv[len(spec.Argv)-1]; !strings.Contains(dropIn, last) {
 			t.Errorf("the drop-in of %s does not name %s, as the lab does", spec.Unit, last)
+		}
+	}
+}
+
+// TestUnitsReload compares the signals that have daemons read their files again with those of Debian's units.
+func TestUnitsReload(t *testing.T) {
+	for _, spec := range host.UnitSpecs() {
+		if spec.Reload == 0 {
+			continue
+		}
+		debians, err := os.ReadFile("/lib/systemd/system/" + spec.Unit.Service())
+		if err != nil {
+			t.Fatal(err)
+		}
+		unit := string(debians) + read(t, "systemd/dropins/"+string(spec.Unit)+".conf")
+		want := "ExecReload=/bin/kill -" + strings.TrimPrefix(unix.SignalName(spec.Reload), "SIG") + " $MAINPID"
+		if reloads := regexp.MustCompile(`(?m)^ExecReload=.*$`).FindAllString(unit, -1); !slices.Equal(reloads, []string{want}) {
+			t.Errorf("%s: %q, and not %s", spec.Unit, reloads, want)
 		}
 	}
 }

@@ -329,6 +329,7 @@ func forwardTypes(t *testing.T, f *forwardRig) {
 // Entries about the server's address are squid's own, and keep their place among the others.
 func forwardDestinations(t *testing.T, f *forwardRig) {
 	defer f.clear(t)
+	pid := f.squidPID(t)
 	first := f.entry(t, "dstdomain", "www.example.org", "allow")
 	dst := f.entry(t, "dst", wan4+" 2001:db8:1::2", "deny")
 	last := f.entry(t, "dstdomain", "www.example.net", "allow")
@@ -340,6 +341,9 @@ func forwardDestinations(t *testing.T, f *forwardRig) {
 	f.expectStatus(t, map[string]int{"http://www.example.org/": 200})
 	f.Must(t, http.MethodPut, "/forward-proxy/acls/"+dst, fields{"active": false}, 200, nil)
 	f.expectStatus(t, map[string]int{"http://www.example.org/": 403})
+	if now := f.squidPID(t); now != pid {
+		t.Errorf("squid was restarted: %s, %s", pid, now)
+	}
 }
 
 // A tunnel goes to 443 alone, and no request to the ports of other services, unless an entry allows the port.

@@ -29,8 +29,7 @@ const (
 
 	UnboundCheck Command = "unbound.check" // is the staged UnboundDropIn good?
 
-	SquidCheck       Command = "squid.check"       // does the staged SquidDropIn parse?
-	SquidReconfigure Command = "squid.reconfigure" // tell the running squid to read its files
+	SquidCheck Command = "squid.check" // does the staged SquidDropIn parse?
 
 	KeaCheck Command = "kea.check" // is the staged KeaConfig good?
 
@@ -57,10 +56,13 @@ type CommandSpec struct {
 	Asks    string             // whom on the machine it talks to, if anyone: a running daemon, or the kernel
 	Operand func(string) error // what its one operand must be; nil for those that take none
 	Rights  Rights             // what it may do
+	Reads   []string           // the folders that it reads besides, if it is Owning
+	Writes  string             // the one of them that it also writes
 	Env     []string           // what it needs in its environment
 }
 
-// Rights are what a program may do. One that reads a staged file is never root: a file that was made for it could have it do something.
+// Rights are what a program may do. One that reads a file that the caller has written never has those of the helper: a file that was made
+// for it could have it do something.
 type Rights int
 
 const (
@@ -74,6 +76,8 @@ const (
 	CheckingApart
 	// Loading is to be that user, and to change the network of the machine.
 	Loading
+	// Owning is to be root without a capability, for a program that must own its files: it reads and writes those of its folders alone.
+	Owning
 )
 
 // CheckUser is that user. Staged files are readable for its group, and for nobody else.
@@ -96,20 +100,19 @@ var commands = map[Command]CommandSpec{
 
 	UnboundCheck: {Argv: []string{"/usr/sbin/unbound-checkconf", "{unbound.dropin}"}, Timeout: 30 * time.Second, Rights: Checking},
 
-	SquidCheck:       {Argv: []string{squid, "-k", "parse", "-f", "{squid.dropin}"}, Timeout: 30 * time.Second, Rights: Checking},
-	SquidReconfigure: {Argv: []string{squid, "-k", "reconfigure", "-f", "/etc/squid/gateway.conf"}, Timeout: 30 * time.Second, Asks: string(Squid)},
+	SquidCheck: {Argv: []string{squid, "-k", "parse", "-f", "{squid.dropin}"}, Timeout: 30 * time.Second, Rights: Checking},
 
 	KeaCheck: {Argv: []string{kea, "-t", "{kea.config}"}, Timeout: 30 * time.Second, Rights: Checking, Env: []string{"KEA_LOCKFILE_DIR=none"}},
 
 	FreeRADIUSCheck: {Argv: []string{freeradius, "-C", "-l", "stdout", "-d", "{freeradius.config}/.."}, Timeout: 30 * time.Second, Rights: Checking},
 
-	DetectionMachines:      {Argv: cscli("machines", "list"), Timeout: cscliTimeout, Asks: string(CrowdSec)},
-	DetectionMachineAdd:    {Argv: cscli("machines", "add", "--auto", "--force", "--file", "-"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: isDetectionName},
-	DetectionBouncers:      {Argv: cscli("bouncers", "list"), Timeout: cscliTimeout, Asks: string(CrowdSec)},
-	DetectionBouncerAdd:    {Argv: cscli("bouncers", "add"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: isDetectionName},
-	DetectionBouncerRemove: {Argv: cscli("bouncers", "delete"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: IsBouncer},
-	DetectionCollections:   {Argv: cscli("collections", "list"), Timeout: cscliTimeout, Asks: string(CrowdSec)},
-	DetectionUnban:         {Argv: cscli("decisions", "delete", "--ip"), Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: isAddress},
+	DetectionMachines:      cscli(nil, "machines", "list"),
+	DetectionMachineAdd:    cscli(isDetectionName, "machines", "add", "--auto", "--force", "--file", "-"),
+	DetectionBouncers:      cscli(nil, "bouncers", "list"),
+	DetectionBouncerAdd:    cscli(isDetectionName, "bouncers", "add"),
+	DetectionBouncerRemove: cscli(IsBouncer, "bouncers", "delete"),
+	DetectionCollections:   cscli(nil, "collections", "list"),
+	DetectionUnban:         cscli(isAddress, "decisions", "delete", "--ip"),
 
 	VRRPCheck: {Argv: []string{keepalived, "-t", "-f", "{keepalived.config}"}, Timeout: 10 * time.Second, Asks: "the network", Rights: CheckingAsNobody},
 
@@ -137,9 +140,14 @@ const (
 // cscliTimeout is how long CrowdSec's own tool may take: it may wait for the database that CrowdSec writes.
 const cscliTimeout = 20 * time.Second
 
-// cscli runs CrowdSec's own tool with the gateway's configuration, and has it answer in JSON.
-func cscli(args ...string) []string {
-	return append([]string{"/usr/bin/cscli", "--config", DetectionConfig.Path(), "--error", "--output", "json"}, args...)
+// cscli runs CrowdSec's own tool with the gateway's configuration, and has it answer in JSON. It sets the mode of CrowdSec's database, for which
+// it must own that.
+func cscli(operand func(string) error, args ...string) CommandSpec {
+	return CommandSpec{
+		Argv:    append([]string{"/usr/bin/cscli", "--config", DetectionConfig.Path(), "--error", "--output", "json"}, args...),
+		Timeout: cscliTimeout, Asks: string(CrowdSec), Operand: operand,
+		Rights: Owning, Reads: []string{"/etc/crowdsec", "/var/lib/crowdsec"}, Writes: "/var/lib/crowdsec/data",
+	}
 }
 
 func isDetectionName(s string) error {

@@ -18,8 +18,10 @@ import (
 // of its own agent and tool.
 const DetectionPort = 8080
 
-// The logs that CrowdSec reads where there is no journal, and those that the gateway writes for it.
+// The logs that CrowdSec reads: a unit's in the journal, files where there is no journal, and those that the gateway writes for it.
 const (
+	// SSHService is systemd's name of sshd, which is no daemon of the gateway.
+	SSHService = "ssh.service"
 	// AuthLog is where sshd's words are on a machine without a journal.
 	AuthLog = "/var/log/auth.log"
 	// ProxyLog is where HAProxy's are there.

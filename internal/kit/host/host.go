@@ -70,7 +70,7 @@ type Files interface {
 type Units interface {
 	// State never fails because a daemon is missing: it answers Installed false.
 	State(ctx context.Context, u Unit) (UnitState, error)
-	// Start, Stop, Restart and Reload return when the daemon has done it, or say why it did not.
+	// Start, Stop and Restart return when the daemon has done it, or say why it did not. Reload returns when it has been told to.
 	Start(ctx context.Context, u Unit) error
 	Stop(ctx context.Context, u Unit) error
 	Restart(ctx context.Context, u Unit) error

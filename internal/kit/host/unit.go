@@ -190,9 +190,9 @@ var units = []UnitSpec{
 			{"/run/squid", 0o775, "root", "proxy"},
 			{"/run/gateway-squid", 0o755, "root", "root"},
 		},
-		Ports: []int{3128},
-		Ready: JudgeSocket,
-		Stop:  syscall.SIGTERM, Grace: 10 * time.Second,
+		Ports:  []int{3128},
+		Ready:  JudgeSocket,
+		Reload: syscall.SIGHUP, Stop: syscall.SIGTERM, Grace: 10 * time.Second,
 	},
 	{
 		Unit: Kea, Binary: kea,

@@ -51,7 +51,7 @@ var crowdSec = map[host.Place]values{
 	},
 	host.DetectionSources: {
 		"source": exactly("file", "journalctl"), "filenames[]": exactly(host.AuthLog, host.ProxyLog, host.WAFLog, host.DropLog), "force_inotify": exactly("true"),
-		"journalctl_filter[]": exactly("_SYSTEMD_UNIT=ssh.service", "_SYSTEMD_UNIT=haproxy.service"), "labels.type": exactly("syslog", "gateway-waf", "gateway-drops"),
+		"journalctl_filter[]": exactly("_SYSTEMD_UNIT="+host.SSHService, "_SYSTEMD_UNIT="+host.HAProxy.Service()), "labels.type": exactly("syslog", "gateway-waf", "gateway-drops"),
 	},
 	host.DetectionProfiles: {
 		"name": regexp.MustCompile(`^gateway_[a-z]+$`), "filters[]": regexp.MustCompile(`^Alert\.Remediation == true && Alert\.GetScope\(\) == "[A-Za-z]+"$`),

@@ -89,7 +89,7 @@ func (s *Commands) Run(ctx context.Context, c host.Command, in host.Input) (host
 	if err != nil {
 		return host.Output{}, fmt.Errorf("command %s: %w", c, err)
 	}
-	p := program{argv: append(argv, in.Args...), env: spec.Env, timeout: spec.Timeout, rights: spec.Rights, uid: uid, gid: gid, staged: staging}
+	p := program{argv: append(argv, in.Args...), env: spec.Env, timeout: spec.Timeout, rights: spec.Rights, uid: uid, gid: gid, staged: staging, reads: spec.Reads, writes: spec.Writes}
 	out, err := p.run(ctx)
 	// Staged files lie below the staging folder at their own path, so that without it every message names the real one.
 	out.Stdout = strings.ReplaceAll(out.Stdout, staging, "")
@@ -142,9 +142,11 @@ type program struct {
 	env     []string // besides environment
 	timeout time.Duration
 	rights  host.Rights
-	uid     int // who it is, unless it has the rights of this process
+	uid     int // who it is, unless it is who this process is
 	gid     int
 	staged  string // the folder with its files
+	reads   []string
+	writes  string
 }
 
 // Exec runs a program without a shell, in a process group of its own; its error is about running it, not about its exit status.

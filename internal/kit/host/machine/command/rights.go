@@ -34,7 +34,7 @@ func checker(rights host.Rights) (uid, gid int) {
 // attributes make the program who it shall be. A process that is not root has nothing to give up.
 func (p program) attributes() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setpgid: true}
-	if p.rights == host.Own || os.Geteuid() != 0 {
+	if p.rights == host.Own || p.rights == host.Owning || os.Geteuid() != 0 {
 		return a
 	}
 	a.Credential = &syscall.Credential{Uid: uint32(p.uid), Gid: uint32(p.gid)}
@@ -47,7 +47,7 @@ func (p program) attributes() *syscall.SysProcAttr {
 	return a
 }
 
-// start starts the program. One that checks can never get a privilege, and is confined to the files that it needs.
+// start starts the program. Unless it does what this process may do, it can never get a privilege, and is confined to the files that it needs.
 func (p program) start(cmd *exec.Cmd) error {
 	if p.rights == host.Own || p.rights == host.Loading {
 		return cmd.Start()
@@ -57,6 +57,9 @@ func (p program) start(cmd *exec.Cmd) error {
 		// The thread stays locked, so that it ends with the goroutine: nothing else of this process is confined.
 		runtime.LockOSThread()
 		err := p.confine()
+		if err == nil && p.rights == host.Owning {
+			err = unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &make([]unix.CapUserData, 2)[0])
+		}
 		if err == nil {
 			err = cmd.Start()
 		}
@@ -100,7 +103,7 @@ func (p program) confine() error {
 	if version >= 3 {
 		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}
-	if version >= 4 {
+	if version >= 4 && p.rights != host.Owning { // which asks its daemon
 		rules.Handled_access_net = unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 	}
 	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)), unsafe.Sizeof(rules), 0)
@@ -110,7 +113,7 @@ func (p program) confine() error {
 	defer unix.Close(int(set))
 	loader, libraries := linked(p.argv[0])
 	err := errors.Join(allow(set, reading, p.staged), allow(set, reading, everybodys...), allow(set, reading, libraries...), allow(set, executing, p.argv[0], loader),
-		allow(set, ofFiles&^unix.LANDLOCK_ACCESS_FS_EXECUTE, os.DevNull))
+		allow(set, ofFiles&^unix.LANDLOCK_ACCESS_FS_EXECUTE, os.DevNull), allow(set, reading, p.reads...), allow(set, uintptr(rules.Handled_access_fs)&^unix.LANDLOCK_ACCESS_FS_EXECUTE, p.writes))
 	if err != nil {
 		return err
 	}

@@ -35,16 +35,23 @@ func status(t *testing.T, rights host.Rights) map[string]string {
 
 const netAdmin = "0000000000001000" // capability 12
 
-// A program that reads staged files is a user who owns nothing, and has no capability but the one over networks where it needs that.
+// A program that reads staged files is a user who owns nothing, and has no capability but the one over networks where it needs that. One
+// that must own its files is root without any capability.
 func TestRights(t *testing.T) {
 	four := func(id int) string { return strings.TrimSpace(strings.Repeat(fmt.Sprintf("%d ", id), 4)) }
 	for rights, want := range map[host.Rights]struct{ capabilities, final string }{
 		host.Checking: {"0000000000000000", "1"}, host.CheckingAsNobody: {"0000000000000000", "1"}, host.CheckingApart: {netAdmin, "1"}, host.Loading: {netAdmin, "0"},
+		host.Owning: {"0000000000000000", "1"},
 	} {
 		got := status(t, rights)
 		uid, gid := checker(rights)
-		if uid == 0 || gid == 0 || got["Uid"] != four(uid) || got["Gid"] != four(gid) || got["Groups"] != "" {
-			t.Errorf("rights %d: user %s, group %s, groups %s", rights, got["Uid"], got["Gid"], got["Groups"])
+		if rights == host.Owning {
+			uid, gid = 0, 0
+		} else if uid == 0 || gid == 0 || got["Groups"] != "" {
+			t.Errorf("rights %d: user %d, group %d, groups %s", rights, uid, gid, got["Groups"])
+		}
+		if got["Uid"] != four(uid) || got["Gid"] != four(gid) {
+			t.Errorf("rights %d: user %s, group %s", rights, got["Uid"], got["Gid"])
 		}
 		for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapAmb"} {
 			if got[set] != want.capabilities {
@@ -74,7 +81,7 @@ func network(t *testing.T, rights host.Rights) string {
 // A right over the network goes with a network of its own, unless the machine's is to be changed.
 func TestNetworkOfItsOwn(t *testing.T) {
 	here := network(t, host.Own)
-	for rights, same := range map[host.Rights]bool{host.Checking: true, host.CheckingAsNobody: true, host.CheckingApart: false, host.Loading: true} {
+	for rights, same := range map[host.Rights]bool{host.Checking: true, host.CheckingAsNobody: true, host.CheckingApart: false, host.Loading: true, host.Owning: true} {
 		if got := network(t, rights); (got == here) != same {
 			t.Errorf("rights %d: it is in %s, and we are in %s", rights, got, here)
 		}
@@ -131,6 +138,41 @@ func TestCheckersSeeTheirFilesAlone(t *testing.T) {
 	// The same is no secret to others.
 	if out := run(host.Own, "/bin/cat", public); out.ExitCode != 0 {
 		t.Errorf("%+v", out)
+	}
+}
+
+// Who must own its files reads and writes those of its folders. What else belongs to root it neither reads nor writes, and it can do nothing
+// that only root can.
+func TestOwnersSeeTheirFoldersAlone(t *testing.T) {
+	own, others := t.TempDir(), t.TempDir()
+	data := filepath.Join(own, "data")
+	secret := filepath.Join(others, "secret")
+	if err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(filepath.Join(own, "config"), nil, 0o600), os.WriteFile(secret, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	run := func(argv ...string) host.Output {
+		t.Helper()
+		p := with(host.Owning, argv...)
+		p.reads, p.writes = []string{own}, data
+		out, err := p.run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	file := filepath.Join(data, "file")
+	for _, argv := range [][]string{{"/bin/cat", filepath.Join(own, "config")}, {"/bin/touch", file}, {"/bin/chmod", "600", file}, {"/usr/bin/truncate", "-s", "1", file}, {"/bin/mv", file, file + "-moved"}, {"/bin/rm", file + "-moved"}} {
+		if out := run(argv...); out.ExitCode != 0 {
+			t.Errorf("it may not %q: %+v", argv, out)
+		}
+	}
+	for _, argv := range [][]string{
+		{"/bin/cat", secret}, {"/bin/cat", "/etc/shadow"}, {"/bin/cp", "/etc/passwd", secret}, {"/bin/touch", filepath.Join(others, "new")}, {"/bin/touch", filepath.Join(own, "new")}, {"/bin/rm", "-f", secret},
+		{"/bin/chown", "65534", filepath.Join(own, "config")}, {"/usr/bin/env", "/bin/true"}, {"/bin/ip", "link", "set", "lo", "mtu", "65535"},
+	} {
+		if out := run(argv...); out.ExitCode == 0 || !strings.Contains(out.Stderr, "Permission denied") && !strings.Contains(out.Stderr, "not permitted") {
+			t.Errorf("it may %q: %+v", argv, out)
+		}
 	}
 }
 

@@ -41,8 +41,25 @@ func (s Systemd) Stop(ctx context.Context, u host.Unit) error {
 func (s Systemd) Restart(ctx context.Context, u host.Unit) error {
 	return s.job(ctx, u, "restart", (*dbus.Conn).RestartUnitContext)
 }
-func (s Systemd) Reload(ctx context.Context, u host.Unit) error {
-	return s.job(ctx, u, "reload", (*dbus.Conn).ReloadUnitContext)
+
+// Reload sends the daemon's first process the signal that Debian's unit would. That does so by /bin/kill, which a bare Debian does not have.
+func (Systemd) Reload(ctx context.Context, u host.Unit) error {
+	spec, err := u.Spec()
+	if err != nil {
+		return err
+	}
+	if spec.Reload == 0 {
+		return fmt.Errorf("%s cannot reload, it must restart", u)
+	}
+	conn, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("reaching systemd: %w", err)
+	}
+	defer conn.Close()
+	if err := conn.KillUnitWithTarget(ctx, u.Service(), dbus.Main, int32(spec.Reload)); err != nil {
+		return fmt.Errorf("%s did not reload: %w", u.Service(), err)
+	}
+	return nil
 }
 
 const (
