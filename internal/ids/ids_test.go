@@ -3,6 +3,7 @@ package ids_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -216,6 +217,18 @@ func TestNotInstalled(t *testing.T) {
 }
 
 // Trusted proxies are never banned for their visitors.
+// A systemd that does not answer has not said that a daemon failed.
+func TestDaemonsThatAreUnknown(t *testing.T) {
+	b, _, _ := bench(t)
+	b.Machine.Break(errors.New("systemd is away"))
+	var s ids.Status
+	b.Do(t, "viewer", http.MethodGet, "/ids/status", nil).Want(t, 200).Into(t, &s)
+	unknown := ids.Daemon{State: "unknown", Detail: "The service manager could not be asked."}
+	if s.Agent != unknown || s.FirewallBouncer != unknown || s.Error != unknown.Detail {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestTrustedProxiesAreAllowed(t *testing.T) {
 	b, _, _ := enabled(t)
 	if list := file(t, b, host.DetectionAllowList); !strings.Contains(list, `"198.18.0.0/15"`) {

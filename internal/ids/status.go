@@ -11,9 +11,9 @@ import (
 
 // Daemon is one of the two daemons, and what it does.
 type Daemon struct {
-	State  string     `json:"state" enum:"running,starting,stopped,failed,not_installed" doc:"What it does."`
+	State  string     `json:"state" enum:"running,starting,stopped,failed,not_installed,unknown" doc:"What it does; unknown if systemd does not say."`
 	Since  *time.Time `json:"since" doc:"Since when."`
-	Detail string     `json:"detail" doc:"Why it failed, when it did. The daemon's own words are for administrators."`
+	Detail string     `json:"detail" doc:"Why it failed, or why its state is unknown. The daemon's own words are for administrators."`
 }
 
 // Status is what intrusion detection does.
@@ -71,7 +71,7 @@ func (r *Room) daemon(ctx context.Context, u host.Unit) Daemon {
 	state, err := r.Host.State(ctx, u)
 	switch {
 	case err != nil:
-		return Daemon{State: "failed", Detail: httpd.Problem(ctx, "The service manager", err)}
+		return Daemon{State: "unknown", Detail: httpd.Problem(ctx, "The service manager", err)}
 	case !state.Installed:
 		return Daemon{State: "not_installed"}
 	}
@@ -85,8 +85,11 @@ func (r *Room) daemon(ctx context.Context, u host.Unit) Daemon {
 
 // why says why a daemon that does not run answers nothing.
 func why(d Daemon) string {
-	if d.State == "not_installed" {
+	switch d.State {
+	case "not_installed":
 		return "CrowdSec is not installed."
+	case "unknown":
+		return d.Detail
 	}
 	return "CrowdSec is not running."
 }

@@ -69,7 +69,7 @@ var sources = []Source{
 	{Name: "api", Title: "API", Description: "The service behind the console, and the changes it applies.", voices: []host.Voice{host.APIVoice}, admins: true},
 	{Name: "scheduler", Title: "Scheduler", Description: "Background jobs.", voices: []host.Voice{host.SchedulerVoice}, admins: true},
 	{Name: "helper", Title: "Helper", Description: "What the gateway does as root: its start, upgrades, restores and diagnostics.", voices: []host.Voice{host.HelperVoice}, admins: true},
-	{Name: "waf", Title: "WAF agent", Description: "The agent of the web application firewall.", voices: []host.Voice{host.WAFVoice}},
+	{Name: "waf", Title: "WAF agent", Description: "The agent of the web application firewall.", voices: []host.Voice{host.WAFVoice}, admins: true},
 	{Name: "reverse-proxy", Title: "Reverse proxy", Description: "Messages of HAProxy about itself and its servers.", voices: []host.Voice{host.ProxyVoice}},
 	{Name: requests, Title: "Reverse proxy, requests", Description: "Requests of domains whose access log is on, and requests of all domains that failed.", voices: []host.Voice{host.RequestsVoice}},
 	{Name: "forward-proxy", Title: "Forward proxy", Description: "Messages of squid.", voices: []host.Voice{host.SquidVoice}},

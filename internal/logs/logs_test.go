@@ -83,13 +83,13 @@ func TestViewersReadWhatHoldsNoSecrets(t *testing.T) {
 	w := newWorld(t)
 	var list []Source
 	w.Do(t, "viewer", http.MethodGet, "/logs/sources", nil).Want(t, 200).Into(t, &list)
-	for _, name := range []string{"api", "scheduler", "helper", "radius"} {
+	for _, name := range []string{"api", "scheduler", "helper", "waf", "radius"} {
 		if slices.ContainsFunc(list, func(s Source) bool { return s.Name == name }) {
 			t.Errorf("viewers are offered %s", name)
 		}
 		w.Do(t, "viewer", http.MethodGet, "/logs?sources=dns,"+name, nil).Want(t, 403)
 	}
-	for i, unit := range []string{"gateway-api.service", "gateway-scheduler.service", "gateway-helper.service", "freeradius.service", "unbound.service"} {
+	for i, unit := range []string{"gateway-api.service", "gateway-scheduler.service", "gateway-helper.service", "gateway-waf.service", "freeradius.service", "unbound.service"} {
 		w.say(i, unit, "the secret is hunter2")
 	}
 	var page Page

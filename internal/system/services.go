@@ -13,9 +13,9 @@ import (
 // Service is a daemon and what it does now.
 type Service struct {
 	Name   string     `json:"name" doc:"Name of the daemon."`
-	Active string     `json:"active" enum:"active,activating,inactive,failed,not_installed,kernel-loaded,no-table" doc:"State. The firewall is not a daemon: its table is either in the kernel or not."`
+	Active string     `json:"active" enum:"active,activating,inactive,failed,not_installed,unknown,kernel-loaded,no-table" doc:"State; unknown if systemd or the kernel does not say. The firewall is not a daemon: its table is either in the kernel or not."`
 	Since  *time.Time `json:"since" doc:"Since when."`
-	Detail string     `json:"detail" doc:"Why it failed, when it did. The daemon's own words are for administrators."`
+	Detail string     `json:"detail" doc:"Why it failed, or why its state is unknown. The daemon's own words are for administrators."`
 }
 
 // Services are the daemons.
@@ -37,7 +37,7 @@ type Toggle struct {
 // Outcome says what a restart or toggle did.
 type Outcome struct {
 	Name   string `json:"name" doc:"Which daemon."`
-	Active string `json:"active" enum:"active,activating,inactive,failed,not_installed" doc:"What it does now."`
+	Active string `json:"active" enum:"active,activating,inactive,failed,not_installed,unknown" doc:"What it does now; unknown if systemd does not say."`
 	Error  string `json:"error" doc:"Why it failed; empty on success."`
 	Note   string `json:"note" doc:"What else there is to know until the daemon runs; empty if nothing."`
 }
@@ -106,9 +106,13 @@ func (r *Room) toggle(c *httpd.Call, in struct{ Body Toggle }) (o Outcome, err e
 
 // outcome is what a daemon does now.
 func (r *Room) outcome(ctx context.Context, name string) Outcome {
-	o := Outcome{Name: name, Active: r.service(ctx, units[name]).Active}
-	if o.Active == "not_installed" {
+	s := r.service(ctx, units[name])
+	o := Outcome{Name: name, Active: s.Active}
+	switch s.Active {
+	case "not_installed":
 		o.Error = host.ErrNotInstalled.Error()
+	case "unknown":
+		o.Error = s.Detail
 	}
 	return o
 }
@@ -120,7 +124,7 @@ func (r *Room) packetFilter(ctx context.Context) Service {
 	case errors.Is(err, host.ErrNotInstalled):
 		s.Active, s.Detail = "not_installed", httpd.Problem(ctx, "The packet filter", err)
 	case err != nil:
-		s.Active, s.Detail = "failed", httpd.Problem(ctx, "The packet filter", err)
+		s.Active, s.Detail = "unknown", httpd.Problem(ctx, "The packet filter", err)
 	case state.Present:
 		s.Active = "kernel-loaded"
 	}
@@ -132,7 +136,7 @@ func (r *Room) service(ctx context.Context, u host.Unit) Service {
 	state, err := r.Host.State(ctx, u)
 	switch {
 	case err != nil:
-		s.Active, s.Detail = "failed", httpd.Problem(ctx, "The service manager", err)
+		s.Active, s.Detail = "unknown", httpd.Problem(ctx, "The service manager", err)
 	case !state.Installed:
 		s.Active = "not_installed"
 	default:

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +33,7 @@ type house struct {
 	others     []string
 	interfaces []vrrp.Interface
 	closed     error // why the packet filter lets nobody in
+	moved      atomic.Int64
 }
 
 func (h *house) deps() vrrp.Deps {
@@ -43,6 +46,7 @@ func (h *house) deps() vrrp.Deps {
 		},
 		Interfaces: func(context.Context, db.Querier) ([]vrrp.Interface, error) { return h.interfaces, nil },
 		Open:       func(context.Context) error { return h.closed },
+		Moved:      func() { h.moved.Add(1) },
 	}
 }
 
@@ -158,6 +162,37 @@ func TestSettingsReachKeepalived(t *testing.T) {
 	}
 }
 
+// The preview shows keepalived's file as it would be, next to the one that there is, and changes nothing.
+func TestPreview(t *testing.T) {
+	h := newHouse(t, nil)
+	h.put(t, `{"vip_address":"192.0.2.9","vip_interface":"eth1","vrrp_router_id":7}`).Want(t, 200)
+	preview := func(diff string) {
+		t.Helper()
+		files, diffs, err := h.Engine.Render(t.Context(), apply.VRRP)
+		if err != nil || !slices.ContainsFunc(files, func(f apply.RenderedFile) bool {
+			return f.Path == host.VRRPConfig.Path() && strings.Contains(f.Content, "        192.0.2.9/26 dev eth1\n") && strings.Contains(f.Content, "virtual_router_id 7\n")
+		}) {
+			t.Fatalf("%+v, %v", files, err)
+		}
+		var all string
+		for _, d := range diffs {
+			all += d.Diff
+		}
+		if (all != "") != (diff != "") || !strings.Contains(all, diff) {
+			t.Errorf("%q instead of %q", all, diff)
+		}
+	}
+	preview("")
+	const byHand = "# by hand\n"
+	if err := h.Machine.Install(host.VRRPConfig, []byte(byHand)); err != nil {
+		t.Fatal(err)
+	}
+	preview("-" + byHand)
+	if h.file(t) != byHand {
+		t.Errorf("the preview has written\n%s", h.file(t))
+	}
+}
+
 func vip(a string, priority int) vrrp.Address {
 	return vrrp.Address{Prefix: netip.MustParsePrefix(a), VIP: true, Priority: priority}
 }
@@ -187,6 +222,30 @@ func TestVirtualAddressesOfInterfaces(t *testing.T) {
 	if s := h.status(t); !s.Clustered || len(s.Addresses) != 3 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// Others ask whether this node has the addresses: the kernel says so, and each move is told.
+func TestHolds(t *testing.T) {
+	h := newHouse(t, nil)
+	is := func(holds, move bool) {
+		t.Helper()
+		if a, b, err := h.room.Holds(t.Context(), h.DB); err != nil || a != holds || b != move {
+			t.Errorf("holds: %v, they move: %v, %v", a, b, err)
+		}
+	}
+	is(false, false)
+	h.put(t, `{"vip_address":"192.0.2.9","vip_interface":"eth1"}`).Want(t, 200)
+	is(false, true)
+	moved := h.moved.Load()
+	h.Machine.SetLinks(link("lo", "127.0.112.1/32"), link("eth0", "10.0.0.1/24"), link("eth1", "192.0.2.1/26", "192.0.2.9/26"))
+	is(true, true)
+	for range 2 {
+		if s := h.component(t); s.State != apply.Live || h.moved.Load() != moved+1 {
+			t.Errorf("%+v, told %d times", s, h.moved.Load()-moved)
+		}
+	}
+	h.others = nil
+	is(false, false)
 }
 
 func TestWhatCannotBe(t *testing.T) {

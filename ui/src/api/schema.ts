@@ -10041,7 +10041,7 @@ export interface components {
             error: string;
         };
         IdsDaemon: {
-            /** @description Why it failed, when it did. The daemon's own words are for administrators. */
+            /** @description Why it failed, or why its state is unknown. The daemon's own words are for administrators. */
             detail: string;
             /**
              * Format: date-time
@@ -10049,10 +10049,10 @@ export interface components {
              */
             since: string | null;
             /**
-             * @description What it does.
+             * @description What it does; unknown if systemd does not say.
              * @enum {string}
              */
-            state: "running" | "starting" | "stopped" | "failed" | "not_installed";
+            state: "running" | "starting" | "stopped" | "failed" | "not_installed" | "unknown";
         };
         IdsDecision: {
             /** @description Whether the kernel drops every packet from it now, also those that would be forwarded. Only packets from single addresses are dropped. */
@@ -13123,10 +13123,10 @@ export interface components {
         };
         SystemOutcome: {
             /**
-             * @description What it does now.
+             * @description What it does now; unknown if systemd does not say.
              * @enum {string}
              */
-            active: "active" | "activating" | "inactive" | "failed" | "not_installed";
+            active: "active" | "activating" | "inactive" | "failed" | "not_installed" | "unknown";
             /** @description Why it failed; empty on success. */
             error: string;
             /** @description Which daemon. */
@@ -13264,11 +13264,11 @@ export interface components {
         };
         SystemService: {
             /**
-             * @description State. The firewall is not a daemon: its table is either in the kernel or not.
+             * @description State; unknown if systemd or the kernel does not say. The firewall is not a daemon: its table is either in the kernel or not.
              * @enum {string}
              */
-            active: "active" | "activating" | "inactive" | "failed" | "not_installed" | "kernel-loaded" | "no-table";
-            /** @description Why it failed, when it did. The daemon's own words are for administrators. */
+            active: "active" | "activating" | "inactive" | "failed" | "not_installed" | "unknown" | "kernel-loaded" | "no-table";
+            /** @description Why it failed, or why its state is unknown. The daemon's own words are for administrators. */
             detail: string;
             /** @description Name of the daemon. */
             name: string;
@@ -13292,6 +13292,8 @@ export interface components {
             service: "ids-agent" | "ids-firewall-bouncer" | "waf";
         };
         TunnelDevice: {
+            /** @description Whether another node of the cluster has the tunnel: the one that has the virtual addresses or, if there are none, the primary. Only clients are on one node. */
+            elsewhere: boolean;
             /** @description What is wrong with it; empty when nothing is. */
             error: string;
             /**

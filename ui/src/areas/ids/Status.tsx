@@ -66,6 +66,14 @@ function Trouble({ status: { agent, firewall_bouncer: bouncer, enabled, blocking
       <CopyText text={`apt install ${packages}`} label={t('status.command')} />
     </Notice>
   )
+  const unknown = [agent, bouncer].find(({ state }) => state === 'unknown')
+  if (unknown) {
+    return (
+      <Notice tone="off" title={t('status.unknownTitle')}>
+        {unknown.detail}
+      </Notice>
+    )
+  }
   if (agent.state === 'not_installed') {
     return missing('crowdsec crowdsec-firewall-bouncer', t('status.notInstalledTitle'), t('status.notInstalledText'))
   }

@@ -1,4 +1,5 @@
 import './texts'
+import { IconHelpCircle } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import type { IdsDecision, IdsStatus } from '../../api/types'
@@ -18,9 +19,14 @@ export function DaemonBadge({ daemon: { state }, wanted }: { daemon: Daemon; wan
     stopped: wanted ? 'bad' : 'off',
     failed: 'bad',
     not_installed: 'off',
+    unknown: 'off',
   }
   return (
-    <Badge tone={tones[state]} filled={wanted && tones[state] === 'bad'}>
+    <Badge
+      tone={tones[state]}
+      icon={state === 'unknown' ? IconHelpCircle : undefined}
+      filled={wanted && tones[state] === 'bad'}
+    >
       {t(`status.states.${state}`)}
     </Badge>
   )

@@ -26,7 +26,7 @@ import { domains } from '../proxy/resources'
 import en from './en.json'
 import classes from './Overview.module.css'
 import { ResourceMeters } from './ResourceMeters'
-import { ServiceBadge } from './ServiceBadge'
+import { ServiceBadge, UnknownServices } from './ServiceBadge'
 
 addTexts('overview', en)
 
@@ -97,25 +97,28 @@ export default function OverviewPage() {
         <Panel title={t('services.title')} flush>
           <Loaded query={services} height={120}>
             {({ services: list }) => (
-              <DataTable
-                label={t('services.title')}
-                rows={list}
-                rowKey={(row) => row.name}
-                columns={[
-                  { key: 'name', header: t('services.name'), cell: (row) => row.name },
-                  {
-                    key: 'active',
-                    header: t('services.state'),
-                    cell: (row) => <ServiceBadge active={row.active} detail={row.detail} />,
-                  },
-                  {
-                    key: 'since',
-                    header: t('services.since'),
-                    align: 'right',
-                    cell: (row) => (row.since ? duration((Date.now() - Date.parse(row.since)) / 1000) : '–'),
-                  },
-                ]}
-              />
+              <>
+                <UnknownServices services={list} />
+                <DataTable
+                  label={t('services.title')}
+                  rows={list}
+                  rowKey={(row) => row.name}
+                  columns={[
+                    { key: 'name', header: t('services.name'), cell: (row) => row.name },
+                    {
+                      key: 'active',
+                      header: t('services.state'),
+                      cell: (row) => <ServiceBadge active={row.active} detail={row.detail} />,
+                    },
+                    {
+                      key: 'since',
+                      header: t('services.since'),
+                      align: 'right',
+                      cell: (row) => (row.since ? duration((Date.now() - Date.parse(row.since)) / 1000) : '–'),
+                    },
+                  ]}
+                />
+              </>
             )}
           </Loaded>
         </Panel>

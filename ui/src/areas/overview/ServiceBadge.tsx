@@ -1,7 +1,9 @@
+import { IconHelpCircle } from '@tabler/icons-react'
 import { useTranslation } from 'react-i18next'
 import type { Service } from '../../api/types'
-import type { Tone } from '../../kit/Notice'
+import { Notice, type Tone } from '../../kit/Notice'
 import { Badge } from '../../kit/StateBadge'
+import classes from './Overview.module.css'
 
 const tones: Record<Service['active'], Tone> = {
   active: 'live',
@@ -9,16 +11,31 @@ const tones: Record<Service['active'], Tone> = {
   inactive: 'off',
   failed: 'bad',
   not_installed: 'off',
+  unknown: 'off',
   'kernel-loaded': 'live',
   'no-table': 'bad',
 }
 
-/** What a daemon does, and on hover why it failed. */
+/** What a daemon does, and on hover why it failed or is unknown. */
 export function ServiceBadge({ active, detail }: Pick<Service, 'active' | 'detail'>) {
   const { t } = useTranslation('overview')
   return (
     <span title={detail || undefined}>
-      <Badge tone={tones[active]}>{t(`services.states.${active}`)}</Badge>
+      <Badge tone={tones[active]} icon={active === 'unknown' ? IconHelpCircle : undefined}>
+        {t(`services.states.${active}`)}
+      </Badge>
     </span>
+  )
+}
+
+/** Why the state of some daemons is unknown: each reason once, since one question that has no answer concerns many. */
+export function UnknownServices({ services }: { services: Service[] }) {
+  const { t } = useTranslation('overview')
+  const reasons = new Set(services.filter(({ active }) => active === 'unknown').map(({ detail }) => detail))
+  if (reasons.size === 0) return null
+  return (
+    <div className={classes.unknown}>
+      <Notice tone="off">{[t('services.unknownStates'), ...reasons].join(' ')}</Notice>
+    </div>
   )
 }

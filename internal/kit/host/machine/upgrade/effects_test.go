@@ -3,7 +3,9 @@ package upgrade
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
@@ -187,6 +191,35 @@ func TestRestoreOfADamagedBackup(t *testing.T) {
 	var n int
 	if err := d.QueryRow(t.Context(), "SELECT count(*) FROM newer, ntp_pools").Scan(&n); err != nil {
 		t.Error(err)
+	}
+}
+
+// psql reads what pg_restore writes: whatever is called like a command of psql comes back by that name, and is no command.
+func TestRestoreRunsNoNames(t *testing.T) {
+	m, _ := real(t)
+	d := attach(t, m.Database)
+	mark := filepath.Join(os.TempDir(), rand.Text()[:8])
+	t.Cleanup(func() { os.Remove(mark) })
+	command := "\n\\! touch " + mark + "\n\\! #"
+	if len(command) > 63 {
+		t.Fatalf("%q is too long for a name", command)
+	}
+	name := pgx.Identifier{command}.Sanitize()
+	execute(t, d, "CREATE SCHEMA "+name+"; CREATE TABLE "+name+"."+name+" ("+name+" text PRIMARY KEY DEFAULT E'\\n\\\\! touch "+mark+"'); INSERT INTO "+name+"."+name+" DEFAULT VALUES; "+
+		"COMMENT ON TABLE "+name+"."+name+" IS E'\\n\\\\! touch "+mark+"'; CREATE VIEW "+name+" AS SELECT * FROM "+name+"."+name)
+	if err := m.BackUp(t.Context(), "1"); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, d, "DROP SCHEMA "+name+" CASCADE")
+	if err := m.Restore(t.Context(), "1"); err != nil {
+		t.Fatal(err)
+	}
+	var value string
+	if err := d.QueryRow(t.Context(), "SELECT * FROM "+name).Scan(&value); err != nil || value != "\n\\! touch "+mark {
+		t.Errorf("%q, %v", value, err)
+	}
+	if _, err := os.Stat(mark); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a name was run: %v", err)
 	}
 }
 
