@@ -44,6 +44,7 @@ const texts: Record<string, string> = {
   'tunnel.interface': 'tunnels:tunnel',
   'tunnel.peer': 'tunnels:peer',
   'waf.config': 'waf:config',
+  'waf.settings': 'waf:settings',
 }
 
 /** The kinds that the history has. */
