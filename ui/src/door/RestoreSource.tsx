@@ -39,7 +39,7 @@ export function RestoreSource({ token, onBrought, onFault }: RestoreSourceProps)
   const [offer, setOffer] = useState<RestoreOffer | null>(null)
   const [fetching, setFetching] = useState('')
   const params = { header: headerOf(token) }
-  const shown = fields.filter(({ when }) => when?.(values) ?? true)
+  const shown = fields.filter(({ when }) => when?.(values, targetDefaults) ?? true)
 
   const complain = (cause: unknown) => {
     const fault = toFault(cause)
