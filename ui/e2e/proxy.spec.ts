@@ -137,6 +137,8 @@ test('rules of a domain are put into order, and one that never matches says so',
 
 test('a certificate is uploaded, and its domain shows it', async ({ page }) => {
   const { certificate_pem, private_key_pem } = selfMade(site, 90)
+  await page.goto('/proxy/domains')
+  await expect(page.getByText('ACME is off')).toBeVisible()
   await page.goto('/proxy/certificates')
   await page.getByRole('link', { name: 'Upload a certificate' }).click()
   await form(page).getByLabel('Certificate and chain', { exact: false }).first().fill(certificate_pem)

@@ -1,6 +1,6 @@
 import './texts'
 import { IconBarrierBlock, IconExternalLink, IconPencil, IconTrash } from '@tabler/icons-react'
-import { useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { paths } from '../../app/paths'
@@ -13,13 +13,16 @@ import { RowSwitch } from '../../kit/RowSwitch'
 import { askToRemove } from '../../kit/remove'
 import { Badge } from '../../kit/StateBadge'
 import { toastApplied, toastFault } from '../../kit/toast'
+import { AcmeOff } from '../certificates/AcmeOff'
+import { certificates } from '../certificates/resources'
+import { certificateOf } from '../certificates/standing'
 import type { Health } from './health'
 import { MaintenanceButton, MaintenanceNotice } from './Maintenance'
 import { BackendCell, Mark, SiteCertificate } from './marks'
 import classes from './Proxy.module.css'
 import { domains } from './resources'
 import { Unasked } from './Unasked'
-import { type Site, useSites } from './useSites'
+import { type Site, useDomains, useSites } from './useSites'
 
 export { Edit } from './DomainForm'
 export { Create } from './SiteForm'
@@ -40,6 +43,7 @@ export default function DomainsPage() {
     <Page title={t('domain.title')} lead={t('domain.lead')} actions={<MaintenanceButton />}>
       <MaintenanceNotice />
       <Unasked live={live} />
+      <WithoutCertificate />
       <ResourceList
         resource={domains}
         join={join}
@@ -74,6 +78,13 @@ export default function DomainsPage() {
       <Outlet />
     </Page>
   )
+}
+
+/** Why sites have no certificate, where that is because none is ordered. */
+function WithoutCertificate() {
+  const { all } = useDomains()
+  const { data } = useQuery({ queryKey: [certificates.kind], queryFn: certificates.list })
+  return data && all.some((row) => row.active && !certificateOf(row, data)) ? <AcmeOff /> : null
 }
 
 function useColumns(): Column<Site>[] {
@@ -142,7 +153,7 @@ function useColumns(): Column<Site>[] {
             {row.routes}
           </Link>
         ) : (
-          <span className="soft">–</span>
+          0
         ),
       sortBy: (row) => row.routes,
     },
