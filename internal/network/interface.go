@@ -141,7 +141,7 @@ func (r *Room) checkInterface(ctx context.Context, tx *db.Tx, was, now *Interfac
 func inZone(ctx context.Context, tx *db.Tx, zone value.Zone) error {
 	err := tx.QueryRow(ctx, `SELECT FROM firewall_zones WHERE name = $1 FOR KEY SHARE`, zone).Scan()
 	if errors.Is(err, pgx.ErrNoRows) {
-		return fault.Field("role", "does not exist: there is no zone %q", zone)
+		return fault.Field("role", "Zone %q does not exist.", zone)
 	}
 	return err
 }

@@ -115,12 +115,12 @@ func (c *Config) reach(links []host.Link, own netip.Addr, others []netip.Addr) {
 		return slices.ContainsFunc(l.Addrs, func(a host.LinkAddr) bool { return a.Prefix().Addr() == own })
 	})
 	if !own.IsValid() || at < 0 {
-		c.Problems = append(c.Problems, fmt.Sprintf("no link of this node has the address by which the other nodes know it, %s", own))
+		c.Problems = append(c.Problems, fmt.Sprintf("no interface of this node has the address by which the other nodes know it, %s", own))
 		return
 	}
 	link, err := value.Parse[value.IfName](links[at].Name)
 	if err != nil {
-		c.Problems = append(c.Problems, fmt.Sprintf("the link %s %s", links[at].Name, err))
+		c.Problems = append(c.Problems, fmt.Sprintf("the interface %s %s", links[at].Name, err))
 		return
 	}
 	c.Link, c.Own = link, value.Must[value.Addr](own.String())

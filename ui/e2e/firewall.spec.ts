@@ -64,10 +64,13 @@ test('a rule between zones goes from the browser to the kernel', async ({ page }
 
   await test.step('its notes change without an apply', async () => {
     await row.getByRole('link', { name: 'Web for all' }).click()
-    await page.getByLabel('Note').fill('asked for by Mia')
+    await expect(page.getByLabel('Description')).toBeVisible()
+    await expect(page.getByLabel('Note')).toHaveCount(0)
+    await page.getByRole('combobox', { name: 'Labels' }).fill('mia')
+    await page.keyboard.press('Enter')
     const patched = page.waitForRequest((request) => request.method() === 'PATCH')
     await page.getByRole('button', { name: 'Save', exact: true }).click()
-    expect((await patched).postDataJSON()).toEqual({ note: 'asked for by Mia' })
+    expect((await patched).postDataJSON()).toEqual({ labels: ['mia'] })
     await expect(page.getByRole('dialog')).toBeHidden()
     await page.getByLabel('Search this list').fill('mia')
     await expect(page.getByText('Rows cannot be moved while')).toBeVisible()

@@ -77,7 +77,7 @@ test('a change is found in the history, and reverted although it was edited late
   await expectAccessible(page)
 
   await test.step('the audit entry and the change set link to each other', async () => {
-    await drawer.getByRole('link', { name: 'ntp.pool.update' }).click()
+    await drawer.getByRole('link', { name: 'NTP server changed' }).click()
     await page.getByRole('link', { name: 'View in the history' }).click()
     await expect(drawer).toContainText('Longest interval')
   })

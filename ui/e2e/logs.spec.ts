@@ -1,5 +1,16 @@
 import type { Page } from '@playwright/test'
-import { clear, expect, expectAccessible, expectNoSidewaysScroll, make, put, settled, test } from './gateway'
+import {
+  clear,
+  clearAll,
+  expect,
+  expectAccessible,
+  expectNoSidewaysScroll,
+  make,
+  makeAll,
+  put,
+  settled,
+  test,
+} from './gateway'
 
 const entries = (page: Page) => page.getByRole('table', { name: 'Entries' }).getByRole('row')
 
@@ -133,4 +144,18 @@ test('the audit log answers what changed since yesterday', async ({ page }) => {
   await expectAccessible(page)
   await page.setViewportSize({ width: 390, height: 844 })
   await expectNoSidewaysScroll(page)
+})
+
+test('the audit log goes on behind a change of more rows than it loads at once', async ({ page }) => {
+  const zone = await note('before')
+  const hosts = Array.from({ length: 250 }, (_, index) => ({
+    kind: 'firewall.address-object',
+    id: crypto.randomUUID(),
+    body: { name: `${zone.name}-${index}`, kind: 'host', value: '192.0.2.7' },
+  }))
+  await makeAll(hosts)
+  await page.goto(`/operations/audit?subject=${zone.name}`)
+  await expect(entries(page).filter({ hasText: '250 address objects created' })).toHaveCount(1)
+  await expect(entries(page).filter({ hasText: 'Zone created' })).toHaveCount(1)
+  await clearAll(hosts)
 })

@@ -137,6 +137,8 @@ test('rules of a domain are put into order, and one that never matches says so',
 
 test('a certificate is uploaded, and its domain shows it', async ({ page }) => {
   const { certificate_pem, private_key_pem } = selfMade(site, 90)
+  await page.goto('/proxy/domains')
+  await expect(page.getByText('ACME is off')).toBeVisible()
   await page.goto('/proxy/certificates')
   await page.getByRole('link', { name: 'Upload a certificate' }).click()
   await form(page).getByLabel('Certificate and chain', { exact: false }).first().fill(certificate_pem)
@@ -161,6 +163,24 @@ test('the statistics say what the proxy does, or why nobody knows', async ({ pag
   await expect(page).toHaveURL(/components\/reverse-proxy/)
 })
 
+test('a site is closed after a question, and opened again', async ({ page }) => {
+  await page.goto(`/proxy/domains?q=${site}`)
+  const act = async (name: string) => {
+    await row(page, site)
+      .getByRole('button', { name: `More actions for ${site}` })
+      .click()
+    await page.getByRole('menuitem', { name }).click()
+  }
+  await act('Turn on maintenance')
+  await expect(form(page)).toContainText('Visitors of this site see the maintenance page')
+  await form(page).getByRole('button', { name: 'Cancel' }).click()
+  await act('Turn on maintenance')
+  await form(page).getByRole('button', { name: 'Turn on' }).click()
+  await expect(row(page, site)).toContainText('maintenance')
+  await act('Turn off maintenance')
+  await expect(row(page, site)).not.toContainText('maintenance')
+})
+
 test('all sites are closed at once, and opened again', async ({ page }) => {
   await test.step('not without a question', async () => {
     await page.goto('/system/settings')
@@ -170,7 +190,8 @@ test('all sites are closed at once, and opened again', async ({ page }) => {
     await expect(page.getByLabel('Maintenance')).not.toBeChecked()
   })
   await page.goto('/proxy/domains')
-  await page.getByRole('button', { name: 'Maintenance mode' }).click()
+  await page.getByRole('button', { name: 'More actions for Domains' }).click()
+  await page.getByRole('menuitem', { name: 'Maintenance mode' }).click()
   await expect(form(page)).toContainText('Visitors of 1 site')
   await form(page).getByRole('button', { name: 'Turn on' }).click()
   await expect(page.getByText('Maintenance mode is on for all sites')).toBeVisible()

@@ -47,6 +47,7 @@ type DraftOperation struct {
 	Before  wire.Raw               `json:"before" doc:"The row at that time; null if it is new."`
 	After   wire.Raw               `json:"after" doc:"The row with the draft's changes; null if it is to be deleted."`
 	Fields  map[string][2]wire.Raw `json:"fields" doc:"Fields that differ, before and after; without secrets."`
+	Usual   []string               `json:"usual" doc:"Of a new row, the fields that are as in every new row."`
 	Secrets []string               `json:"secrets" doc:"Names of the secret fields that are set."`
 }
 

@@ -235,6 +235,9 @@ func (k *kind) showDraft(ctx context.Context, q db.Querier, list []drafted) ([]D
 		if out[i].Fields, err = k.differences(was, now); err != nil {
 			return nil, err
 		}
+		if out[i].Usual = []string{}; d.Verb == "create" {
+			out[i].Usual = k.usual(now)
+		}
 		if d.Verb == "create" && k.priority(now).IsValid() && !wire.Given(d.Body)["priority"] {
 			delete(out[i].Fields, "priority") // it goes last, wherever that is when the draft is applied
 		}

@@ -71,6 +71,9 @@ func TestDraftIsAppliedAtOnce(t *testing.T) {
 	if _, told := d.Operations[0].Fields["priority"]; told {
 		t.Error("a new row goes last, and has no place before that")
 	}
+	if usual := d.Operations[0].Usual; !slices.Contains(usual, "count") || slices.Contains(usual, "color") {
+		t.Errorf("what a new row has in common with every new row: %v", usual)
+	}
 	if x := d.Operations[2]; x.Verb != "update" || x.Name != "ball" || len(x.Fields) != 1 || string(x.Fields["count"][1]) != "2" || !strings.Contains(string(x.Before), `"count":1`) || !strings.Contains(string(x.After), `"count":2`) {
 		t.Errorf("%+v", x)
 	}
@@ -80,6 +83,9 @@ func TestDraftIsAppliedAtOnce(t *testing.T) {
 	out := previewed(t, b, `{}`)
 	if len(out.Changes) != 4 || len(out.Conflicts) != 0 || len(out.Refused) != 0 || *out.Version != *d.Version {
 		t.Fatalf("%+v", out)
+	}
+	if usual := out.Changes[0].Usual; !slices.Contains(usual, "count") || slices.Contains(usual, "color") || len(out.Changes[2].Usual) > 0 {
+		t.Errorf("%+v", out.Changes)
 	}
 	if rows(t, b, "/toys") != before {
 		t.Fatal("a preview changes nothing")

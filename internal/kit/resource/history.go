@@ -56,6 +56,7 @@ type RowChange struct {
 	Name   string                 `json:"name" doc:"What the row is called."`
 	Verb   string                 `json:"verb" enum:"create,update,delete" doc:"What was done."`
 	Fields map[string][2]wire.Raw `json:"fields" doc:"Fields that differ, before and after; without secrets."`
+	Usual  []string               `json:"usual" doc:"Of a new row, the fields that are as in every new row."`
 	// Secrets are the fields that differ and that no answer shows.
 	Secrets []string `json:"secrets" doc:"Names of the secret fields that differ."`
 	Hidden  bool     `json:"hidden" doc:"Only administrators may see what was changed."`
@@ -168,7 +169,7 @@ func (r *Registry) told(ctx context.Context, q db.Querier, rows []changes.Row) (
 		h := r.kindOf(table)
 		if h == nil {
 			for _, i := range places {
-				list[i] = RowChange{Kind: table, ID: rows[i].ID, Verb: verbOf(rows[i]), Fields: map[string][2]wire.Raw{}, Secrets: []string{}, Hidden: true}
+				list[i] = RowChange{Kind: table, ID: rows[i].ID, Verb: verbOf(rows[i]), Fields: map[string][2]wire.Raw{}, Usual: []string{}, Secrets: []string{}, Hidden: true}
 			}
 			continue
 		}
@@ -206,7 +207,7 @@ func (k *kind) tell(ctx context.Context, q db.Querier, rows []changes.Row) ([]Ro
 		return nil, err
 	}
 	for i, row := range rows {
-		x := RowChange{Kind: k.Name, ID: row.ID, Verb: verbOf(row), Fields: map[string][2]wire.Raw{}, Secrets: []string{}, Hidden: hidden}
+		x := RowChange{Kind: k.Name, ID: row.ID, Verb: verbOf(row), Fields: map[string][2]wire.Raw{}, Usual: []string{}, Secrets: []string{}, Hidden: hidden}
 		was, now := images[i].was, images[i].now
 		if x.Name = k.called(now); now == nil {
 			x.Name = k.called(was)
@@ -216,6 +217,9 @@ func (k *kind) tell(ctx context.Context, q db.Querier, rows []changes.Row) ([]Ro
 				return nil, err
 			}
 			x.Secrets = k.secretsOf(was, now)
+			if x.Verb == "create" {
+				x.Usual = k.usual(now)
+			}
 		}
 		list[i] = x
 	}

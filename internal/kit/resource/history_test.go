@@ -70,7 +70,8 @@ func TestHistoryTellsWhoChangedWhat(t *testing.T) {
 	if set.Actor != "admin@example.net" || set.Reason != "a new one ✓" || len(set.Rows) != 1 || set.RequestID == "" || set.Local {
 		t.Fatalf("%+v", set)
 	}
-	if row := set.Rows[0]; row.Kind != "toy" || row.Verb != "create" || row.Name != "ball" || string(row.Fields["name"][1]) != `"ball"` || !slices.Equal(row.Secrets, []string{"secret"}) {
+	if row := set.Rows[0]; row.Kind != "toy" || row.Verb != "create" || row.Name != "ball" || string(row.Fields["name"][1]) != `"ball"` || !slices.Equal(row.Secrets, []string{"secret"}) ||
+		!slices.Equal(row.Usual, []string{"enter_again", "color", "count", "tags", "addrs", "home"}) {
 		t.Errorf("%+v", row)
 	}
 	updated := b.Do(t, "admin", http.MethodPut, path, `{"color":"blue","secret":"another-canary"}`).Want(t, 200)
@@ -84,7 +85,7 @@ func TestHistoryTellsWhoChangedWhat(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	set = whole(t, b, updated.Header.Get(httpd.ChangeSetHeader))
-	if row := set.Rows[0]; row.Verb != "update" || len(row.Fields) != 1 || string(row.Fields["color"][0]) != `"red"` || !slices.Equal(row.Secrets, []string{"secret"}) {
+	if row := set.Rows[0]; row.Verb != "update" || len(row.Usual) > 0 || len(row.Fields) != 1 || string(row.Fields["color"][0]) != `"red"` || !slices.Equal(row.Secrets, []string{"secret"}) {
 		t.Errorf("%+v", row)
 	}
 	var past []resource.RowPast

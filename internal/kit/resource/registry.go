@@ -129,6 +129,7 @@ type Change struct {
 	Name   string                 `json:"name" doc:"What the row is called."`
 	Before wire.Raw               `json:"before" doc:"The row before the change; null if it is new."`
 	After  wire.Raw               `json:"after" doc:"The row after the change; null if it was deleted."`
+	Usual  []string               `json:"usual" doc:"Of a new row, the fields that are as in every new row."`
 	first  bool                   // the row is that of an extension, and was not stored before
 	idle   bool                   // the row stays what it is
 	fields map[string][2]wire.Raw // what differs
@@ -570,6 +571,9 @@ func (k *kind) store(ctx context.Context, r *Registry, tx *db.Tx, was, now recor
 	if change.After, err = k.encode(ctx, tx, now); err != nil {
 		return Change{}, err
 	}
+	if change.Verb == "create" {
+		change.Usual = k.usual(now)
+	}
 	change.fields, err = k.differences(was, now)
 	return change, err
 }
@@ -616,7 +620,7 @@ func (k *kind) stored(ctx context.Context, tx *db.Tx, op Operation) (record, Cha
 	if err != nil {
 		return nil, Change{}, err
 	}
-	change := Change{Kind: k.Name, Verb: op.Verb, ID: was.meta().ID.String(), Name: labelOf(was), first: first}
+	change := Change{Kind: k.Name, Verb: op.Verb, ID: was.meta().ID.String(), Name: labelOf(was), Usual: []string{}, first: first}
 	if change.Before, err = k.encode(ctx, tx, was); err != nil {
 		return nil, Change{}, err
 	}
@@ -676,6 +680,18 @@ func (k *kind) differences(was, now record) (map[string][2]wire.Raw, error) {
 		differ[f.Name] = pair
 	}
 	return differ, nil
+}
+
+// usual are the fields of a new row that are as in every new row. What a row must say is not among them.
+func (k *kind) usual(now record) []string {
+	fresh, list := k.fresh(), []string{}
+	now = k.view(now)
+	for _, f := range wire.Fields(k.typ)[metaFields:] {
+		if !f.Secret && !f.Required && equal(f, fresh, now) {
+			list = append(list, f.Name)
+		}
+	}
+	return list
 }
 
 // metaFields is how many fields come from Meta, which is embedded first.

@@ -171,7 +171,7 @@ function faultOf(body: unknown, response: Response): Fault {
   const error = (body as { error?: Partial<Fault> } | undefined)?.error
   return new Fault({
     code: error?.code ?? 'unexpected',
-    message: error?.message ?? `The gateway answered ${response.status}.`,
+    message: error?.message ?? i18n.t('answered', { status: response.status }),
     status: response.status,
     fields: error?.fields,
     details: error?.details,

@@ -12326,6 +12326,8 @@ export interface components {
             kind: string;
             /** @description What the row is called. */
             name: string;
+            /** @description Of a new row, the fields that are as in every new row. */
+            usual: string[];
             /**
              * @description What was done.
              * @enum {string}
@@ -12514,6 +12516,8 @@ export interface components {
             name: string;
             /** @description Names of the secret fields that are set. */
             secrets: string[];
+            /** @description Of a new row, the fields that are as in every new row. */
+            usual: string[];
             /**
              * @description What is to be done.
              * @enum {string}
@@ -12723,6 +12727,8 @@ export interface components {
             name: string;
             /** @description Names of the secret fields that differ. */
             secrets: string[];
+            /** @description Of a new row, the fields that are as in every new row. */
+            usual: string[];
             /**
              * @description What was done.
              * @enum {string}
@@ -12755,6 +12761,8 @@ export interface components {
             reason: string;
             /** @description Names of the secret fields that differ. */
             secrets: string[];
+            /** @description Of a new row, the fields that are as in every new row. */
+            usual: string[];
             /**
              * @description What was done.
              * @enum {string}

@@ -6,7 +6,7 @@ const texts: Record<string, string> = {
   'alert.channel': 'alerts:channel',
   'alert.mute': 'alerts:mute',
   'alert.settings': 'alerts:settings',
-  'backup.remote': 'targets:target',
+  'backup.remote': 'backups:targets.target',
   'backup.settings': 'backups:settings',
   'certificate.certificate': 'certificates:certificate',
   'certificate.dns-provider': 'certificates:provider',
@@ -44,13 +44,13 @@ const texts: Record<string, string> = {
   'tunnel.interface': 'tunnels:tunnel',
   'tunnel.peer': 'tunnels:peer',
   'waf.config': 'waf:config',
+  'waf.settings': 'waf:settings',
 }
 
 /** The kinds that the history has. */
 export const kinds = Object.keys(texts)
 
-const files = import.meta.glob<{ default: object }>(['../areas/*/en.json', '../areas/backups/targets.json'])
-const fileOf = (area: string) => (area === 'targets' ? '../areas/backups/targets.json' : `../areas/${area}/en.json`)
+const files = import.meta.glob<{ default: object }>('../areas/*/en.json')
 
 /** Loads the words of kinds whose forms are not on the page. */
 export async function loadTexts(of: readonly string[]): Promise<void> {
@@ -58,7 +58,7 @@ export async function loadTexts(of: readonly string[]): Promise<void> {
   await Promise.all(
     [...areas]
       .filter((area) => !i18n.hasResourceBundle('en', area))
-      .map(async (area) => addTexts(area, (await files[fileOf(area)]?.())?.default ?? {})),
+      .map(async (area) => addTexts(area, (await files[`../areas/${area}/en.json`]?.())?.default ?? {})),
   )
 }
 

@@ -1,5 +1,4 @@
 import '../areas/backups/texts'
-import '../areas/backups/targets-texts'
 import { Button, FileInput, Group, Input, SegmentedControl, TextInput } from '@mantine/core'
 import { useCallback, useEffect, useState } from 'react'
 import { useTranslation } from 'react-i18next'

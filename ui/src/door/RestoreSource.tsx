@@ -39,7 +39,7 @@ export function RestoreSource({ token, onBrought, onFault }: RestoreSourceProps)
   const [offer, setOffer] = useState<RestoreOffer | null>(null)
   const [fetching, setFetching] = useState('')
   const params = { header: headerOf(token) }
-  const shown = fields.filter(({ when }) => when?.(values) ?? true)
+  const shown = fields.filter(({ when }) => when?.(values, targetDefaults) ?? true)
 
   const complain = (cause: unknown) => {
     const fault = toFault(cause)
@@ -76,7 +76,7 @@ export function RestoreSource({ token, onBrought, onFault }: RestoreSourceProps)
         <Field
           key={spec.name}
           spec={spec.name === 'host_key_fingerprint' ? { ...spec, help: () => t('restore.fingerprint') } : spec}
-          text="targets:target"
+          text="backups:targets.target"
           control={form.control}
           values={values}
         />
@@ -101,15 +101,15 @@ export function RestoreSource({ token, onBrought, onFault }: RestoreSourceProps)
         </Notice>
       )}
       {offer && !offer.error && !offer.host_key && offer.archives.length === 0 && (
-        <Notice tone="off">{t('targets:archives.none')}</Notice>
+        <Notice tone="off">{t('backups:targets.archives.none')}</Notice>
       )}
       {offer && offer.archives.length > 0 && (
-        <table className={targetClasses.archives} aria-label={t('targets:archives.title')}>
+        <table className={targetClasses.archives} aria-label={t('backups:targets.archives.title')}>
           <thead>
             <tr>
-              <th>{t('targets:archives.host')}</th>
-              <th>{t('targets:archives.time')}</th>
-              <th>{t('targets:archives.size')}</th>
+              <th>{t('backups:targets.archives.host')}</th>
+              <th>{t('backups:targets.archives.time')}</th>
+              <th>{t('backups:targets.archives.size')}</th>
               <th>
                 <span className="visually-hidden">{t('restore.use')}</span>
               </th>

@@ -14,7 +14,7 @@ import { Waiting } from './Waiting'
 
 const intoView = (element: HTMLElement | null) => element?.scrollIntoView({ block: 'nearest' })
 
-type Change = { kind: string; id: string; before?: unknown; after?: unknown }
+type Change = { kind: string; id: string; before?: unknown; after?: unknown; usual: string[] }
 
 const verbOf = ({ before, after }: Change) => (!before ? 'created' : !after ? 'deleted' : 'updated')
 
@@ -29,11 +29,11 @@ function Changes({ changes }: { changes: Change[] }) {
   const sums = rows.map((row) => ({ kind: row.kind, created: 0, updated: 0, deleted: 0, [verbOf(row)]: 1 }))
   return (
     <>
-      {rows.length > 1 && <p className="soft">{deedsOf(together(sums))}</p>}
-      {rows.map(({ kind, id, fields }) => (
+      <p className="soft">{deedsOf(together(sums))}</p>
+      {rows.map(({ kind, id, fields, usual }) => (
         <Fragment key={`${kind} ${id}`}>
           {rows.length > 1 && <h4>{kindName(kind)}</h4>}
-          <FieldChanges kind={kind} changes={fields} names={names} />
+          <FieldChanges kind={kind} changes={fields} names={names} usual={usual} />
         </Fragment>
       ))}
     </>

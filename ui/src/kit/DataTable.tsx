@@ -1,5 +1,6 @@
 // biome-ignore-all lint/a11y/useSemanticElements: rows of a grid with table roles, see DataTable.
 // biome-ignore-all lint/a11y/useFocusableInteractive: the links and buttons in a row take the focus, not the row.
+import { useInViewport } from '@mantine/hooks'
 import { Link } from '@tanstack/react-router'
 import { defaultRangeExtractor, type Range, useVirtualizer } from '@tanstack/react-virtual'
 import {
@@ -46,7 +47,7 @@ export interface DataTableProps<T> {
   shellName?: (row: T) => string
   /** A row that stays although it is out of sight, because it is being moved. */
   keep?: number
-  /** Called when the last row comes into sight, for lists that are longer than what was loaded. */
+  /** Called while the end of the rows is in sight, for lists that are longer than what was loaded. */
   onEnd?: () => void
 }
 
@@ -114,8 +115,18 @@ function PlainRows<T>(props: DataTableProps<T>) {
       {props.rows.map((row, index) => (
         <Row key={props.rowKey(row)} row={row} index={index} {...props} />
       ))}
+      {props.onEnd && <ListEnd onSeen={props.onEnd} />}
     </div>
   )
+}
+
+/** The end of a list. What is loaded may add no row, so it asks again with each drawing while it is in sight. */
+export function ListEnd({ onSeen }: { onSeen: () => void }) {
+  const { ref, inViewport } = useInViewport()
+  useEffect(() => {
+    if (inViewport) onSeen()
+  })
+  return <div ref={ref} role="presentation" className={classes.end} />
 }
 
 function VirtualRows<T>(props: DataTableProps<T>) {
@@ -127,13 +138,6 @@ function VirtualRows<T>(props: DataTableProps<T>) {
     overscan: 8,
     rangeExtractor: (range) => withKept(range, props.keep),
   })
-  const { onEnd } = props
-  const atEnd = virtualizer.getVirtualItems().at(-1)?.index === props.rows.length - 1
-  // More rows put the end out of sight again.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the caller's function is another one each time.
-  useEffect(() => {
-    if (atEnd) onEnd?.()
-  }, [atEnd, props.rows.length])
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling region must be reachable by keyboard.
     <div ref={scroller} role="rowgroup" className={classes.scroller} tabIndex={0} onKeyDown={moveBetweenRows}>
@@ -154,6 +158,7 @@ function VirtualRows<T>(props: DataTableProps<T>) {
           )
         })}
       </div>
+      {props.onEnd && <ListEnd onSeen={props.onEnd} />}
     </div>
   )
 }

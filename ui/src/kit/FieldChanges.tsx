@@ -1,5 +1,7 @@
+import { useTranslation } from 'react-i18next'
 import { fieldLabel, type Names, valueText } from '../app/kinds'
 import classes from './FieldChanges.module.css'
+import { Fold } from './Fold'
 
 export interface FieldChange {
   field: string
@@ -15,10 +17,27 @@ interface FieldChangesProps {
   /** The kind whose form has the words for the fields; without it they are shown as the API has them. */
   kind?: string
   names?: Names
+  /** The fields of a new row that are as in every new row: one line, until someone opens it. */
+  usual?: readonly string[]
 }
 
 /** The fields of a resource that change, with what they were and what they become. */
-export function FieldChanges({ changes, kind, names }: FieldChangesProps) {
+export function FieldChanges({ changes, kind, names, usual = [] }: FieldChangesProps) {
+  const { t } = useTranslation()
+  const defaults = changes.filter(({ field }) => usual.includes(field))
+  return (
+    <>
+      <List changes={changes.filter(({ field }) => !usual.includes(field))} kind={kind} names={names} />
+      {defaults.length > 0 && (
+        <Fold title={t('preview.defaults', { count: defaults.length })}>
+          <List changes={defaults} kind={kind} names={names} />
+        </Fold>
+      )}
+    </>
+  )
+}
+
+function List({ changes, kind, names }: Omit<FieldChangesProps, 'usual'>) {
   const show = (field: string, value: unknown) => (kind ? valueText(kind, field, value, names) : plain(value))
   return (
     <dl className={classes.changes}>

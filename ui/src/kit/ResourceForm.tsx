@@ -329,7 +329,7 @@ function FormBody({
     for (const [name, value] of Object.entries(carried ?? {})) form.setValue(name, value, { shouldDirty: true })
   }, [form, carried])
   useFollow(form, values, isDirty, follow)
-  const shownFields = fields.filter((field) => field.when?.(values) ?? true)
+  const shownFields = fields.filter((field) => field.when?.(values, initial) ?? true)
   const covered = Object.fromEntries(fields.flatMap(({ name, covers = [] }) => covers.map((other) => [other, name])))
 
   const bodyOf = (all: Values) => {

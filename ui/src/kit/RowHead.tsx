@@ -28,7 +28,6 @@ export function RowHead({ list, name, edit, actions, children }: RowHeadProps) {
       {children}
       {canEdit && (
         <div className={classes.buttons}>
-          {actions}
           <Button
             component={Link}
             to={edit.to}
@@ -38,6 +37,7 @@ export function RowHead({ list, name, edit, actions, children }: RowHeadProps) {
           >
             {edit.title}
           </Button>
+          {actions}
         </div>
       )}
     </div>

@@ -71,8 +71,8 @@ export interface FieldSpec {
   placeholder?: (values: Values) => string
   /** What this and other fields are when something is typed here that belongs into several; undefined when it does not. */
   split?: (text: string) => Values | undefined
-  /** Whether the field makes sense with what the others say. */
-  when?: (values: Values) => boolean
+  /** Whether the field makes sense with what the others say, or with the row as it is stored. */
+  when?: (values: Values, row: Values) => boolean
 }
 
 /** What is never shown, and kept when its field stays empty. */

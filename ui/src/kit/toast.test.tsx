@@ -1,8 +1,9 @@
 import { MantineProvider } from '@mantine/core'
 import { Notifications } from '@mantine/notifications'
 import { act, cleanup, render, screen, waitFor } from '@testing-library/react'
-import { afterEach, expect, it } from 'vitest'
-import { toast } from './toast'
+import { afterEach, expect, it, vi } from 'vitest'
+import { componentStream } from '../api/streams'
+import { toast, toastApplied } from './toast'
 
 afterEach(cleanup)
 
@@ -18,4 +19,22 @@ it('replaces the toast before it', async () => {
   await screen.findByText('Saved')
   await waitFor(() => expect(screen.queryByText('Not saved')).toBeNull())
   expect(screen.getAllByRole('alert')).toHaveLength(1)
+})
+
+it('says in words which component does not have a change, and why', async () => {
+  const items = [{ name: 'dns', state: 'degraded', daemon: 'down' }] as never
+  vi.spyOn(componentStream, 'snapshot').mockReturnValue({ items, status: 'live', dropped: 0, since: 0 })
+  render(
+    <MantineProvider env="test">
+      <Notifications />
+    </MantineProvider>,
+  )
+  act(() =>
+    toastApplied('Rule saved', [
+      { component: 'dns', state: 'degraded' },
+      { component: 'packet-filter', state: 'pending' },
+      { component: 'ntp', state: 'live' },
+    ]),
+  )
+  await screen.findByText('Saved, but not live: DNS is not running, the change to Firewall is still being applied.')
 })

@@ -3,8 +3,9 @@ import { IconAlertTriangle, IconCheck, IconX } from '@tabler/icons-react'
 import { createElement } from 'react'
 import type { Applied } from '../api/client'
 import { toFault } from '../api/fault'
+import { componentStream } from '../api/streams'
 import i18n from '../i18n/i18n'
-import { componentName } from './condition'
+import { componentName, conditionOf } from './condition'
 import type { Tone } from './Notice'
 
 const looks = {
@@ -32,7 +33,11 @@ export function toast(tone: Exclude<Tone, 'off'>, title: string, message = '') {
 export function toastApplied(title: string, applied: Applied[]) {
   const waiting = applied.filter(({ state }) => state !== 'live')
   if (waiting.length === 0) return toast('live', title, applied.length > 0 ? i18n.t('apply.live') : '')
-  const parts = waiting.map(({ component, state }) => `${componentName(component)}: ${i18n.t(`state.${state}`)}`)
+  const known = new Map(componentStream.snapshot().items.map(({ name, daemon }) => [name as string, daemon]))
+  const parts = waiting.map(({ component, state }) => {
+    const condition = conditionOf({ state, daemon: known.get(component) ?? 'running' })
+    return i18n.t(`apply.because.${condition}`, { name: componentName(component) })
+  })
   toast('warn', title, i18n.t('apply.notLive', { parts: parts.join(', ') }))
 }
 

@@ -1,15 +1,16 @@
 import { useTranslation } from 'react-i18next'
 import type { AuditEntry } from '../../api/types'
 import { paths } from '../../app/paths'
-import { DataTable } from '../../kit/DataTable'
+import { DataTable, ListEnd } from '../../kit/DataTable'
 import { Time } from '../../kit/Time'
+import { Waiting } from '../../kit/Waiting'
 import './texts'
 import { changeSetOf } from './changes'
 import { addressOf, deedOf, deedsOfAll, type Line, linesOf } from './words'
 
 interface AuditListProps {
   entries: readonly AuditEntry[]
-  /** Asked for when the last row is in sight. */
+  /** Called while the end is in sight; undefined if the log has no more entries. */
   onEnd?: () => void
 }
 
@@ -21,7 +22,15 @@ const linkOf = ({ newest, entries }: Line) => {
 /** Who did what to which thing, newest first; the entries of a change set are one line. */
 export function AuditList({ entries, onEnd }: AuditListProps) {
   const { t } = useTranslation('audit')
-  if (entries.length === 0) return <p style={{ padding: '0 14px' }}>{t('none')}</p>
+  if (entries.length === 0)
+    return onEnd ? (
+      <>
+        <Waiting height={120} />
+        <ListEnd onSeen={onEnd} />
+      </>
+    ) : (
+      <p style={{ padding: '0 14px' }}>{t('none')}</p>
+    )
   return (
     <DataTable
       label={t('title')}

@@ -11,6 +11,7 @@ import { localInput } from '../../kit/format'
 import { LiveMark } from '../../kit/LiveMark'
 import { FaultNotice } from '../../kit/Loaded'
 import type { ListSearch } from '../../kit/list-logic'
+import { nextPage } from '../../kit/next-page'
 import { Page, Panel } from '../../kit/Page'
 import { Periods } from '../../kit/Periods'
 import { useStream } from '../../kit/useStream'
@@ -112,9 +113,7 @@ export default function AuditPage() {
           </Chip>
         </Periods>
         {query.isError && <FaultNotice fault={query.error} />}
-        {view === 'entries' && query.data && (
-          <AuditList entries={entries} onEnd={() => void (query.hasNextPage && query.fetchNextPage())} />
-        )}
+        {view === 'entries' && query.data && <AuditList entries={entries} onEnd={nextPage(query)} />}
       </Panel>
       {view === 'changes' && <ChangesView newest={live.items.at(-1)?.id} />}
       {id && <EntryDrawer id={id} known={all.find((one) => one.id === id)} />}

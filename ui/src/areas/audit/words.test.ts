@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { beforeAll, expect, it } from 'vitest'
 import type { AuditEntry } from '../../api/types'
 import './texts'
@@ -15,6 +16,37 @@ beforeAll(() => {
     entry('proxy.backend.create', { change_set: 'a' }),
     entry('firewall.rule.update', { change_set: 'b' }),
   ]
+})
+
+it('has words for each code of the API', () => {
+  const document = readFileSync('../api/openapi.json', 'utf8')
+  const codes = [...document.matchAll(/"x-audit": "([^"<]+)"/g)].map(([, code]) => code as string)
+  expect(codes).toContain('draft.add')
+  expect(codes.filter((code) => deedOf(code) === code)).toEqual([])
+})
+
+it('has words for what the gateway does on its own', () => {
+  const codes = [
+    'audit.prune',
+    'auth.login.failed',
+    'backup.restored',
+    'certificate.failed',
+    'certificate.issued',
+    'cluster.certificate.renew',
+    'cluster.fence',
+    'cluster.join',
+    'cluster.left',
+    'cluster.master-key',
+    'cluster.register',
+    'cluster.resume',
+    'cluster.rolling-update.end',
+    'cluster.rolling-update.error',
+    'cluster.split-brain',
+    'cluster.step-down',
+    'cluster.sync',
+    'ids.decision.undo',
+  ]
+  expect(codes.filter((code) => deedOf(code) === code)).toEqual([])
 })
 
 it('says what was done in words', () => {

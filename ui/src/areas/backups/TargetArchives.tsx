@@ -13,7 +13,7 @@ import classes from './Targets.module.css'
 
 /** What is on the target. It is asked only when someone wants to know: it costs a connection, and sometimes money. */
 export function TargetArchives({ id }: { id: string }) {
-  const { t } = useTranslation('targets')
+  const { t } = useTranslation('backups', { keyPrefix: 'targets' })
   const canSee = useCanEdit()
   const queries = useQueryClient()
   const look = useMutation({

@@ -12,7 +12,7 @@ const steps = ['connect', 'upload', 'delete'] as const
 
 /** Sends a small file to the target and deletes it, step by step. */
 export function TargetTest({ id }: { id: string }) {
-  const { t } = useTranslation('targets')
+  const { t } = useTranslation('backups', { keyPrefix: 'targets' })
   const queries = useQueryClient()
   const canEdit = useCanEdit()
   const test = useMutation({

@@ -1,4 +1,4 @@
-import './targets-texts'
+import './texts'
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { resource } from '../../api/resource'
@@ -22,7 +22,7 @@ const nameOf = (row: BackupTarget) => row.name || row.target_url
 
 /** Where copies of the backups go. */
 export default function Targets() {
-  const { t } = useTranslation('targets')
+  const { t } = useTranslation('backups', { keyPrefix: 'targets' })
   const columns: Column<BackupTarget>[] = [
     {
       key: 'active',
@@ -65,7 +65,7 @@ export default function Targets() {
     <>
       <ResourceList
         resource={targets}
-        text="targets:target"
+        text="backups:targets.target"
         columns={columns}
         // An upload leaves no audit entry.
         every={15_000}
@@ -79,7 +79,7 @@ export default function Targets() {
 }
 
 function LastUpload({ row }: { row: BackupTarget }) {
-  const { t } = useTranslation('targets')
+  const { t } = useTranslation('backups', { keyPrefix: 'targets' })
   if (!row.last_error && !row.last_upload_at) return <span className="soft">{t('last.none')}</span>
   return (
     <span title={row.last_error || undefined}>
@@ -91,7 +91,7 @@ function LastUpload({ row }: { row: BackupTarget }) {
 
 const form = {
   resource: targets,
-  text: 'targets:target',
+  text: 'backups:targets.target',
   list: paths.backupTargets,
   fields: targetFields,
   shape: targetShape,
@@ -103,7 +103,7 @@ export function Create() {
 }
 
 export function Edit() {
-  const { t } = useTranslation('targets')
+  const { t } = useTranslation('backups', { keyPrefix: 'targets' })
   return (
     <EditDrawer
       {...form}

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { targetDefaults, targetFields, targetShape } from './target-form'
 
 const shown = (values: Record<string, unknown>) =>
-  targetFields.filter(({ when }) => when?.(values) ?? true).map(({ name }) => name)
+  targetFields.filter(({ when }) => when?.(values, targetDefaults) ?? true).map(({ name }) => name)
 
 it('sends the settings of the kind alone', () => {
   const s3 = targetShape.write({ ...targetDefaults, endpoint: 's3.example.net', secret_key: 'k', password: 'other' })

@@ -9,6 +9,7 @@ import { useDraft } from '../../kit/useDraft'
 import { useBook } from './book'
 import { hasPorts, isKind, natShape } from './nat-text'
 import { natRules } from './resources'
+import { oldNote } from './rule-form'
 import { labelsOf } from './rule-text'
 
 export const natKinds = ['dnat', 'snat', 'masquerade'] as const
@@ -60,7 +61,7 @@ function useNatForm() {
     { name: 'enabled', type: 'switch', section: 'about' },
     { name: 'comment', type: 'text' },
     { name: 'labels', type: 'labels', choices: labelsOf(data) },
-    { name: 'note', type: 'note' },
+    oldNote,
   ]
   return { resource: natRules, text: 'firewall:nat', list: paths.nat, fields, shape: natShape, guard: ownConnection }
 }

@@ -108,8 +108,11 @@ export function ruleFields(book: Book, labels: string[], t: TFunction, newServic
     { name: 'enabled', type: 'switch' },
     { name: 'comment', type: 'text', section: 'about' },
     { name: 'labels', type: 'labels', choices: labels },
-    { name: 'note', type: 'note' },
+    oldNote,
   ]
 }
+
+/** The second remark that rules and NAT rules may have in the API: shown where there is one. */
+export const oldNote: FieldSpec = { name: 'note', type: 'note', when: (_, row) => Boolean(row.note) }
 
 const is = (prefix: string, kind: string) => (values: Values) => values[`${prefix}_kind`] === kind

@@ -54,6 +54,14 @@ it('finds a rule by its words, and by what stands behind its names', () => {
   expect(found(one, 'voice')).toBe(false)
 })
 
+it('has one field for a remark, and the other one where a rule has it', () => {
+  const fields = ruleFields(book, [], ((key: string) => key) as never)
+  const shown = (stored: object) => fields.filter(({ when }) => when?.({ note: '' }, stored as never) ?? true)
+  const remarks = (stored: object) => shown(stored).filter(({ name }) => ['comment', 'note'].includes(name))
+  expect(remarks({ note: '' }).map(({ name }) => name)).toEqual(['comment'])
+  expect(remarks({ note: 'asked for by Mia' }).map(({ name }) => name)).toEqual(['comment', 'note'])
+})
+
 it('calls things by their names', () => {
   expect(sideOf(rule({ src_object_id: 'o1' }), 'src', book)).toBe('shop')
   expect(sideOf(rule({ dst_cidr: '10.0.0.0/8' }), 'dst', book)).toBe('10.0.0.0/8')

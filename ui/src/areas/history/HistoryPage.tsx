@@ -15,6 +15,7 @@ import { componentName } from '../../kit/condition'
 import { DataTable } from '../../kit/DataTable'
 import { Loaded } from '../../kit/Loaded'
 import type { ListSearch } from '../../kit/list-logic'
+import { nextPage } from '../../kit/next-page'
 import { Page, Panel } from '../../kit/Page'
 import { Periods } from '../../kit/Periods'
 import { Time } from '../../kit/Time'
@@ -70,7 +71,7 @@ export default function HistoryPage() {
               {sets.length === 0 ? (
                 <p className={classes.none}>{t(isFiltered(search) ? 'none' : 'empty')}</p>
               ) : (
-                <Sets sets={sets} onEnd={() => void (query.hasNextPage && query.fetchNextPage())} />
+                <Sets sets={sets} onEnd={nextPage(query)} />
               )}
             </>
           )}
@@ -81,7 +82,7 @@ export default function HistoryPage() {
   )
 }
 
-function Sets({ sets, onEnd }: { sets: ChangeSet[]; onEnd: () => void }) {
+function Sets({ sets, onEnd }: { sets: ChangeSet[]; onEnd: (() => void) | undefined }) {
   const { t } = useTranslation('history')
   return (
     <DataTable

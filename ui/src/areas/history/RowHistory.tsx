@@ -64,7 +64,7 @@ function Entry({ entry, newest, past }: EntryProps) {
   const canEdit = useCanEdit()
   const [open, setOpen] = useState<'as-was' | 'revert' | null>(null)
   const { kind, id, created_at, change_set, actor, reason, verb } = entry
-  const { changes } = deedOf(entry)
+  const { changes, usual } = deedOf(entry)
   const names = useNames(changes.map(({ field }) => field))
   const toggle = (what: 'as-was' | 'revert') => setOpen(open === what ? null : what)
   return (
@@ -78,7 +78,7 @@ function Entry({ entry, newest, past }: EntryProps) {
         {newest && <span className="soft">{t('row.current')}</span>}
       </div>
       {reason && <p>{reason}</p>}
-      <FieldChanges changes={changes} kind={kind} names={names} />
+      <FieldChanges changes={changes} kind={kind} names={names} usual={usual} />
       {verb !== 'delete' && (
         <div className={classes.actions}>
           <Button size="compact-sm" variant="default" onClick={() => toggle('as-was')}>

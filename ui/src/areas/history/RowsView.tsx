@@ -59,7 +59,7 @@ export function useTexts(kinds: readonly string[]): boolean {
 
 function Row({ row, names, planned, beside }: Omit<RowsViewProps, 'rows'> & { row: RowDeed; names: Names }) {
   const { t } = useTranslation('history')
-  const { kind, id, name, verb, changes, secrets = [], hidden } = row
+  const { kind, id, name, verb, changes, usual, secrets = [], hidden } = row
   // What is to be created cannot be shown yet, unless it is in the draft, and a document has no ids.
   const gone = id === '' || (verb === (planned ? 'create' : 'delete') && !beside)
   const to = gone ? undefined : pathOfThing({ kind, id })
@@ -73,7 +73,7 @@ function Row({ row, names, planned, beside }: Omit<RowsViewProps, 'rows'> & { ro
         {beside?.(row)}
       </div>
       {hidden && <p className="soft">{t('hidden')}</p>}
-      <FieldChanges changes={changes} kind={kind} names={names} />
+      <FieldChanges changes={changes} kind={kind} names={names} usual={usual} />
       {secrets.length > 0 && (
         <p className="soft">{t('secrets', { fields: secrets.map((field) => fieldLabel(kind, field)).join(', ') })}</p>
       )}

@@ -1,4 +1,5 @@
 import './texts'
+import '../audit/texts'
 import { Button } from '@mantine/core'
 import { IconArrowBackUp } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
@@ -12,15 +13,16 @@ import { useCanEdit } from '../../app/session'
 import { componentName } from '../../kit/condition'
 import { DetailDrawer } from '../../kit/DetailDrawer'
 import { FileDiffs } from '../../kit/Diff'
-import { exactTime } from '../../kit/format'
+import { count, exactTime } from '../../kit/format'
 import { Loaded } from '../../kit/Loaded'
 import { Facts } from '../../kit/Page'
 import { StateBadge } from '../../kit/StateBadge'
 import { changeSetOf } from '../audit/changes'
+import { deedOf } from '../audit/words'
 import { FateBadge } from './FateBadge'
 import classes from './History.module.css'
 import { RowsView } from './RowsView'
-import { deedOf } from './rows'
+import { deedOf as rowDeedOf } from './rows'
 import { setQuery } from './waiting'
 import { deedsOf, fateOf } from './words'
 
@@ -70,7 +72,7 @@ function Whole({ set }: { set: ChangeSetWhole }) {
       )}
       <section className={classes.part}>
         <h3>{t('set.rows')}</h3>
-        <RowsView rows={set.rows.map(deedOf)} />
+        <RowsView rows={set.rows.map(rowDeedOf)} />
       </section>
       <section className={classes.part}>
         <h3>{t('set.report')}</h3>
@@ -94,9 +96,12 @@ function SetLink({ id, text }: { id: string; text: string }) {
 
 /** An audit entry is written with the change, or a moment later. */
 const around = 60_000
+/** So many are named; the rest are counted. */
+const mostEntries = 5
 
 /** The entries that the same request has left in the audit log. */
 function AuditLinks({ set }: { set: ChangeSetWhole }) {
+  const { t } = useTranslation('history')
   const at = Date.parse(set.created_at)
   const query = useQuery({
     queryKey: ['change-set', set.id, 'audit'],
@@ -107,16 +112,16 @@ function AuditLinks({ set }: { set: ChangeSetWhole }) {
     },
   })
   if (!query.data?.length) return '–'
+  const more = query.data.length - mostEntries
   return (
     <>
-      {query.data.map((entry) => (
+      {query.data.slice(0, mostEntries).map((entry) => (
         <div key={entry.id}>
-          <Link to={paths.auditEntry(entry.id)} className="mono">
-            {entry.action}
-          </Link>{' '}
+          <Link to={paths.auditEntry(entry.id)}>{deedOf(entry.action)}</Link>{' '}
           {entry.subject !== set.id && entry.subject}
         </div>
       ))}
+      {more > 0 && <div className="soft">{t('common:things.more', { count: more, number: count(more) })}</div>}
     </>
   )
 }

@@ -9,6 +9,8 @@ export interface RowDeed {
   name: string
   verb: 'create' | 'update' | 'delete'
   changes: { field: string; before: unknown; after: unknown }[]
+  /** Of a new row, the fields that are as in every new row. */
+  usual?: readonly string[]
   secrets?: readonly string[]
   hidden?: boolean
 }
@@ -21,16 +23,16 @@ export const said = ({ before, after }: { before: unknown; after: unknown }) => 
 
 /** What a change set did to a row, or a draft is to do. */
 export function deedOf(row: Omit<ChangeSetWhole['rows'][number], 'hidden'> & { hidden?: boolean }): RowDeed {
-  const { kind, id, name, verb, fields, secrets, hidden } = row
+  const { kind, id, name, verb, fields, usual, secrets, hidden } = row
   const changes = Object.entries(fields)
     .filter(([field]) => !bookkeeping.includes(field))
     .map(([field, [before, after]]) => ({ field, before, after }))
-  return { kind, id, name, verb, changes: changes.filter(said), secrets, hidden }
+  return { kind, id, name, verb, changes: changes.filter(said), usual, secrets, hidden }
 }
 
 /** What a revert would do to a row. */
-export function plannedDeed({ kind, id, name, verb, before, after }: Reverted['changes'][number]): RowDeed {
-  return { kind, id, name, verb, changes: modelChanges(before as Model, after as Model).filter(said) }
+export function plannedDeed({ kind, id, name, verb, before, after, usual }: Reverted['changes'][number]): RowDeed {
+  return { kind, id, name, verb, changes: modelChanges(before as Model, after as Model).filter(said), usual }
 }
 
 type Conflict = Reverted['conflicts'][number]

@@ -101,7 +101,7 @@ export default function BackendsPage() {
       header: t('backend.users'),
       width: '70px',
       align: 'right',
-      cell: (row) => row.users || <span className="soft">–</span>,
+      cell: (row) => count(row.users),
       sortBy: (row) => row.users,
     },
   ]

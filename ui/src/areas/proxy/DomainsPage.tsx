@@ -1,10 +1,11 @@
 import './texts'
 import { IconBarrierBlock, IconExternalLink, IconPencil, IconTrash } from '@tabler/icons-react'
-import { useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
+import { confirm } from '../../kit/confirm'
 import type { Column } from '../../kit/DataTable'
 import { Page } from '../../kit/Page'
 import { ResourceList } from '../../kit/ResourceList'
@@ -13,13 +14,16 @@ import { RowSwitch } from '../../kit/RowSwitch'
 import { askToRemove } from '../../kit/remove'
 import { Badge } from '../../kit/StateBadge'
 import { toastApplied, toastFault } from '../../kit/toast'
+import { AcmeOff } from '../certificates/AcmeOff'
+import { certificates } from '../certificates/resources'
+import { certificateOf } from '../certificates/standing'
 import type { Health } from './health'
-import { MaintenanceButton, MaintenanceNotice } from './Maintenance'
+import { DomainsMenu, MaintenanceNotice } from './Maintenance'
 import { BackendCell, Mark, SiteCertificate } from './marks'
 import classes from './Proxy.module.css'
 import { domains } from './resources'
 import { Unasked } from './Unasked'
-import { type Site, useSites } from './useSites'
+import { type Site, useDomains, useSites } from './useSites'
 
 export { Edit } from './DomainForm'
 export { Create } from './SiteForm'
@@ -37,9 +41,10 @@ export default function DomainsPage() {
   const { join, live } = useSites()
   const columns = useColumns()
   return (
-    <Page title={t('domain.title')} lead={t('domain.lead')} actions={<MaintenanceButton />}>
+    <Page title={t('domain.title')} lead={t('domain.lead')} actions={<DomainsMenu />}>
       <MaintenanceNotice />
       <Unasked live={live} />
+      <WithoutCertificate />
       <ResourceList
         resource={domains}
         join={join}
@@ -74,6 +79,13 @@ export default function DomainsPage() {
       <Outlet />
     </Page>
   )
+}
+
+/** Why sites have no certificate, where that is because none is ordered. */
+function WithoutCertificate() {
+  const { all } = useDomains()
+  const { data } = useQuery({ queryKey: [certificates.kind], queryFn: certificates.list })
+  return data && all.some((row) => row.active && !certificateOf(row, data)) ? <AcmeOff /> : null
 }
 
 function useColumns(): Column<Site>[] {
@@ -142,7 +154,7 @@ function useColumns(): Column<Site>[] {
             {row.routes}
           </Link>
         ) : (
-          <span className="soft">–</span>
+          0
         ),
       sortBy: (row) => row.routes,
     },
@@ -154,15 +166,19 @@ function DomainMenu({ row }: { row: Site }) {
   const { t } = useTranslation('proxy')
   const navigate = useNavigate()
   const queries = useQueryClient()
-  const close = async (maintenance: boolean) => {
-    try {
-      const { applied } = await domains.update(row.id, { maintenance }, null)
-      toastApplied(t(maintenance ? 'domain.closed' : 'domain.opened', { name: row.name }), applied)
-      await queries.invalidateQueries({ queryKey: [domains.kind] })
-    } catch (cause) {
-      toastFault(cause)
-    }
+  const put = async (maintenance: boolean) => {
+    const { applied } = await domains.update(row.id, { maintenance }, null)
+    toastApplied(t(maintenance ? 'domain.closed' : 'domain.opened', { name: row.name }), applied)
+    await queries.invalidateQueries({ queryKey: [domains.kind] })
   }
+  const close = () =>
+    confirm({
+      title: t('domain.close.title', { name: row.name }),
+      text: t('domain.close.text'),
+      verb: t('maintenance.close.verb'),
+      danger: true,
+      act: () => put(true),
+    })
   return (
     <RowMenu
       name={row.name}
@@ -184,7 +200,7 @@ function DomainMenu({ row }: { row: Site }) {
         {
           label: t(row.maintenance ? 'menu.reopen' : 'menu.close'),
           icon: IconBarrierBlock,
-          act: () => void close(!row.maintenance),
+          act: () => void (row.maintenance ? put(false).catch(toastFault) : close()),
         },
         {
           label: t('menu.delete'),

@@ -6,6 +6,7 @@ import { useCanEdit } from '../../app/session'
 import { maintenance } from '../../app/state'
 import { confirm } from '../../kit/confirm'
 import { Notice } from '../../kit/Notice'
+import { RowMenu } from '../../kit/RowMenu'
 import { toastApplied } from '../../kit/toast'
 import { useDomains } from './useSites'
 
@@ -33,16 +34,19 @@ export function useMaintenance() {
   return { closed: data?.value.enabled, ask, sites: all.length }
 }
 
-/** Closes all sites at once. */
-export function MaintenanceButton() {
+/** What else can be done with all sites: they are closed at once. */
+export function DomainsMenu() {
   const { t } = useTranslation('proxy')
   const canEdit = useCanEdit()
   const { closed, ask, sites } = useMaintenance()
   if (!canEdit || closed !== false || sites === 0) return null
   return (
-    <Button variant="default" leftSection={<IconBarrierBlock size={16} aria-hidden />} onClick={() => ask(true)}>
-      {t('maintenance.close.button')}
-    </Button>
+    <RowMenu
+      name={t('domain.title')}
+      items={() => [
+        { label: t('maintenance.close.button'), icon: IconBarrierBlock, danger: true, act: () => void ask(true) },
+      ]}
+    />
   )
 }
 

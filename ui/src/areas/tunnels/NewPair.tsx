@@ -8,41 +8,42 @@ import type { Tunnel, TunnelPeer } from '../../api/types'
 import { confirm } from '../../kit/confirm'
 import { usualIntent } from '../../kit/intent'
 import { ownConnection } from '../../kit/own-connection'
+import { RowMenu } from '../../kit/RowMenu'
 import { objectionTo } from '../../kit/remove'
 import { renew } from '../../kit/renew'
 import { toastApplied } from '../../kit/toast'
 import { peers, tunnels } from './resources'
 import { randomKey } from './tunnel'
 
-/** Gives a tunnel a new key pair, after a question. Whoever had the old public key needs the new one. */
-export function NewTunnelPair({ tunnel }: { tunnel: Tunnel }) {
+/** Gives a tunnel a new key pair, after a question. Clients that have the old public key need the new one. */
+function useTunnelPair(tunnel: Tunnel) {
   const { t } = useTranslation('tunnels')
   const params = { path: { id: tunnel.id } }
   const make = (intent: Intent) =>
     answer(http.POST('/tunnel/interfaces/{id}/generate-keypair', { params, headers: intentHeaders(intent) }))
-  return <NewPair resource={tunnels} row={tunnel} text={t(`pair.${tunnel.mode}Text`)} make={make} />
+  return useNewPair({ resource: tunnels, row: tunnel, text: t(`pair.${tunnel.mode}Text`), make })
 }
 
 /** The same for a peer. */
-export function NewPeerPair({ peer }: { peer: TunnelPeer }) {
+function usePeerPair(peer: TunnelPeer) {
   const { t } = useTranslation('tunnels')
   const params = { path: { id: peer.id } }
   const make = (intent: Intent) =>
     answer(http.POST('/peers/{id}/generate-keypair', { params, headers: intentHeaders(intent) }))
-  return <NewPair resource={peers} row={peer} text={t('pair.peerText')} make={make} />
+  return useNewPair({ resource: peers, row: peer, text: t('pair.peerText'), make })
 }
 
-interface NewPairProps {
+interface NewPair {
   resource: Pick<Resource<unknown>, 'kind'>
   row: { id: string; name: string }
   text: string
   make: (intent: Intent) => Promise<Answer<unknown>>
 }
 
-function NewPair({ resource: { kind }, row: { id, name }, text, make }: NewPairProps) {
+function useNewPair({ resource: { kind }, row: { id, name }, text, make }: NewPair) {
   const { t } = useTranslation('tunnels')
   const queries = useQueryClient()
-  const ask = async () => {
+  return async () => {
     // Any other key does to the connection of the console what the new one will do.
     const other = { kind, verb: 'update', id, body: { private_key: randomKey() } } as const
     const objection = await objectionTo([other], ownConnection)
@@ -63,6 +64,32 @@ function NewPair({ resource: { kind }, row: { id, name }, text, make }: NewPairP
       },
     })
   }
+}
+
+/** What else can be done with a tunnel. */
+export function TunnelMenu({ tunnel }: { tunnel: Tunnel }) {
+  return <PairMenu name={tunnel.name} ask={useTunnelPair(tunnel)} />
+}
+
+/** What else can be done with a peer. */
+export function PeerMenu({ peer }: { peer: TunnelPeer }) {
+  return <PairMenu name={peer.name} ask={usePeerPair(peer)} />
+}
+
+function PairMenu({ name, ask }: { name: string; ask: () => Promise<void> }) {
+  const { t } = useTranslation('tunnels')
+  return (
+    <RowMenu
+      name={name}
+      items={() => [{ label: t('pair.verb'), icon: IconKey, danger: true, act: () => void ask() }]}
+    />
+  )
+}
+
+/** A new key pair for a peer that has no configuration without one. */
+export function NewPeerPair({ peer }: { peer: TunnelPeer }) {
+  const { t } = useTranslation('tunnels')
+  const ask = usePeerPair(peer)
   return (
     <Button
       size="compact-sm"

@@ -9,7 +9,7 @@ import type { FieldSpec } from '../../kit/fields'
 import { Notice } from '../../kit/Notice'
 import { ownConnection } from '../../kit/own-connection'
 import { EditDrawer } from '../../kit/ResourceDrawers'
-import { NewPeerPair } from './NewPair'
+import { PeerMenu } from './NewPair'
 import { peers } from './resources'
 import classes from './Tunnels.module.css'
 import { peerShape, randomKey } from './tunnel'
@@ -68,7 +68,7 @@ function Above({ peer }: { peer: TunnelPeer }) {
           >
             {t('config.title')}
           </Button>
-          <NewPeerPair peer={peer} />
+          <PeerMenu peer={peer} />
         </div>
       )}
     </div>

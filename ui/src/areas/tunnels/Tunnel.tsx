@@ -10,7 +10,7 @@ import { EditDrawer } from '../../kit/ResourceDrawers'
 import { RowHead } from '../../kit/RowHead'
 import { About } from './About'
 import { Advice } from './Advice'
-import { NewTunnelPair } from './NewPair'
+import { TunnelMenu } from './NewPair'
 import { Peers } from './Peers'
 import { liveQuery, peersQuery, tunnels, tunnelsQuery } from './resources'
 import { useTunnelFields } from './TunnelForm'
@@ -54,7 +54,7 @@ function Head({ tunnel }: { tunnel: TunnelRow }) {
       list={{ to: paths.tunnels, title: t('tunnel.title') }}
       name={tunnel.name}
       edit={{ to: paths.tunnelEdit(tunnel.id), title: t('tunnel.change') }}
-      actions={<NewTunnelPair tunnel={tunnel} />}
+      actions={<TunnelMenu tunnel={tunnel} />}
     />
   )
 }
