@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -99,13 +100,18 @@ func subjects(t *testing.T) []subject {
 // marks are what grammars read as more than a letter.
 var marks = []string{"\n", " ", "\t", "\\", "\"", "'", "#", ";", "{", "}", "$", "%", "`", "(", ")", "[", "]", "<", "@", ":", "=", "/", "..", "/etc/shadow", "\\\n", "\r", "\x00", "\x0b", "é"}
 
-// mutate changes one file of a rendering in a few places, mostly with words of what was refused before.
+// mutate changes one file of a rendering.
 func mutate(r *rand.Rand, s subject) subject {
-	files := slices.Clone(s.Files)
-	at := r.IntN(len(files))
+	at := r.IntN(len(s.Files))
 	if r.IntN(2) == 0 {
 		at = 0 // the one with the directives
 	}
+	return mutateFile(r, s, at)
+}
+
+// mutateFile changes a file of a rendering in a few places, mostly with words of what was refused before.
+func mutateFile(r *rand.Rand, s subject, at int) subject {
+	files := slices.Clone(s.Files)
 	var words []string
 	for _, f := range hostile.Files() {
 		if f.Place == files[at].Place {
@@ -191,7 +197,7 @@ func TestWhatTheGuardAdmitsDoesNothing(t *testing.T) {
 	admitted := slices.Clone(originals) // as they are, they show that the oracle knows what is good
 	take := func(original subject) bool {
 		s := mutate(r, original)
-		if slices.ContainsFunc(s.Files, func(f host.File) bool { return guard.Admit(f) != nil }) {
+		if !s.admitted() {
 			return false
 		}
 		admitted = append(admitted, s)
@@ -206,13 +212,23 @@ func TestWhatTheGuardAdmitsDoesNothing(t *testing.T) {
 			t.Errorf("%s: none of %d files is admitted", original.Command, enough)
 		}
 	}
+	taken := 0
 	for range n {
-		take(originals[r.IntN(len(originals))])
+		if take(originals[r.IntN(len(originals))]) {
+			taken++
+		}
 	}
-	t.Logf("GATEWAY_SEED=%d: %d files, %d of them admitted", seed, n, len(admitted)-len(originals))
-	for i, complaint := range trace(t, admitted) {
+	found := trace(t, admitted)
+	for i, complaint := range found {
 		t.Errorf("%s: %s\n%s", admitted[i].Command, strings.Join(complaint, "\n"), admitted[i].changed)
 	}
+	user, _ := checker(host.Checking)
+	t.Logf("GATEWAY_SEED=%d: %d mutations, %d admitted, %d refused, %d checks, %d findings, staged in %s, as the users %d and %d", seed, n, taken, n-taken, len(admitted), len(found), stagedIn(t), user, nobody)
+}
+
+// admitted tells whether the guard takes all of the files.
+func (s subject) admitted() bool {
+	return !slices.ContainsFunc(s.Files, func(f host.File) bool { return guard.Admit(f) != nil })
 }
 
 // enough changes of a file have one among them that means nothing to its daemon.
@@ -326,7 +342,7 @@ func TestOracleFindsWhatProgramsDo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found := strings.Join(watch(t, "TestMisbehaves", misbehaving+"="+folder, "/proc/self/exe").found[0], "\n")
+	found := strings.Join(watch(t, "TestMisbehaves", misbehaving+"="+folder, map[string]string{"/proc/self/exe": "0"}).found[0], "\n")
 	for said := range misdeeds {
 		if !strings.Contains(found, said) {
 			t.Errorf("%s is not found", said)
@@ -344,13 +360,14 @@ var (
 	// path is the first name that a call has, and the folder that it is relative to.
 	path   = regexp.MustCompile(`^(?:(?:AT_FDCWD|\d+)<((?:[^>\\]|\\.)*)>, )?"((?:[^"\\]|\\.)*)"`)
 	result = regexp.MustCompile(`\) += (-?\d+)`)
+	number = regexp.MustCompile(`^\d+`)
 )
 
 // watched are the calls that strace tells of: those that open, make, change or remove a file, run a program, or talk to somebody.
 var watched = strings.Join([]string{
 	"?open,openat,openat2,?creat,?unlink,unlinkat,?rmdir,?rename,?renameat,renameat2,?mkdir,mkdirat,?mknod,mknodat,?link,linkat,?symlink,symlinkat,truncate",
 	"?chmod,fchmod,fchmodat,?fchmodat2,?chown,?lchown,fchown,fchownat,setxattr,mount,ptrace",
-	"execve,execveat,connect,bind,setuid,clone,clone3,?fork,?vfork",
+	"execve,execveat,connect,bind,setuid,setreuid,setresuid,clone,clone3,?fork,?vfork",
 }, ",")
 
 // trace has subjects checked while strace watches, and answers what each of the checkers did that it has no business with.
@@ -364,59 +381,84 @@ func trace(t *testing.T, subjects []subject) map[int][]string {
 	if err := os.WriteFile(input, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var programs []string
+	programs := map[string]string{}
 	for _, s := range subjects {
 		spec, err := s.Command.Spec()
 		if err != nil {
 			t.Fatal(err)
 		}
-		programs = append(programs, spec.Argv[0])
+		uid, _ := checker(spec.Rights)
+		programs[spec.Argv[0]] = strconv.Itoa(uid)
 	}
-	w := watch(t, "TestTracedChecks", traced+"="+input, programs...)
+	w := watch(t, "TestTracedChecks", traced+"="+input, programs)
 	if w.subject != len(subjects)-1 || w.checked != len(subjects) {
 		t.Fatalf("of %d subjects %d were checked", len(subjects), w.checked)
 	}
 	return w.found
 }
 
-// watch runs a test in a child with something in its environment, and watches the programs among those that it starts.
-func watch(t *testing.T, test, variable string, programs ...string) *watcher {
+// watch runs a test in a child with something in its environment, and watches the programs among those that it starts. Each has the user that
+// it has to be.
+func watch(t *testing.T, test, variable string, programs map[string]string) *watcher {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	output := filepath.Join(t.TempDir(), "trace")
-	cmd := exec.Command("strace", "--follow-forks", "--seccomp-bpf", "--string-limit=4096", "--signal=none", "--quiet=attach,personality", "--decode-fds=path", "--output="+output,
-		"--trace="+watched, self, "-test.run=^"+test+"$", "-test.timeout=60m")
+	cmd := strace(output, "--seccomp-bpf", self, "-test.run=^"+test+"$", "-test.timeout=60m")
 	cmd.Env = append(os.Environ(), variable)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	w := newWatcher(self, stagedIn(t))
+	w.programs = programs
+	readTrace(t, output, w.line)
+	return w
+}
+
+// strace is the command that writes the calls of programs to a file.
+func strace(output string, of ...string) *exec.Cmd {
+	return exec.Command("strace", append([]string{
+		"--follow-forks", "--string-limit=4096", "--signal=none", "--quiet=personality", "--decode-fds=path", "--output=" + output, "--trace=" + watched,
+	}, of...)...)
+}
+
+// readTrace reads what strace has written.
+func readTrace(t *testing.T, output string, line func(string)) {
+	t.Helper()
 	f, err := os.Open(output)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w := newWatcher(self)
-	for _, p := range programs {
-		w.programs[p] = true
-	}
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		w.line(lines.Text())
+		line(lines.Text())
 	}
 	if err := lines.Err(); err != nil {
 		t.Fatal(err)
 	}
-	return w
+}
+
+// stagedIn is the folder that files are staged in on this machine: that of a gateway, or one for temporary files.
+func stagedIn(t *testing.T) string {
+	t.Helper()
+	_, gid := checker(host.Checking)
+	staged, remove, err := at("").files.Stage(nil, gid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove()
+	return filepath.Dir(staged)
 }
 
 // watcher reads a trace.
 type watcher struct {
 	self     string            // the program that starts the checkers
-	programs map[string]bool   // the checkers
+	staging  string            // the folder that files are staged in
+	programs map[string]string // the checkers, with the user that each has to be
 	user     map[string]string // who a process has become
 	checks   map[string]string // the checker that a process is or was started by
 	gone     map[string]bool   // processes that have ended while this subject is checked
@@ -425,16 +467,16 @@ type watcher struct {
 	found    map[int][]string
 }
 
-func newWatcher(self string) *watcher {
+func newWatcher(self, staging string) *watcher {
 	return &watcher{
-		self: self, programs: map[string]bool{}, user: map[string]string{}, checks: map[string]string{}, gone: map[string]bool{}, found: map[int][]string{}, subject: -1,
+		self: self, staging: staging, user: map[string]string{}, checks: map[string]string{}, gone: map[string]bool{}, found: map[int][]string{}, subject: -1,
 	}
 }
 
 // The thread of a checker may end before the call that started it does. Its number is free then, also for the next checker.
 func TestOracleKnowsCheckersByTheirNumber(t *testing.T) {
-	w := newWatcher("/self")
-	w.programs["/usr/sbin/kea-dhcp4"] = true
+	w := newWatcher("/self", "/tmp")
+	w.programs = map[string]string{"/usr/sbin/kea-dhcp4": "65534"}
 	for line := range strings.Lines(`7 openat(AT_FDCWD</>, "/subject/0", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such file or directory)
 8 setuid(65534) = 0
 8 execve("/usr/sbin/kea-dhcp4", ["kea-dhcp4"], []) = 0
@@ -474,26 +516,21 @@ func (w *watcher) line(line string) {
 		return
 	}
 	pid, name, rest := m[1], m[2], m[3]
-	file := ""
-	if p := path.FindStringSubmatch(rest); p != nil {
-		file = p[2]
-		if !filepath.IsAbs(file) && p[1] != "" {
-			file = filepath.Join(p[1], file)
-		}
-	}
+	file := named(rest)
 	switch program := w.checks[pid]; {
-	case name == "setuid":
-		w.user[pid], _, _ = strings.Cut(rest, ")")
+	case name == "setuid" && program == "":
+		w.user[pid] = number.FindString(rest)
 	case strings.HasPrefix(name, "exec") && program == "":
+		user, known := w.programs[file]
 		// What a checker starts may do so before it is known to be a checker's.
-		if !w.programs[file] && file != w.self {
+		if !known && file != w.self {
 			w.complain(line)
 		}
-		if w.programs[file] {
+		if known {
 			w.checks[pid] = file
 			w.checked++
-			if w.user[pid] == "" || w.user[pid] == "0" {
-				w.complain("it is root")
+			if w.user[pid] != user || user == "0" {
+				w.complain(fmt.Sprintf("it is user %q, and has to be %q, who is not root", w.user[pid], user))
 			}
 		}
 	case strings.HasPrefix(file, marker):
@@ -513,12 +550,24 @@ func (w *watcher) line(line string) {
 			w.complain(line)
 		}
 	case name == "open" || name == "openat":
-		if !strings.Contains(rest, "O_PATH") && !allowed(file) { // which opens a name, and not what it stands for
+		if !strings.Contains(rest, "O_PATH") && !w.allowed(file) { // which opens a name, and not what it stands for
 			w.complain(line)
 		}
 	default:
 		w.complain(line)
 	}
+}
+
+// named is the first name that the arguments of a call have.
+func named(arguments string) string {
+	p := path.FindStringSubmatch(arguments)
+	if p == nil {
+		return ""
+	}
+	if !filepath.IsAbs(p[2]) && p[1] != "" {
+		return filepath.Join(p[1], p[2])
+	}
+	return p[2]
 }
 
 // started notes that a checker has started another process, or a thread. That may have ended before the checker hears of it.
@@ -554,17 +603,18 @@ var elsewhere = regexp.MustCompile(`^/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|exe
 // names is where programs look for users of systemd's.
 var names = []string{"/run/systemd/userdb", "/etc/userdb", "/run/userdb", "/run/host/userdb"}
 
-// allowed tells whether a checker may open a file. A name without a folder is that of none.
-func allowed(file string) bool {
-	file = filepath.Clean(file)
-	if elsewhere.MatchString(file) {
-		return false
-	}
-	if strings.HasPrefix(file, filepath.Join(os.TempDir(), staging)) || strings.HasPrefix(file, "/lib") || file == os.DevNull {
-		return true
-	}
-	return slices.ContainsFunc(slices.Concat(everybodys, names), func(p string) bool { return file == p || strings.HasPrefix(file, p+"/") })
+// allowed tells whether a checker may open a file.
+func (w *watcher) allowed(file string) bool {
+	return strings.HasPrefix(filepath.Clean(file), filepath.Join(w.staging, "stage-")) || readByAll(file)
 }
 
-// staging begins the names of folders with staged files.
-const staging = "stage-"
+// readByAll tells whether a file is one that programs read wherever they run. A name without a folder is that of none.
+func readByAll(file string) bool {
+	file = filepath.Clean(file)
+	return !elsewhere.MatchString(file) && (strings.HasPrefix(file, "/lib") || file == os.DevNull || within(file, slices.Concat(everybodys, names)...))
+}
+
+// within tells whether a file is one of some paths, or below one of them.
+func within(file string, paths ...string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool { return file == p || strings.HasPrefix(file, p+"/") })
+}
