@@ -152,7 +152,8 @@ func restoreThePrimary(t *testing.T, one, two *appliance) {
 	if r := one.restored(t, backup); r.State != "done" {
 		t.Fatalf("%+v", r)
 	}
-	one.comesBack(t)
+	one.waitUp(t)
+	one.Login(t)
 	one.leftNothing(t)
 	one.well(t)
 	one.Must(t, http.MethodPost, "/ntp/pools", fields{"kind": "server", "address": "192.0.2.127"}, 201, nil)

@@ -255,7 +255,7 @@ func (s *Server) exchange(ctx context.Context, c *pgx.Conn, next, former string)
 func (s *Server) dismiss(ctx context.Context) error {
 	conn, err := s.Connect(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // no one follows a database that cannot be reached
+		return nil // no one follows a database that cannot be reached
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	for {
