@@ -38,7 +38,7 @@ func TestCluster(t *testing.T) {
 		name string
 		do   func(t *testing.T, one, two *appliance)
 	}{
-		{"Join", joinMachines}, {"VirtualAddress", virtualAddress}, {"StandbyThatStays", standbyThatStays}, {"RollingUpdate", rollingUpdate}, {"Leave", leaveCluster},
+		{"Join", joinMachines}, {"VirtualAddress", virtualAddress}, {"RestoreThePrimary", restoreThePrimary}, {"StandbyThatStays", standbyThatStays}, {"RollingUpdate", rollingUpdate}, {"Leave", leaveCluster},
 	} {
 		if !t.Run(stage.name, func(t *testing.T) { stage.do(t, one, two) }) {
 			for _, g := range []*appliance{one, two} {
@@ -137,6 +137,34 @@ func virtualAddress(t *testing.T, one, two *appliance) {
 		g.WaitState(t, "vrrp", "live", time.Minute)
 	}
 	one.well(t)
+}
+
+// restoreThePrimary restores a backup on the primary while the standby follows it. The gateway's role there may not disconnect the standby. Afterwards the standby
+// has what the backup has, follows the primary again, and the primary keeps nothing for the time before.
+func restoreThePrimary(t *testing.T, one, two *appliance) {
+	backup := one.backUp(t)
+	one.Must(t, http.MethodPost, "/ntp/pools", fields{"kind": "server", "address": "192.0.2.126"}, 201, nil)
+	waittest.UntilNil(t, "a change that is not in the backup is on the standby", func() error {
+		return two.tells(t, "192.0.2.126", "cat", "/etc/chrony/conf.d/gateway.conf")
+	})
+	one.Must(t, http.MethodPost, "/backups/"+backup+"/restore", nil, 200, nil)
+	if r := one.restored(t, backup); r.State != "done" {
+		t.Fatalf("%+v", r)
+	}
+	one.waitUp(t)
+	one.Login(t)
+	one.leftNothing(t)
+	one.well(t)
+	one.Must(t, http.MethodPost, "/ntp/pools", fields{"kind": "server", "address": "192.0.2.127"}, 201, nil)
+	waittest.UntilNil(t, "a change of the restored primary is on the standby", func() error {
+		return two.tells(t, "192.0.2.127", "cat", "/etc/chrony/conf.d/gateway.conf")
+	})
+	if file := two.sh(t, "cat /etc/chrony/conf.d/gateway.conf"); strings.Contains(file, "192.0.2.126") {
+		t.Errorf("the standby has what was not in the backup:\n%s", file)
+	}
+	if slots := one.sh(t, `runuser -u postgres -- psql -XAtc "SELECT count(*) FROM pg_replication_slots"`); slots != "1" {
+		t.Errorf("the primary keeps %s slots", slots)
+	}
 }
 
 // rolling is the state that the primary keeps.

@@ -229,6 +229,9 @@ func (s *Server) exchange(ctx context.Context, c *pgx.Conn, next, former string)
 	case !there[s.Live()] || !there[next] || there[former]:
 		return fmt.Errorf("the databases are not what they were: there is %q", has)
 	}
+	if err := s.dismiss(ctx); err != nil {
+		return err
+	}
 	// A role that it is not a member of cannot be disconnected, and is waited for.
 	if _, err := c.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = ANY ($1) AND pid <> pg_backend_pid() AND pg_has_role(usesysid, 'MEMBER')`, []string{s.Live(), next}); err != nil {
@@ -245,6 +248,31 @@ func (s *Server) exchange(ctx context.Context, c *pgx.Conn, next, former string)
 		}
 	}
 	return tx.Commit(ctx)
+}
+
+// dismiss ends the sessions of the nodes that follow the gateway's database, whose role it is not a member of, and what is kept for them there: they have to
+// follow the other database from its beginning.
+func (s *Server) dismiss(ctx context.Context) error {
+	conn, err := s.Connect(ctx)
+	if err != nil {
+		return nil // no one follows a database that cannot be reached
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	for {
+		var left int
+		err := conn.QueryRow(ctx, "SELECT gateway_cluster.dismiss('{}', '{}')").Scan(&left)
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && (refused.Code == "3F000" || refused.Code == "42883") {
+			return nil // it has no functions for replication
+		}
+		if err != nil || left == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d sessions and slots of other nodes are still there", left)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // migrate gives an empty database the schema of a version. It does what the migrations do one after the other, all at once: one by one they

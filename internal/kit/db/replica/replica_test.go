@@ -565,6 +565,67 @@ func TestReplicationHasNoPrivileges(t *testing.T) {
 	}
 }
 
+// A database that another node follows can be exchanged, although the other node's session is of a role that the owner is no member of. It keeps nothing
+// for that node, which has to sync again.
+func TestExchangeOfADatabaseThatIsFollowed(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	role := "owner_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	address := dbtest.Address(p.primary)
+	var name string
+	if err := p.primary.QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	dbtest.Exec(t, p.primary, `CREATE ROLE `+role+` LOGIN CREATEDB; GRANT gateway_cluster TO `+role+`; ALTER DATABASE `+name+` OWNER TO `+role)
+	t.Cleanup(func() {
+		conn, err := pgx.Connect(context.Background(), address)
+		if err == nil {
+			defer conn.Close(context.Background())
+			_, err = conn.Exec(context.Background(), `REASSIGN OWNED BY `+role+` TO gateway; DROP OWNED BY `+role+`; DROP ROLE `+role)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	p.sync(t)
+	p.follows(t)
+	primary := p.primary
+	primary.Close() // a gateway has no sessions of a superuser there
+	owner, err := db.Open(strings.Replace(address, "gateway@", role+"@", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(owner.Close)
+	s := owner.Server()
+	next, former := name+"_next", name+"_former"
+	if err := s.Create(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Exchange(t.Context(), next, former); err != nil {
+		t.Fatal(err)
+	}
+	// The one that is there now has no functions for replication, and no followers.
+	if err := s.Exchange(t.Context(), former, next); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Drop(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	if p.primary, err = db.Open(address); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.primary.Close)
+	if err := p.primary.Attach(t.Context(), schema.Migrations); err != nil {
+		t.Fatal(err)
+	}
+	if slots := p.slots(t); len(slots) > 0 {
+		t.Errorf("it keeps changes for %q", slots)
+	}
+	p.sync(t)
+	pool(t, primary, "again.example.net")
+	arrives(t, p.standby, "again.example.net")
+}
+
 // A role that is changed at the primary is not the old one at the standby, whether the change arrives by replication or by a sync.
 func TestActorsAreForgottenAtTheStandby(t *testing.T) {
 	t.Parallel()
