@@ -224,7 +224,7 @@ func TestRunning(t *testing.T) {
 	w.want(t, w.Running)
 }
 
-// The agent of the web application firewall is a warning where requests pass without it, and critical where they are refused.
+// WF-05: the agent of the web application firewall is a warning where requests pass without it, and critical where they are refused.
 func TestInspection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

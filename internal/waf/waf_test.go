@@ -68,6 +68,7 @@ func bench(t *testing.T) (r *Room, b *kittest.Bench, shop, blog uuid.UUID) {
 
 func at(domain uuid.UUID) string { return "/waf/configs/" + domain.String() }
 
+// WF-01: a domain without a row has the defaults, and one that does not exist has none.
 func TestConfigWithoutARow(t *testing.T) {
 	_, b, shop, _ := bench(t)
 	a := b.Get(t, at(shop)).Want(t, 200)
@@ -170,6 +171,7 @@ func TestConfigInChangeSets(t *testing.T) {
 	}
 }
 
+// WF-01: paranoia levels are 1 to 4, and each bad value is refused at its field.
 func TestConfigRefusesBadInput(t *testing.T) {
 	_, b, shop, _ := bench(t)
 	for _, x := range []struct {

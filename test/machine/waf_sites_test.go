@@ -77,7 +77,7 @@ func (g *guarded) alerts(t *testing.T, query string) (list []alert) {
 	return list
 }
 
-// What is refused has a record with the number that the visitor sees, and what a legitimate request needs is one call away.
+// WF-02: what is refused has a record with the number that the visitor sees, and what a legitimate request needs is one call away.
 func wafSites(t *testing.T, p *proxyRig) {
 	g := p.guard(t, "a", fields{"mode": "blocking"})
 	defer g.remove(t)
@@ -229,7 +229,7 @@ func (g *guarded) refused(t *testing.T) (sum int, why map[string]int) {
 	return sum, why
 }
 
-// Whatever happens to the agent, HAProxy and the database, no attack gets through, and what cannot be inspected is refused and recorded.
+// WF-05: whatever happens to the agent, HAProxy and the database, no attack gets through, and what cannot be inspected is refused and recorded.
 func wafUnderAttack(t *testing.T, p *proxyRig) {
 	g := p.guard(t, "a", fields{"mode": "blocking"})
 	defer g.remove(t)

@@ -85,7 +85,7 @@ func wafRunsApart(t *testing.T, l *labtest.Lab) {
 	another(t, l.Units(), host.WAF, before.PID)
 	l.WaitState(t, "waf", "live", 60*time.Second)
 
-	// One that stands still answers no one, and is told to the channels before it is replaced.
+	// WF-05: one that stands still answers no one, and is told to the channels before it is replaced.
 	var backend, domain struct{ ID string }
 	l.Must(t, http.MethodPost, "/backends", fields{"name": "inspected", "scheme": "http"}, 201, &backend)
 	l.Must(t, http.MethodPost, "/domains", fields{"name": "inspected.example.net", "backend_id": backend.ID}, 201, &domain)

@@ -139,7 +139,7 @@ func TestOnlyInspectedRequestsPass(t *testing.T) {
 	})
 }
 
-// Where the web application firewall detects and does not block, it refuses nothing: neither trailers nor a body that is late.
+// WF-02: where the web application firewall detects and does not block, it refuses nothing: neither trailers nor a body that is late.
 func TestDetectionRefusesNothing(t *testing.T) {
 	onEachHAProxy(t, func(t *testing.T, program string) {
 		guard(t, program, "wait-for-body time 5s", "wait-for-body time 100ms")
@@ -180,7 +180,7 @@ func TestDetectionRefusesNothing(t *testing.T) {
 	})
 }
 
-// Without an agent each domain gets what fail_open says, and there is a record of it.
+// WF-05: without an agent each domain gets what fail_open says, and there is a record of it.
 func TestNothingPassesSilently(t *testing.T) {
 	onEachHAProxy(t, func(t *testing.T, program string) {
 		g, _ := guard(t, program)

@@ -130,6 +130,7 @@ func source(t *testing.T, w *world, file string, log *slog.Logger) *Source {
 
 func id() string { return uuid.NewString() }
 
+// WF-02: a change is in force as soon as the database has told the agent.
 func TestTheDatabaseConfiguresTheAgent(t *testing.T) {
 	w, said, file := newWorld(t), &notes{}, filepath.Join(t.TempDir(), "config.json")
 	shop, blog, off := id(), id(), id()

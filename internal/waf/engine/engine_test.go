@@ -80,6 +80,7 @@ func ids(v Verdict) []int {
 	return all
 }
 
+// WF-02: detection finds what blocking refuses, and refuses nothing. Rules that only add up what others found make no record.
 func TestVerdict(t *testing.T) {
 	s := set(t)
 	detection := Settings{Paranoia: 1}
@@ -290,7 +291,8 @@ func custom(t *testing.T, s *Set, text string) *Custom {
 func TestCustom(t *testing.T) {
 	s := set(t)
 	builds, engines := s.Builds(), s.Engines()
-	const text = "SecRule REQUEST_URI \"@beginsWith /forbidden\" \"id:7,phase:1,block,msg:'not here'\"\nSecRule REQUEST_URI \"@beginsWith /open\" \"id:8,phase:1,pass,nolog,ctl:ruleRemoveById=942100\"\nSecRuleRemoveById 941100-941199"
+	const text = "SecRule REQUEST_URI \"@beginsWith /forbidden\" \"id:7,phase:1,block,msg:'not here'\"\nSecRule REQUEST_URI \"@beginsWith /open\" \"id:8,phase:1,pass,nolog,ctl:ruleRemoveById=942100\"\n" +
+		"SecRule REQUEST_URI \"@beginsWith /seen\" \"id:9,phase:1,pass,msg:'seen'\"\nSecRuleRemoveById 941100-941199"
 	a := custom(t, s, text)
 	built := s.Builds()
 	b := custom(t, s, "# the same\n"+strings.ReplaceAll(text, "block,", "deny, "))
@@ -307,6 +309,10 @@ func TestCustom(t *testing.T) {
 	}
 	if v := inspect(t, s, get("/forbidden/x"), blocking); v.Deny {
 		t.Errorf("without the rules: %+v", v)
+	}
+	// WF-02: a rule below 910000 that decides nothing makes no record.
+	if v := inspect(t, s, get("/seen"), with); v.Deny || len(v.Matches) > 0 {
+		t.Errorf("seen: %+v", v)
 	}
 	if v := inspect(t, s, get("/open?id="+encoded), with); v.Deny {
 		t.Errorf("tuned: %+v", v)
