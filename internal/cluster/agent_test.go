@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -30,6 +31,7 @@ import (
 
 	"edge.internal/gateway/internal/cluster"
 	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 func p256(t *testing.T) crypto.Signer {
@@ -128,6 +130,12 @@ func (g *gate) agentRoutes(t *testing.T) []string {
 // ask makes a request to the agent listener: the status, or 0 when there was no connection.
 func (g *gate) ask(t *testing.T, own []tls.Certificate, route string, change func(*tls.Config)) (status int, body string) {
 	t.Helper()
+	return g.send(t, own, route, "", change)
+}
+
+// send makes a request with a body.
+func (g *gate) send(t *testing.T, own []tls.Certificate, route, content string, change func(*tls.Config)) (status int, body string) {
+	t.Helper()
 	ca, _ := g.authority(t)
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
@@ -140,11 +148,12 @@ func (g *gate) ask(t *testing.T, own []tls.Certificate, route string, change fun
 	}
 	method, path, _ := strings.Cut(route, " ")
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(t.Context(), method, "https://"+g.listener.Addr().String(), nil)
+	req, err := http.NewRequestWithContext(t.Context(), method, "https://"+g.listener.Addr().String(), strings.NewReader(content))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.URL.Path = path
+	req.Header.Set("Content-Type", "application/json")
 	res, err := client.Do(req)
 	if err != nil {
 		return 0, err.Error()
@@ -266,6 +275,59 @@ func TestStrangersAtTheAgentListener(t *testing.T) {
 	refused("removed", []tls.Certificate{good}, nil)
 	if n := primary.Audited(t, "cluster.master-key"); n != 1 {
 		t.Errorf("the master key was given %d times", n)
+	}
+}
+
+// What a primary asks of its standbys is done for that primary alone: neither for another standby, nor by the primary for a standby.
+func TestOnlyThePrimaryAsksThat(t *testing.T) {
+	t.Parallel()
+	primary, standby := joined(t)
+	ca, key := primary.authority(t)
+	third := cluster.Node{ID: uuid.NewString(), Name: "three.example.net"}
+	dbtest.Exec(t, primary.DB, "INSERT INTO ha_nodes (id, created_at, updated_at, fqdn, public_ip, status) VALUES ($1, now(), now(), $2, '192.0.2.3', 'online')", third.ID, third.Name)
+	waittest.Until(t, "the third node is known", func() bool { return standby.members(t)[third.ID].FQDN == third.Name })
+	other := forged(t, ca, key, func(c *x509.Certificate) {
+		c.Subject, c.DNSNames = pkix.Name{CommonName: third.ID}, []string{third.Name}
+	})
+	var done []string
+	for _, g := range []**gate{&primary, &standby} {
+		(*g).deps.Drain = func(context.Context, bool) error { done = append(done, "drain"); return nil }
+		(*g).deps.Update = func(context.Context, string) error { done = append(done, "update"); return nil }
+		*g = (*g).again(t, "1.0.0")
+	}
+	type place struct {
+		Role           cluster.Role
+		Epoch          int64
+		Nodes, Entries int
+		Repair         string
+	}
+	of := func(g *gate) place {
+		var r cluster.Repairing
+		g.Get(t, "/cluster/repair-replication").Want(t, 200).Into(t, &r)
+		s := g.state(t)
+		return place{s.Role, s.Epoch, len(g.members(t)), g.Rows(t, "audit_entries") + g.Rows(t, "audit_outbox"), r.State}
+	}
+	for name, x := range map[string]struct {
+		asked *gate
+		by    tls.Certificate
+	}{
+		"another standby asks the standby": {standby, other},
+		"a standby asks the primary":       {primary, standby.nodeCertificate(t)},
+	} {
+		before := of(x.asked)
+		for route, body := range map[string]string{"leave": "", "drain": `{"drain":true}`, "trigger-update": `{"version":"1.1.0"}`, "repair-replication": `{"force":true}`} {
+			status, said := x.asked.send(t, []tls.Certificate{x.by}, "POST /api/v1/agent/cluster/"+route, body, nil)
+			if status != 403 || !strings.Contains(said, "Only the primary that this node follows may ask for this.") {
+				t.Errorf("%s: %s answers %d %s", name, route, status, said)
+			}
+		}
+		if now := of(x.asked); now != before || len(done) > 0 {
+			t.Errorf("%s: it was %+v and is %+v; done: %q", name, before, now, done)
+		}
+	}
+	// The primary may.
+	if status, said := standby.send(t, []tls.Certificate{primary.nodeCertificate(t)}, "POST /api/v1/agent/cluster/drain", `{"drain":true}`, nil); status != 200 || !slices.Equal(done, []string{"drain"}) {
+		t.Errorf("%d %s; done: %q", status, said, done)
 	}
 }
 
