@@ -237,12 +237,13 @@ func (h *House) clusterDeps(store *setup.Store) cluster.Deps {
 		Update:         func(ctx context.Context, version string) error { return h.Upgrade.Begin(ctx, version) },
 		Drain:          h.drain,
 		Settings: func(ctx context.Context) (map[string]string, error) {
-			vip, err := h.VRRP.Shared(ctx, h.DB)
+			shared, err := h.VRRP.Shared(ctx, h.DB)
 			if err != nil {
 				return nil, err
 			}
-			vip["maintenance"] = strconv.FormatBool(store.View().Maintenance)
-			return vip, nil
+			s := store.View()
+			shared["maintenance"], shared["ipv6"] = strconv.FormatBool(s.Maintenance), strconv.FormatBool(s.IPv6Enabled)
+			return shared, nil
 		},
 		Leave: func(ctx context.Context, tx *db.Tx) error {
 			if err := h.Network.LeaveVIPs(ctx, tx); err != nil {

@@ -57,7 +57,7 @@ func clusterJoin(cfg *Config) *cobra.Command {
 	f.StringVar(&pin, "fingerprint", "", "SHA-256 of the cluster's certificate authority, if it is to be compared with that of the token")
 	f.StringVar(&email, "acme-email", "", "where the certificate authority writes to; without it, this node orders no certificates")
 	f.StringVar(&directory, "acme-directory", "", "directory of the certificate authority; empty for the default one")
-	f.BoolVar(&ipv6, "ipv6", false, "listen on IPv6, too")
+	f.BoolVar(&ipv6, "ipv6", true, "listen on IPv6, too; should be the same on all nodes")
 	_ = cmd.MarkFlagRequired("primary") // which are there
 	_ = cmd.MarkFlagRequired("token")
 	return cmd

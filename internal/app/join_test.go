@@ -8,9 +8,11 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -174,6 +176,14 @@ func TestJoinByTheSetup(t *testing.T) {
 		users, bad := node.Machine.Read(host.RadiusUsers)
 		return err == nil && strings.Contains(string(b), "shared.example.net") && strings.Contains(string(b), "passed.example.net") && strings.Contains(string(b), "later.example.net") && bad == nil && strings.Contains(string(users), "s3cret")
 	})
+	waittest.UntilNil(t, "the primary names the setting that is another one there", func() error {
+		var s cluster.ClusterStatus
+		if primary.call(t, admin, http.MethodGet, "/cluster/status", nil).Want(t, 200).Into(t, &s); s.Health != "degraded" || !slices.Equal(s.Peers[0].Differ, []string{"ipv6"}) {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
+	node.call(t, there, http.MethodPost, "/system/ipv6", `{"enabled":true}`).Want(t, 200)
 	for _, m := range []*box{primary, node} {
 		caller := admin
 		if m == node {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -155,6 +156,37 @@ func TestSettingsReachKeepalived(t *testing.T) {
 	h.put(t, `{"vip_address":"","vip_interface":""}`).Want(t, 200)
 	if h.Machine.Stops(host.Keepalived) == 0 || h.Machine.Enabled(host.Keepalived) {
 		t.Error("keepalived runs on without a virtual address")
+	}
+}
+
+// The preview shows keepalived's file as it would be, next to the one that there is, and changes nothing.
+func TestPreview(t *testing.T) {
+	h := newHouse(t, nil)
+	h.put(t, `{"vip_address":"192.0.2.9","vip_interface":"eth1","vrrp_router_id":7}`).Want(t, 200)
+	preview := func(diff string) {
+		t.Helper()
+		files, diffs, err := h.Engine.Render(t.Context(), apply.VRRP)
+		if err != nil || !slices.ContainsFunc(files, func(f apply.RenderedFile) bool {
+			return f.Path == host.VRRPConfig.Path() && strings.Contains(f.Content, "        192.0.2.9/26 dev eth1\n") && strings.Contains(f.Content, "virtual_router_id 7\n")
+		}) {
+			t.Fatalf("%+v, %v", files, err)
+		}
+		var all string
+		for _, d := range diffs {
+			all += d.Diff
+		}
+		if (all != "") != (diff != "") || !strings.Contains(all, diff) {
+			t.Errorf("%q instead of %q", all, diff)
+		}
+	}
+	preview("")
+	const byHand = "# by hand\n"
+	if err := h.Machine.Install(host.VRRPConfig, []byte(byHand)); err != nil {
+		t.Fatal(err)
+	}
+	preview("-" + byHand)
+	if h.file(t) != byHand {
+		t.Errorf("the preview has written\n%s", h.file(t))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,13 @@ func share(t *testing.T, nodes []node) {
 	for _, n := range nodes {
 		n.Must(t, http.MethodPut, "/cluster/vip-settings", fields{"vip_address": vip, "vip_interface": "wan0"}, 200, nil)
 		n.WaitState(t, "vrrp", "live", 30*time.Second)
+		var preview struct {
+			Diff  string
+			Files []struct{ Content string }
+		}
+		if n.Must(t, http.MethodGet, "/system/config-preview?generator=vrrp", nil, 200, &preview); preview.Diff != "" || len(preview.Files) == 0 || !strings.Contains(preview.Files[0].Content, vip) {
+			t.Errorf("the preview of %s: %+v", n.Name(), preview)
+		}
 	}
 	waittest.Until(t, "one node has the virtual address", func() bool { return nodes[0].holds() != nodes[1].holds() })
 }
@@ -71,6 +79,20 @@ func moveTo(t *testing.T, to, from node) {
 	t.Helper()
 	from.drain(t, true)
 	waittest.Until(t, "the virtual address is on "+to.Name(), func() bool { return to.holds() && !from.holds() })
+	waittest.UntilNil(t, "the cluster knows that it is on "+to.Name(), func() error {
+		type there struct {
+			FQDN     string
+			HoldsVIP bool `json:"holds_vip"`
+		}
+		var s struct {
+			LocalNode there `json:"local_node"`
+			Peers     []there
+		}
+		if to.Must(t, http.MethodGet, "/cluster/status", nil, 200, &s); !s.LocalNode.HoldsVIP || slices.ContainsFunc(s.Peers, func(p there) bool { return p.HoldsVIP }) {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
 	from.drain(t, false)
 }
 
