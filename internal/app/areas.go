@@ -110,7 +110,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.ForwardProxy = fwdproxy.New(k)
 	h.DHCP = dhcp.New(k, h.dhcpDeps())
 	h.RADIUS = radius.New(k)
-	h.Tunnel = tunnel.New(k, tunnel.Deps{FQDN: func() string { return store.View().FQDN.String() }, Resolve: resolve})
+	h.Tunnel = tunnel.New(k, tunnel.Deps{FQDN: func() string { return store.View().FQDN.String() }, Resolve: resolve, Serves: h.serves})
 	h.Firewall = firewall.New(k, firewall.Deps{
 		Interfaces: h.Network.ZoneInterfaces,
 		ZoneUsers:  h.Network.ZoneUsers,
@@ -233,7 +233,7 @@ func (h *House) clusterDeps(store *setup.Store) cluster.Deps {
 		MembersChanged: func(ctx context.Context, members []cluster.Member) error { return h.Cluster.Admit(ctx, members) },
 		Virtual:        h.Network.IsVirtual,
 		Accounts:       accounts{h.Account},
-		Feeds:          []apply.ID{apply.PacketFilter, apply.Detection, apply.Network, apply.VRRP},
+		Feeds:          []apply.ID{apply.PacketFilter, apply.Detection, apply.Network, apply.VRRP, apply.DHCP, apply.Tunnel},
 		Update:         func(ctx context.Context, version string) error { return h.Upgrade.Begin(ctx, version) },
 		Drain:          h.drain,
 		Settings: func(ctx context.Context) (map[string]string, error) {
@@ -411,9 +411,9 @@ func (h *House) systemDeps(store *setup.Store) system.Deps {
 	}
 }
 
-// dhcpDeps lends the DHCP server the gateway's interfaces.
+// dhcpDeps lends the DHCP server the gateway's interfaces, and whether it is this node's turn.
 func (h *House) dhcpDeps() dhcp.Deps {
-	return dhcp.Deps{Interfaces: func(ctx context.Context, q db.Querier) ([]dhcp.Interface, error) {
+	return dhcp.Deps{Serves: h.serves, Interfaces: func(ctx context.Context, q db.Querier) ([]dhcp.Interface, error) {
 		rows, err := h.Network.Interfaces(ctx, q)
 		list := make([]dhcp.Interface, len(rows))
 		for i, row := range rows {

@@ -48,7 +48,18 @@ func (h *House) vrrpDeps() vrrp.Deps {
 			}
 			return nil
 		},
+		Moved: h.Engine.Converge,
 	}
+}
+
+// serves tells whether this node does what only one node of a cluster may do: the one that has the virtual addresses or, where none move, the primary.
+func (h *House) serves(ctx context.Context, q db.Querier) (bool, error) {
+	holds, move, err := h.VRRP.Holds(ctx, q)
+	if err != nil || move {
+		return holds, err
+	}
+	s, err := cluster.Load(ctx, q)
+	return s.Role == cluster.Single || s.Role == cluster.Primary, err
 }
 
 // drain has another node take the virtual addresses, if there are any that another one could have.

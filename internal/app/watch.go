@@ -104,10 +104,18 @@ func clientTunnels(ctx context.Context, k *kit.Kit) ([]alert.Tunnel, error) {
 	if err != nil {
 		return nil, err
 	}
+	devices, err := get[[]tunnel.Device](ctx, k, "/tunnel/devices")
+	if err != nil {
+		return nil, err
+	}
+	elsewhere := map[string]bool{}
+	for _, d := range devices {
+		elsewhere[d.Name] = d.Elsewhere
+	}
 	var list []alert.Tunnel
 	for i := range rows {
 		x := &rows[i]
-		if x.Mode != "client" || !x.Active {
+		if x.Mode != "client" || !x.Active || elsewhere[x.Name.String()] {
 			continue
 		}
 		t := alert.Tunnel{ID: x.ID.String(), Name: x.Name.String(), Since: x.UpdatedAt}

@@ -20,6 +20,7 @@ import (
 
 	"edge.internal/gateway/internal/alert"
 	"edge.internal/gateway/internal/app/start"
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
@@ -183,5 +184,22 @@ func TestInspectionIsAskedFor(t *testing.T) {
 	}
 	if err != nil || !x.Up || !reflect.DeepEqual(x.Missed, want) {
 		t.Errorf("%+v, %v\nand not %+v", x, err, want)
+	}
+}
+
+// A tunnel that another node of the cluster has is not down.
+func TestTunnelsOfOtherNodes(t *testing.T) {
+	t.Parallel()
+	b := kittest.New(t)
+	serve(t, b)
+	b.Router.Sessions = kittest.Roles{}
+	b.Do(t, "admin", http.MethodPost, "/tunnel/interfaces", `{"name":"wg1","mode":"client","address_cidr":"10.7.0.2/32","upstream_public_key":"xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=","upstream_endpoint":"198.51.100.1:51820"}`).Want(t, 201)
+	for role, want := range map[string]int{"single": 1, "primary": 1, "standby": 0} {
+		dbtest.Exec(t, b.DB, "UPDATE ha_state SET role = $1", role)
+		b.Engine.Refresh(t.Context(), apply.Tunnel, false)
+		list, err := clientTunnels(t.Context(), b.Kit)
+		if err != nil || len(list) != want {
+			t.Errorf("%s: %+v, %v", role, list, err)
+		}
 	}
 }

@@ -225,13 +225,17 @@ const decideWithin = "15s"
 // wait see the new role.
 func (r *Room) decide(ctx context.Context, f func(tx *db.Tx, was State) error) error {
 	defer r.see(ctx)
-	return r.DB.Write(ctx, func(tx *db.Tx) error {
+	err := r.DB.Write(ctx, func(tx *db.Tx) error {
 		was, err := alone(ctx, tx)
 		if err != nil {
 			return err
 		}
 		return f(tx, was)
 	})
+	if err == nil {
+		r.Engine.Converge() // the role decides what runs here
+	}
+	return err
 }
 
 // alone waits until no change of shared rows runs beside a transaction, and tells what the node is.

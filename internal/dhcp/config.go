@@ -14,7 +14,9 @@ import (
 // Config is all that Kea's file depends on. Kea refuses a file that names a link which is not there, so that the links of the
 // machine are a part of it: a link that comes, goes, or is made anew is a change like any other.
 type Config struct {
-	Settings     Settings              `json:"settings"`
+	Settings Settings `json:"settings"`
+	// Elsewhere says that another node of the cluster hands out addresses: two would not know each other's leases.
+	Elsewhere    bool                  `json:"elsewhere"`
 	Subnets      []Subnet              `json:"subnets"` // those that can be served
 	Links        []Link                `json:"links"`   // of these
 	Reservations []Reservation         `json:"reservations"`
@@ -33,6 +35,18 @@ type Link struct {
 	Addresses []netip.Addr `json:"addresses"`
 }
 
+// on tells whether Kea runs here.
+func (c Config) on() bool { return c.Settings.Enabled && !c.Elsewhere }
+
+// elsewhere tells whether another node of the cluster hands out addresses.
+func (r *Room) elsewhere(ctx context.Context, q db.Querier) (bool, error) {
+	if r.deps.Serves == nil {
+		return false, nil
+	}
+	serves, err := r.deps.Serves(ctx, q)
+	return !serves, err
+}
+
 func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	c := Config{Paths: host.LeaseServer()}
 	settings, err := r.settings.Load(ctx, q)
@@ -40,6 +54,9 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 		return c, err
 	}
 	c.Settings = *settings
+	if c.Elsewhere, err = r.elsewhere(ctx, q); err != nil {
+		return c, err
+	}
 	subnets, err := r.subnets.All(ctx, q)
 	if err != nil {
 		return c, err

@@ -20,6 +20,8 @@ import (
 type Deps struct {
 	// Interfaces are the declared interfaces of the gateway, active or not, by name.
 	Interfaces func(ctx context.Context, q db.Querier) ([]Interface, error)
+	// Serves tells whether this node hands out addresses, and not another one of its cluster. It may be nil.
+	Serves func(ctx context.Context, q db.Querier) (bool, error)
 }
 
 // Interface is an interface of the gateway.
@@ -46,7 +48,7 @@ func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.settings, r.subnets, r.reservations = r.settingsKind(), r.subnetKind(), r.reservationKind()
 	apply.Register(k.Engine, apply.Component[Config]{
-		ID: apply.DHCP, Unit: unit, Enabled: func(c Config) bool { return c.Settings.Enabled },
+		ID: apply.DHCP, Unit: unit, Enabled: Config.on,
 		Load: r.load, Render: Render, Apply: r.reload, Verify: r.verify,
 		// Kea's own check takes longer than the reload, and could refuse nothing that the types and the rows let through.
 		Check:    func(context.Context, []host.File) error { return nil },

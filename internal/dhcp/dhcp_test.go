@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/dhcp"
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
@@ -23,6 +24,7 @@ type rig struct {
 	*kittest.Bench
 	room       *dhcp.Room
 	interfaces []dhcp.Interface
+	elsewhere  bool // another node serves
 }
 
 func bench(t *testing.T) *rig {
@@ -36,6 +38,7 @@ func bench(t *testing.T) *rig {
 	)
 	r.room = dhcp.New(r.Kit, dhcp.Deps{
 		Interfaces: func(context.Context, db.Querier) ([]dhcp.Interface, error) { return r.interfaces, nil },
+		Serves:     func(context.Context, db.Querier) (bool, error) { return !r.elsewhere, nil },
 	})
 	r.room.Mount()
 	r.Resources.MountChangeSets()
@@ -492,6 +495,33 @@ func TestDaemonThatIsGone(t *testing.T) {
 	a := r.Do(t, "admin", http.MethodPut, "/dhcp/settings", `{"max_lease_seconds":7200}`).Want(t, 200)
 	if a.Header.Get("Gateway-Apply") != "dhcp=not_installed" {
 		t.Fatalf("apply: %q", a.Header.Get("Gateway-Apply"))
+	}
+}
+
+// While another node of the cluster hands out addresses, Kea does not run here. Its file follows the settings all the same, for when it does.
+func TestOneNodeHandsOut(t *testing.T) {
+	r := bench(t)
+	r.enable(t)
+	r.elsewhere = true
+	if s := r.Engine.Refresh(t.Context(), apply.DHCP, false); s.State != apply.Live || r.Machine.Stops(host.Kea) == 0 || r.Machine.Enabled(host.Kea) {
+		t.Errorf("%+v, %d stops", s, r.Machine.Stops(host.Kea))
+	}
+	restarts := r.Machine.Restarts(host.Kea)
+	r.post(t, "/dhcp/subnets", with(nil))
+	if !strings.Contains(r.file(t), "10.10.0.100") || r.Machine.Restarts(host.Kea) != restarts {
+		t.Errorf("%d restarts\n%s", r.Machine.Restarts(host.Kea)-restarts, r.file(t))
+	}
+	var list dhcp.Leases
+	r.Get(t, "/dhcp/leases").Want(t, 200).Into(t, &list)
+	if !strings.HasPrefix(list.Error, "Another node of the cluster hands out addresses") {
+		t.Errorf("%+v", list)
+	}
+	if all, err := r.room.Holders(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	r.elsewhere = false
+	if s := r.Engine.Refresh(t.Context(), apply.DHCP, false); s.State != apply.Live || r.Machine.Restarts(host.Kea) != restarts+1 || !r.Machine.Enabled(host.Kea) {
+		t.Errorf("%+v, %d restarts", s, r.Machine.Restarts(host.Kea)-restarts)
 	}
 }
 

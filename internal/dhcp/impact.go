@@ -20,7 +20,7 @@ func (r *Room) mountImpact() {
 
 // compareClients renews every lease as it is and as it would be.
 func (r *Room) compareClients(ctx context.Context, was, now Config) (checked int, reached []resource.Affected, err error) {
-	if !was.Settings.Enabled {
+	if !was.on() {
 		return 0, nil, nil // no one is served
 	}
 	at := r.Clock.Now()

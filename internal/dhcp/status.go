@@ -142,6 +142,8 @@ func (r *Room) leases(ctx context.Context, search string) (Leases, error) {
 	switch {
 	case err != nil && !settings.Enabled:
 		list.Error = "The DHCP server is off."
+	case err != nil && r.isElsewhere(ctx):
+		list.Error = "Another node of the cluster hands out addresses and knows the leases: the one that has the virtual addresses or, if there are none, the primary."
 	case err != nil:
 		list.Error = httpd.Problem(ctx, "The DHCP server", err)
 	}
@@ -186,11 +188,14 @@ func (l *Leases) take(x Lease, search string) {
 	}
 }
 
-// Holders are all leases, also expired ones, for who wants to know which machines are on the network. While the server is off there are none.
+// Holders are all leases, also expired ones, for who wants to know which machines are on the network. While the server is off or on another node there are none.
 func (r *Room) Holders(ctx context.Context) ([]Lease, error) {
 	settings, err := r.settings.Load(ctx, r.DB)
 	if err != nil || !settings.Enabled {
 		return nil, err
+	}
+	if r.isElsewhere(ctx) {
+		return nil, nil
 	}
 	subnets, err := r.subnets.All(ctx, r.DB)
 	if err != nil {
@@ -204,6 +209,12 @@ func (r *Room) Holders(ctx context.Context) ([]Lease, error) {
 		}
 	})
 	return list, err
+}
+
+// isElsewhere tells those who ask for live state whether another node of the cluster hands out addresses, as far as that can be found out in time.
+func (r *Room) isElsewhere(ctx context.Context) bool {
+	is, err := host.Ask(ctx, func(ctx context.Context) (bool, error) { return r.elsewhere(ctx, r.DB) })
+	return err == nil && is
 }
 
 // Subnets are the networks that are served, or could be, by network.

@@ -2,6 +2,7 @@ package tunnel_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -116,6 +117,41 @@ func TestTheMachineFollows(t *testing.T) {
 	applied(t, b.Do(t, "admin", http.MethodDelete, path, nil).Want(t, 200), "live")
 	if linkOf(t, b, "wg7") != nil {
 		t.Fatal("a deleted one stays")
+	}
+}
+
+// All nodes of a cluster serve peers, and one of them dials: which one, others decide, and it may be another one at any time.
+func TestClientsAreOnOneNode(t *testing.T) {
+	b := kittest.New(t)
+	d, serves := deps, true
+	d.Serves = func(context.Context, db.Querier) (bool, error) { return serves, nil }
+	tunnel.New(b.Kit, d).Mount()
+	b.Start(t)
+	serverOf(t, b, "wg0", "10.8.0.1/24")
+	client := post[tunnel.Interface](t, b, "/tunnel/interfaces", fmt.Sprintf(`{"name":"wg1","mode":"client","address_cidr":"10.7.0.2/32","upstream_public_key":%q,"upstream_endpoint":"198.51.100.1:51820"}`, publicB))
+	are := func(elsewhere bool) {
+		t.Helper()
+		if s := b.Engine.Refresh(t.Context(), apply.Tunnel, false); s.State != apply.Live {
+			t.Fatalf("%+v", s)
+		}
+		if deviceOf(t, b, "wg0") == nil || (deviceOf(t, b, "wg1") == nil) != elsewhere || (linkOf(t, b, "wg1") == nil) != elsewhere {
+			t.Errorf("elsewhere: %v, and there is %+v", elsewhere, linkOf(t, b, "wg1"))
+		}
+		var list []tunnel.Device
+		b.Get(t, "/tunnel/devices").Want(t, 200).Into(t, &list)
+		if len(list) != 2 || list[0].Elsewhere || list[1].Elsewhere != elsewhere || list[1].Managed == elsewhere || list[1].Error != "" {
+			t.Errorf("%+v", list)
+		}
+	}
+	are(false)
+	serves = false
+	are(true)
+	applied(t, b.Do(t, "admin", http.MethodPut, "/tunnel/interfaces/"+client.ID.String(), `{"mtu":1400}`).Want(t, 200), "live")
+	are(true)
+	serves = true
+	are(false)
+	if l := linkOf(t, b, "wg1"); l.MTU != 1400 {
+		t.Errorf("%+v", l)
 	}
 }
 

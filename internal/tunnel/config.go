@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Config is what the kernel's tunnels must be: nothing in it is inactive.
+// Config is what the kernel's tunnels must be: nothing in it is inactive, or on another node.
 type Config struct {
 	Tunnels []Wanted `json:"tunnels"`
 	// Problems are sentences about what is left out.
@@ -54,6 +54,10 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	if err != nil {
 		return c, err
 	}
+	elsewhere, err := r.elsewhere(ctx, q)
+	if err != nil {
+		return c, err
+	}
 	of := map[uuid.UUID][]*Peer{}
 	for n := range peers {
 		if p := &peers[n]; p.Active {
@@ -61,7 +65,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 		}
 	}
 	for n := range interfaces {
-		if i := &interfaces[n]; i.Active {
+		if i := &interfaces[n]; i.Active && !elsewhere(i) {
 			w, problems, err := r.wanted(i, of[i.ID])
 			c.Problems = append(c.Problems, problems...)
 			if err != nil {

@@ -36,6 +36,7 @@ type Device struct {
 	ListenPort int    `json:"listen_port" doc:"UDP port that it listens on."`
 	PublicKey  string `json:"public_key" doc:"Its public key."`
 	Peers      int    `json:"peers" doc:"How many peers it has."`
+	Elsewhere  bool   `json:"elsewhere" doc:"Whether another node of the cluster has the tunnel: the one that has the virtual addresses or, if there are none, the primary. Only clients are on one node."`
 	Error      string `json:"error" doc:"What is wrong with it; empty when nothing is."`
 }
 
@@ -142,8 +143,12 @@ func (r *Room) devices(ctx context.Context) ([]Device, error) {
 	list := []Device{}
 	asking, cancel := host.Asking(ctx)
 	defer cancel()
-	links, err := host.Ask(asking, r.Host.Links)
+	var links []host.Link
 	var found []host.TunnelDevice
+	elsewhere, err := host.Ask(asking, func(ctx context.Context) (func(*Interface) bool, error) { return r.elsewhere(ctx, r.DB) })
+	if err == nil {
+		links, err = host.Ask(asking, r.Host.Links)
+	}
 	if err == nil {
 		found, err = r.read(asking)
 	}
@@ -168,6 +173,8 @@ func (r *Room) devices(ctx context.Context) ([]Device, error) {
 		n := slices.IndexFunc(list, func(x Device) bool { return x.Name == i.Name.String() })
 		switch {
 		case !i.Active:
+		case n < 0 && elsewhere(&i):
+			list = append(list, Device{Name: i.Name.String(), PublicKey: i.PublicKey.String(), Elsewhere: true})
 		case n < 0:
 			list = append(list, Device{Name: i.Name.String(), Managed: true, PublicKey: i.PublicKey.String(), Error: missing(i.Name.String(), links)})
 		case !list[n].Managed:

@@ -38,6 +38,8 @@ type Deps struct {
 	FQDN func() string
 	// Resolve finds the addresses of a name.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
+	// Serves tells whether this node dials the upstreams of clients, and not another one of its cluster. It may be nil.
+	Serves func(ctx context.Context, q db.Querier) (bool, error)
 }
 
 // New builds the room.
@@ -146,6 +148,18 @@ func (r *Room) Carrier(ctx context.Context, q db.Querier, a netip.Addr) (c polic
 		return policy.Carrier{}, nil
 	}
 	return c, err
+}
+
+// elsewhere tells which tunnels another node of the cluster has: all nodes have the key of a client, and an upstream knows one of them by it.
+func (r *Room) elsewhere(ctx context.Context, q db.Querier) (func(*Interface) bool, error) {
+	serves := true
+	if r.deps.Serves != nil {
+		var err error
+		if serves, err = r.deps.Serves(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	return func(i *Interface) bool { return !serves && i.Mode == client }, nil
 }
 
 func (r *Room) servers(ctx context.Context, q db.Querier) (servers []Interface, err error) {

@@ -77,6 +77,18 @@ func (r *Room) verify(ctx context.Context, c Config, _ []host.File) error {
 	return nil
 }
 
+// has tells whether a link has an address.
+func has(links []host.Link, link string, a netip.Prefix) bool {
+	return slices.ContainsFunc(links, func(l host.Link) bool {
+		return l.Name == link && slices.ContainsFunc(l.Addrs, func(x host.LinkAddr) bool { return x.Prefix() == a })
+	})
+}
+
+// master tells whether keepalived has the addresses on this node, by the mark that it sets with them.
+func master(links []host.Link) bool {
+	return has(links, "lo", netip.MustParsePrefix(mark4)) || has(links, "lo", netip.MustParsePrefix(mark6))
+}
+
 // compare looks at the addresses of the kernel.
 func (r *Room) compare(ctx context.Context, c Config) error {
 	before := r.now()
@@ -84,14 +96,9 @@ func (r *Room) compare(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	has := func(link string, a netip.Prefix) bool {
-		return slices.ContainsFunc(links, func(l host.Link) bool {
-			return l.Name == link && slices.ContainsFunc(l.Addrs, func(x host.LinkAddr) bool { return x.Prefix() == a })
-		})
-	}
-	master := has("lo", netip.MustParsePrefix(mark4)) || has("lo", netip.MustParsePrefix(mark6))
+	master := master(links)
 	for _, v := range c.VIPs {
-		switch there := has(v.Link.String(), v.Address); {
+		switch there := has(links, v.Link.String(), v.Address); {
 		case there && !master:
 			return fmt.Errorf("%s is on %s, although another node has the virtual addresses", v.Address.Addr(), v.Link)
 		case !there && master:

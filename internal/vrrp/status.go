@@ -91,10 +91,17 @@ const hearAgain = 5 * time.Second
 
 // become notes what keepalived is.
 func (r *Room) become(s host.RouterState) {
+	if r.note(s) && r.deps.Moved != nil {
+		r.deps.Moved()
+	}
+}
+
+// note tells whether it was something else before.
+func (r *Room) note(s host.RouterState) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.router.State == s {
-		return
+		return false
 	}
 	r.Log.Info("the virtual addresses", "this node is", s)
 	r.router = place{s, r.Clock.Now()}
@@ -105,6 +112,7 @@ func (r *Room) become(s host.RouterState) {
 	if err != nil {
 		r.Log.Warn("since when this node is what it is would be forgotten", "err", err)
 	}
+	return true
 }
 
 // seen corrects what keepalived has said, or was not heard to say, by what the kernel has.

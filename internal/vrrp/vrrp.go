@@ -40,6 +40,8 @@ type Deps struct {
 	Interfaces func(ctx context.Context, q db.Querier) ([]Interface, error)
 	// Open returns when the packet filter lets the other nodes in, or says why it does not.
 	Open func(ctx context.Context) error
+	// Moved hears that this node has got the virtual addresses, or has them no more. It may be nil.
+	Moved func()
 }
 
 // Interface is a declared interface.
@@ -80,6 +82,17 @@ func (r *Room) Mount() {
 func (r *Room) Elsewhere(ctx context.Context, q db.Querier) (bool, error) {
 	_, others, err := r.deps.Members(ctx, q)
 	return len(others) > 0, err
+}
+
+// Holds tells whether this node has the virtual addresses, and whether there are any that move between the nodes.
+func (r *Room) Holds(ctx context.Context, q db.Querier) (holds, move bool, err error) {
+	c, err := r.load(ctx, q)
+	if err != nil || !c.on() {
+		return false, false, err
+	}
+	// The kernel is asked, and not what keepalived has said last: that may have been before the machine was started again.
+	links, err := r.Host.Links(ctx)
+	return master(links), true, err
 }
 
 // Shared are the settings that should be the same on all nodes, by the names of their fields.

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ type house struct {
 	others     []string
 	interfaces []vrrp.Interface
 	closed     error // why the packet filter lets nobody in
+	moved      atomic.Int64
 }
 
 func (h *house) deps() vrrp.Deps {
@@ -44,6 +46,7 @@ func (h *house) deps() vrrp.Deps {
 		},
 		Interfaces: func(context.Context, db.Querier) ([]vrrp.Interface, error) { return h.interfaces, nil },
 		Open:       func(context.Context) error { return h.closed },
+		Moved:      func() { h.moved.Add(1) },
 	}
 }
 
@@ -219,6 +222,30 @@ func TestVirtualAddressesOfInterfaces(t *testing.T) {
 	if s := h.status(t); !s.Clustered || len(s.Addresses) != 3 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// Others ask whether this node has the addresses: the kernel says so, and each move is told.
+func TestHolds(t *testing.T) {
+	h := newHouse(t, nil)
+	is := func(holds, move bool) {
+		t.Helper()
+		if a, b, err := h.room.Holds(t.Context(), h.DB); err != nil || a != holds || b != move {
+			t.Errorf("holds: %v, they move: %v, %v", a, b, err)
+		}
+	}
+	is(false, false)
+	h.put(t, `{"vip_address":"192.0.2.9","vip_interface":"eth1"}`).Want(t, 200)
+	is(false, true)
+	moved := h.moved.Load()
+	h.Machine.SetLinks(link("lo", "127.0.112.1/32"), link("eth0", "10.0.0.1/24"), link("eth1", "192.0.2.1/26", "192.0.2.9/26"))
+	is(true, true)
+	for range 2 {
+		if s := h.component(t); s.State != apply.Live || h.moved.Load() != moved+1 {
+			t.Errorf("%+v, told %d times", s, h.moved.Load()-moved)
+		}
+	}
+	h.others = nil
+	is(false, false)
 }
 
 func TestWhatCannotBe(t *testing.T) {

@@ -13292,6 +13292,8 @@ export interface components {
             service: "ids-agent" | "ids-firewall-bouncer" | "waf";
         };
         TunnelDevice: {
+            /** @description Whether another node of the cluster has the tunnel: the one that has the virtual addresses or, if there are none, the primary. Only clients are on one node. */
+            elsewhere: boolean;
             /** @description What is wrong with it; empty when nothing is. */
             error: string;
             /**

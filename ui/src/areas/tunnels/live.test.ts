@@ -59,6 +59,7 @@ it('says how the link of a tunnel is', () => {
   expect(linkOf(tunnel(), undefined).state).toBe('unknown')
   expect(linkOf(tunnel(), []).state).toBe('unknown')
   expect(linkOf(tunnel(), device({})).state).toBe('up')
+  expect(linkOf(tunnel(), device({ up: false, elsewhere: true })).state).toBe('elsewhere')
   expect(linkOf(tunnel(), device({ up: false })).state).toBe('broken')
   expect(linkOf(tunnel(), device({ error: 'the link is not there' })).state).toBe('broken')
 })

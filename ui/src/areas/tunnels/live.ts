@@ -57,9 +57,15 @@ export function peersOf(tunnel: Tunnel, peers: readonly TunnelPeer[], live: Live
   return { all: keys.length, online: keys.filter((key) => liveOf(live, tunnel, key)?.online).length }
 }
 
-export type LinkState = 'off' | 'unknown' | 'up' | 'broken'
+export type LinkState = 'off' | 'unknown' | 'up' | 'broken' | 'elsewhere'
 
-export const linkTones: Record<LinkState, Tone> = { off: 'off', unknown: 'off', up: 'live', broken: 'bad' }
+export const linkTones: Record<LinkState, Tone> = {
+  off: 'off',
+  unknown: 'off',
+  up: 'live',
+  broken: 'bad',
+  elsewhere: 'off',
+}
 
 /** How the link of a tunnel is. */
 export function linkOf(
@@ -69,5 +75,6 @@ export function linkOf(
   if (!tunnel.active) return { state: 'off' }
   const device = devices?.find(({ name }) => name === tunnel.name)
   if (!device) return { state: 'unknown' }
+  if (device.elsewhere) return { state: 'elsewhere', device }
   return { state: device.up && !device.error ? 'up' : 'broken', device }
 }

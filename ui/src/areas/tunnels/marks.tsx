@@ -16,6 +16,7 @@ export function LinkBadge({ tunnel, devices }: { tunnel: Tunnel; devices: readon
     <span className={classes.stack}>
       <Badge tone={linkTones[state]}>{t(`link.${state}`)}</Badge>
       {device?.error && <small>{device.error}</small>}
+      {state === 'elsewhere' && <small className="soft">{t('link.elsewhereHelp')}</small>}
       {state === 'up' && device?.kind && (
         <small className="soft" title={t(`link.kindHelp.${device.kind}`)}>
           {t(`link.kinds.${device.kind}`)}
