@@ -39,6 +39,8 @@ const (
 	dropFile  = host.DropLog
 )
 
+var proxyService = host.HAProxy.Service()
+
 var localAPI = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), host.DetectionPort).String()
 
 // loopback is always allowed: CrowdSec and the gateway talk there.

@@ -230,7 +230,7 @@ func (c Config) sources() []any {
 	}
 	s := c.Settings.Sources
 	said(s.SSH, host.SSHService, authFile)
-	said(s.HAProxy, host.HAProxy.Service(), proxyFile)
+	said(s.HAProxy, proxyService, proxyFile)
 	own(s.WAF, wafFile, wafType)
 	own(s.PacketFilter, dropFile, dropType)
 	if len(list) == 0 {
