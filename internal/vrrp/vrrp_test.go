@@ -264,7 +264,7 @@ func TestWhatCannotBe(t *testing.T) {
 	h.Machine.SetLinks(link("lo"), link("eth0", "10.0.0.1/24"))
 	problem("this interface does not exist", false)
 	h.Machine.SetLinks(link("lo"), link("eth0", "10.0.0.3/24"), link("eth1"))
-	problem("No link of this node has the address by which the other nodes know it, 10.0.0.1", false)
+	problem("No interface of this node has the address by which the other nodes know it, 10.0.0.1", false)
 	h.Machine.SetLinks(link("lo"), link("eth0", "10.0.0.1/24"), link("eth1"))
 	h.closed = errors.New("it is not there")
 	problem("the packet filter does not let the other nodes in yet", false)
