@@ -27,6 +27,20 @@ func TestTwoBuildsAreTheSame(t *testing.T) {
 	}
 }
 
+// largest is how many bytes the package may have, as it is published.
+const largest = 26_000_000
+
+func TestSize(t *testing.T) {
+	info, err := os.Stat(thePackage(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes", info.Size())
+	if info.Size() > largest {
+		t.Errorf("the package has %d bytes, and may have %d", info.Size(), largest)
+	}
+}
+
 func TestLintian(t *testing.T) {
 	out := must(t, "lintian", "--allow-root", "--fail-on", "error,warning", "--tag-display-limit", "0", thePackage(t))
 	if strings.TrimSpace(out) != "" {
