@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 
 	"github.com/google/uuid"
@@ -27,6 +28,9 @@ var helperChanges = []struct {
 	{"networks of a tunnel's peer", "tunnel", 100, 1.2, func(r *helperRows, i int) (string, string, any) {
 		return http.MethodPut, "/peers/" + r.peer.String(), map[string]any{"allowed_ips": fmt.Sprintf("10.88.200.%d/32", 1+i%250)}
 	}},
+	{"record of a zone", "dns", 50, 1.2, func(r *helperRows, i int) (string, string, any) {
+		return http.MethodPost, "/dns/records", map[string]any{"zone_id": r.zone, "name": fmt.Sprintf("made-%d", i), "type": "A", "value": "10.1.0.1"}
+	}},
 	{"firewall rule, changes the table", "packet-filter", 10, 0, func(_ *helperRows, i int) (string, string, any) {
 		return http.MethodPost, "/firewall/rules", map[string]any{"name": fmt.Sprintf("made %d", i), "src_zone": "lan", "dst_zone": "wan", "src_kind": "cidr", "src_cidr": fmt.Sprintf("192.168.%d.0/24", i), "action": "accept"}
 	}},
@@ -41,17 +45,32 @@ const helperRounds = 12
 // helperRows are the rows of one lab that changes are made to.
 type helperRows struct {
 	*bench
-	backend, server, peer uuid.UUID
+	backend, server, peer, zone uuid.UUID
 }
 
 // measureHelper compares changes through an API without a privilege, which has gateway-helper do what needs root, with the same
-// changes through an API that is root and does everything itself.
+// changes through an API that is root and does everything itself. Asked for another commit, it compares them with the same changes there.
 func measureHelper(ctx context.Context, s settings) (goals []goal, err error) {
-	fmt.Println("two labs, one with the helper and one without; load", loadAverage())
+	name := "H1 %s: helper / none"
+	boot := []func() (*bench, error){
+		func() (*bench, error) { return newBench(ctx, s) },
+		func() (*bench, error) {
+			without := s
+			without.alone = true
+			return newBench(ctx, without)
+		},
+	}
+	if s.against != "" {
+		name = "H2 %s: now / " + filepath.Base(s.against)
+		boot = []func() (*bench, error){
+			func() (*bench, error) { return runBench(s.programs) },
+			func() (*bench, error) { return runBench(filepath.Join(s.against, "bin")) },
+		}
+	}
+	fmt.Println("two labs; load", loadAverage())
 	var labs [2]*helperRows
-	for i, alone := range []bool{false, true} {
-		s.alone = alone
-		b, err := newBench(ctx, s)
+	for i := range labs {
+		b, err := boot[i]()
 		if err != nil {
 			return nil, err
 		}
@@ -62,11 +81,12 @@ func measureHelper(ctx context.Context, s settings) (goals []goal, err error) {
 		}
 	}
 	all := make([]helperTimes, len(helperChanges))
-	for round := range helperRounds {
-		fmt.Printf("round %d of %d; load %s\n", round+1, helperRounds, loadAverage())
+	rounds := max(2, helperRounds/s.shrink)
+	for round := range rounds {
+		fmt.Printf("round %d of %d; load %s\n", round+1, rounds, loadAverage())
 		for k, c := range helperChanges {
 			var times [2][]float64
-			for i := range c.times {
+			for i := range max(2, c.times/s.shrink) {
 				// What a change leaves to do falls into the time of the next one, so each side is first as often as the other.
 				for turn := range labs {
 					side := (i + turn) % 2
@@ -84,27 +104,30 @@ func measureHelper(ctx context.Context, s settings) (goals []goal, err error) {
 		}
 	}
 	for k, c := range helperChanges {
-		goals = append(goals, all[k].goal("H1 "+c.name+": helper / none", c.bar))
+		if s.against != "" {
+			c.bar = 1.2
+		}
+		goals = append(goals, all[k].goal(fmt.Sprintf(name, c.name), c.bar))
 	}
 	return goals, nil
 }
 
-// helperTimes are what a change cost in each round: with the helper, without it, and the ratio.
-type helperTimes struct{ with, without, ratio []float64 }
+// helperTimes are what a change cost in each round: in the first lab, in the second, and the ratio.
+type helperTimes struct{ first, second, ratio []float64 }
 
 func (h *helperTimes) add(times [2][]float64) {
-	with, without := median(times[0]), median(times[1])
-	h.with, h.without, h.ratio = append(h.with, with), append(h.without, without), append(h.ratio, with/without)
+	first, second := median(times[0]), median(times[1])
+	h.first, h.second, h.ratio = append(h.first, first), append(h.second, second), append(h.ratio, first/second)
 }
 
 // goal compares the two. Whatever else the machine does may slow one side down for a moment, so each round has its own ratio.
 func (h *helperTimes) goal(name string, bar float64) goal {
-	return goal{name, median(h.ratio), "x", bar, bar == 0, fmt.Sprintf("%s; ratios from %.2f to %.2f", milliseconds(median(h.with), median(h.without)), slices.Min(h.ratio), slices.Max(h.ratio))}
+	return goal{name, median(h.ratio), "x", bar, bar == 0, fmt.Sprintf("%s; ratios from %.2f to %.2f", milliseconds(median(h.first), median(h.second)), slices.Min(h.ratio), slices.Max(h.ratio))}
 }
 
 // fill makes the rows.
 func (r *helperRows) fill() error {
-	var backend, server, tunnel, peer struct{ ID uuid.UUID }
+	var backend, server, tunnel, peer, zone struct{ ID uuid.UUID }
 	if err := r.change("reverse-proxy", http.MethodPost, "/backends", map[string]any{"name": "origin", "health_check_enabled": false}, &backend); err != nil {
 		return err
 	}
@@ -122,6 +145,9 @@ func (r *helperRows) fill() error {
 	if err := r.change("tunnel", http.MethodPost, "/tunnel/interfaces/"+tunnel.ID.String()+"/peers", body, &peer); err != nil {
 		return err
 	}
-	r.backend, r.server, r.peer = backend.ID, server.ID, peer.ID
+	if err := r.change("dns", http.MethodPost, "/dns/zones", map[string]any{"name": "bench.example"}, &zone); err != nil {
+		return err
+	}
+	r.backend, r.server, r.peer, r.zone = backend.ID, server.ID, peer.ID, zone.ID
 	return nil
 }

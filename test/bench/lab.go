@@ -40,6 +40,51 @@ func newBench(ctx context.Context, s settings) (*bench, error) {
 	return b, nil
 }
 
+// runBench has the gateway-lab of a folder run a lab with the programs there, which may be those of another commit. It has no connection to
+// the database, whose form may be another one.
+func runBench(programs string) (*bench, error) {
+	dir, err := os.MkdirTemp("", "gateway-bench-")
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{dir: dir}
+	if err := b.run(programs); err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *bench) run(programs string) error {
+	if err := os.Chmod(b.dir, 0o755); err != nil {
+		return err
+	}
+	cmd := exec.Command(filepath.Join(programs, "gateway-lab"), "up", "--dir", b.dir, "--ui", "127.0.0.1:0", "--admin-email", email, "--admin-password", secret)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stderr = os.Stderr
+	if _, err := launch(cmd); err != nil {
+		return err
+	}
+	// The last line says how to stop it.
+	for lines := bufio.NewScanner(out); !strings.HasPrefix(lines.Text(), "Stop "); {
+		if !lines.Scan() {
+			return fmt.Errorf("%s has ended", cmd.Path)
+		}
+	}
+	if b.lab, err = lab.Find(b.dir); err != nil {
+		return err
+	}
+	return b.connect()
+}
+
+func (b *bench) connect() error {
+	b.api = newClient(b.lab.Path("/run/gateway/control.sock"), "http://gateway/api/v1", "")
+	return b.api.waitReady()
+}
+
 func (b *bench) start(ctx context.Context, s settings) (err error) {
 	if err := os.Chmod(b.dir, 0o755); err != nil {
 		return err
@@ -50,8 +95,7 @@ func (b *bench) start(ctx context.Context, s settings) (err error) {
 	if b.pool, err = pgxpool.New(ctx, private.URL(b.lab.Path("/run/postgresql"), "gateway")); err != nil {
 		return err
 	}
-	b.api = newClient(b.lab.Path("/run/gateway/control.sock"), "http://gateway/api/v1", "")
-	return b.api.waitReady()
+	return b.connect()
 }
 
 func (b *bench) close() {

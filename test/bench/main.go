@@ -40,12 +40,14 @@ type settings struct {
 	programs string
 	round    time.Duration
 	rounds   int
-	// shrink divides the large numbers of rows, for a try of the bench itself.
+	// shrink divides the large numbers of rows and of changes, for a try of the bench itself.
 	shrink int
 	// nodes is how many gateways the lab has.
 	nodes int
 	// alone gives the lab no helper.
 	alone bool
+	// against is a checkout of another commit, with its programs, to compare with; empty for none.
+	against string
 }
 
 // parts are what can be measured by itself.
@@ -81,7 +83,8 @@ func main() {
 	flag.StringVar(&s.programs, "programs", "bin", "folder of the built programs")
 	flag.DurationVar(&s.round, "round", time.Second, "how long one side is measured in one turn")
 	flag.IntVar(&s.rounds, "rounds", 7, "turns of each side")
-	flag.IntVar(&s.shrink, "shrink", 1, "divide the numbers of rows in the reverse proxy, for a try")
+	flag.IntVar(&s.shrink, "shrink", 1, "divide the numbers of rows and of changes, for a try")
+	flag.StringVar(&s.against, "against", "", "checkout of another commit, whose built programs the part helper compares with")
 	var names []string
 	for _, p := range parts {
 		names = append(names, p.name)
