@@ -72,14 +72,16 @@ export function Create() {
 
 export function Edit() {
   return (
-    <EditDrawer {...useForm()} name={(row) => row.name}>
-      {(row) => (
-        <>
-          {row.type !== 'wireguard' && <Addresses row={row} />}
+    <EditDrawer
+      {...useForm()}
+      name={(row) => row.name}
+      above={(row) => (
+        <div className={classes.above}>
           <LiveFacts row={row} />
-        </>
+          {row.type !== 'wireguard' && <Addresses row={row} />}
+        </div>
       )}
-    </EditDrawer>
+    />
   )
 }
 
