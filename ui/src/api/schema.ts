@@ -21924,6 +21924,10 @@ export interface operations {
                 port?: number;
                 /** @description Incoming or outgoing interface. */
                 interface?: string;
+                /** @description Zone of the incoming or outgoing interface, as it is when the question is asked. */
+                zone?: string;
+                /** @description Words that all occur in an event: parts of addresses, ports, interfaces, protocol, action or the name of the rule. */
+                q?: string;
                 /** @description accept, drop or reject. */
                 action?: string;
                 /** @description How many events of the history, 1 to 1000; 1000 if left out. */
@@ -21972,6 +21976,10 @@ export interface operations {
                 port?: number;
                 /** @description Incoming or outgoing interface. */
                 interface?: string;
+                /** @description Zone of the incoming or outgoing interface, as it is when the question is asked. */
+                zone?: string;
+                /** @description Words that all occur in an event: parts of addresses, ports, interfaces, protocol, action or the name of the rule. */
+                q?: string;
                 /** @description accept, drop or reject. */
                 action?: string;
                 /** @description How many events of the history, 1 to 1000; 1000 if left out. */
