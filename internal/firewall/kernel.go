@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/value"
 )
 
 // kernel remembers the table as this process has left it, to notice when it changes.
@@ -22,8 +24,9 @@ type kernel struct {
 	loaded
 
 	mu sync.Mutex
-	// actions are those of the rules of the newest table.
-	actions map[uuid.UUID]string
+	// actions and names are those of the rules of the newest table, and interfaces those of its zones.
+	actions, names map[uuid.UUID]string
+	interfaces     map[value.Zone][]value.IfName
 }
 
 // loaded is the table that this process has loaded; at its start there is none. The lane calls one function at a time, which
@@ -47,6 +50,26 @@ func (k *kernel) action(rule uuid.UUID) string {
 	return k.actions[rule]
 }
 
+// named are the rules whose name contains a word, which is in lower case.
+func (k *kernel) named(word string) map[uuid.UUID]bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	found := map[uuid.UUID]bool{}
+	for id, name := range k.names {
+		if strings.Contains(name, word) {
+			found[id] = true
+		}
+	}
+	return found
+}
+
+// members are the interfaces of a zone.
+func (k *kernel) members(zone value.Zone) []value.IfName {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.interfaces[zone]
+}
+
 // check asks nft whether it can read the staged file.
 func (r *Room) check(ctx context.Context, files []host.File) error {
 	_, err := r.Host.Run(ctx, host.NftCheck, host.Input{Staged: files})
@@ -58,12 +81,12 @@ func (r *Room) replace(ctx context.Context, c Config, files []host.File) error {
 	if err := r.put(ctx, files[0]); err != nil {
 		return err
 	}
-	actions := make(map[uuid.UUID]string, len(c.Rules))
+	actions, names := make(map[uuid.UUID]string, len(c.Rules)), make(map[uuid.UUID]string, len(c.Rules))
 	for i := range c.Rules {
-		actions[c.Rules[i].ID] = c.Rules[i].Action
+		actions[c.Rules[i].ID], names[c.Rules[i].ID] = c.Rules[i].Action, strings.ToLower(c.Rules[i].Name.String())
 	}
 	r.kernel.mu.Lock()
-	r.kernel.actions = actions
+	r.kernel.actions, r.kernel.names, r.kernel.interfaces = actions, names, c.Interfaces
 	r.kernel.mu.Unlock()
 	for _, s := range skipped(c) {
 		r.Log.Warn("a NAT rule has no effect", "component", "packet-filter", "rule", s.ID, "name", s.Name, "err", s.Reason)

@@ -15,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/wire"
 )
 
@@ -40,7 +41,7 @@ const (
 type Log struct {
 	source host.Filter
 	names  func() map[uint32]string
-	action func(rule uuid.UUID) string
+	table  logTable
 	clock  clock.Clock
 	log    *slog.Logger
 
@@ -64,6 +65,16 @@ type Log struct {
 	encoded logEncoder
 }
 
+// logTable is what is known about the table whose rules log.
+type logTable interface {
+	// action is what a rule does with a packet; empty for a rule that is not known. It is asked once for many packets.
+	action(rule uuid.UUID) string
+	// named are the rules whose name contains a word in lower case.
+	named(word string) map[uuid.UUID]bool
+	// members are the interfaces of a zone.
+	members(zone value.Zone) []value.IfName
+}
+
 // logPrefix is what is known about a prefix of logged packets.
 type logPrefix struct {
 	origin *logOrigin // nil when it is not one of ours
@@ -76,11 +87,10 @@ type logLink struct {
 	known bool
 }
 
-// NewLog makes the log of what the source logs. names tells the names of the interfaces by index; action tells what a rule does
-// with a packet, and is empty for a rule that it does not know. Both are asked once for many packets.
-func NewLog(source host.Filter, names func() map[uint32]string, action func(rule uuid.UUID) string, c clock.Clock, log *slog.Logger) *Log {
+// NewLog makes the log of what the source logs. names tells the names of the interfaces by index, and is asked once for many packets.
+func NewLog(source host.Filter, names func() map[uint32]string, table logTable, c clock.Clock, log *slog.Logger) *Log {
 	return &Log{
-		source: source, names: names, action: action, clock: c, log: log,
+		source: source, names: names, table: table, clock: c, log: log,
 		origins: map[string]*logPrefix{}, ring: make([]logEvent, logBacklog), readers: map[*logReader]struct{}{},
 		failure: "the packet log has not been opened yet",
 	}
@@ -172,7 +182,7 @@ func (l *Log) origin(prefix string) *logOrigin {
 	if o := known.origin; o != nil && o.rule != uuid.Nil && known.batch != l.batches {
 		known.batch = l.batches
 		// Packets of a rule that was just deleted may still be on their way: they keep its last action.
-		if now := l.action(o.rule); now != "" && now != o.action {
+		if now := l.table.action(o.rule); now != "" && now != o.action {
 			known.origin = newOrigin(o.rule, now, "")
 		}
 	}
@@ -222,7 +232,7 @@ func (l *Log) Mount(r *httpd.Router) {
 
 // page encodes the newest events that match.
 func (l *Log) page(f LogFilter) (wire.Encoded[LogPage], error) {
-	found, failure := l.search(f.matcher())
+	found, failure := l.search(f.matcher(l.table))
 	b := append(make([]byte, 0, 256*len(found)+64), `{"events":[`...)
 	b = append(l.encoded.append(b, found), ']')
 	if failure != "" {

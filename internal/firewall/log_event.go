@@ -1,7 +1,9 @@
 package firewall
 
 import (
+	"bytes"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -188,6 +190,8 @@ type LogFilter struct {
 	Proto  string       `query:"proto" doc:"icmp, tcp, udp, icmpv6, or the number of a protocol."`
 	Port   *int         `query:"port" doc:"Port of the source or the destination."`
 	Link   string       `query:"interface" doc:"Incoming or outgoing interface."`
+	Zone   value.Zone   `query:"zone" doc:"Zone of the incoming or outgoing interface, as it is when the question is asked."`
+	Text   string       `query:"q" maxLength:"200" doc:"Words that all occur in an event: parts of addresses, ports, interfaces, protocol, action or the name of the rule."`
 	Action string       `query:"action" doc:"accept, drop or reject."`
 	Limit  *int         `query:"limit" doc:"How many events of the history, 1 to 1000; 1000 if left out."`
 }
@@ -223,14 +227,22 @@ type logMatcher struct {
 	rule         uuid.UUID
 	src, dst     netip.Prefix
 	proto        int
-	port         uint16 // 0 for any
-	link         string // as events have it; empty for any
+	port         uint16   // 0 for any
+	link         string   // as events have it; empty for any
+	zone         []string // its interfaces, as events have them; nil for any
+	words        []logWord
 	action       string
 	limit        int
 }
 
+// logWord is a word of a text, in lower case, and the rules that have it in their names.
+type logWord struct {
+	text  []byte
+	rules map[uuid.UUID]bool
+}
+
 // matcher is for a filter that is valid.
-func (f *LogFilter) matcher() logMatcher {
+func (f *LogFilter) matcher(table logTable) logMatcher {
 	m := logMatcher{rule: f.RuleID, src: f.Src.Netip(), dst: f.Dst.Netip(), action: f.Action, limit: logHistory}
 	m.proto, _ = f.proto()
 	if f.Port != nil {
@@ -238,6 +250,15 @@ func (f *LogFilter) matcher() logMatcher {
 	}
 	if f.Link != "" {
 		m.link = quoted(f.Link)
+	}
+	if !f.Zone.IsZero() {
+		m.zone = []string{}
+		for _, name := range table.members(f.Zone) {
+			m.zone = append(m.zone, quoted(name.String()))
+		}
+	}
+	for _, word := range strings.Fields(strings.ToLower(f.Text)) {
+		m.words = append(m.words, logWord{[]byte(word), table.named(word)})
 	}
 	if !f.Since.IsZero() {
 		m.since = nanoseconds(f.Since)
@@ -273,5 +294,30 @@ func (m *logMatcher) matches(e *logEvent) bool {
 		(m.action == "" || e.origin.action == m.action) &&
 		(m.rule == uuid.Nil || e.origin.rule == m.rule) &&
 		(!m.src.IsValid() || m.src.Contains(e.src)) &&
-		(!m.dst.IsValid() || m.dst.Contains(e.dst))
+		(!m.dst.IsValid() || m.dst.Contains(e.dst)) &&
+		(m.zone == nil || slices.Contains(m.zone, e.in) || slices.Contains(m.zone, e.out)) &&
+		(m.words == nil || m.says(e))
+}
+
+// says tells whether all words occur in the event.
+func (m *logMatcher) says(e *logEvent) bool {
+	var space [256]byte
+	b := e.src.AppendTo(space[:0])
+	b = e.dst.AppendTo(append(b, ' '))
+	if e.srcPort != 0 {
+		b = strconv.AppendUint(append(b, ' '), uint64(e.srcPort), 10)
+	}
+	if e.dstPort != 0 {
+		b = strconv.AppendUint(append(b, ' '), uint64(e.dstPort), 10)
+	}
+	for _, text := range []string{e.in, e.out, protoTexts[e.proto], e.origin.action} {
+		b = append(append(b, ' '), text...)
+	}
+	b = bytes.ToLower(b)
+	for _, w := range m.words {
+		if !bytes.Contains(b, w.text) && !w.rules[e.origin.rule] {
+			return false
+		}
+	}
+	return true
 }

@@ -40,7 +40,7 @@ type logReader struct {
 // Follow sends the events of the history that match, oldest first, and then each new one, until the context ends or send
 // fails.
 func (l *Log) Follow(ctx context.Context, f LogFilter, send func(wire.Encoded[LogFrame]) error) error {
-	r := l.subscribe(f.matcher())
+	r := l.subscribe(f.matcher(l.table))
 	defer l.unsubscribe(r)
 	var due <-chan time.Time
 	for {

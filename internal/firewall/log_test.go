@@ -33,6 +33,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/kit/wire"
 )
@@ -53,6 +54,22 @@ type logBench struct {
 	logs    *bytes.Buffer
 }
 
+// logActions is a table whose rules do what it says. One of them has a name, and the zone wan an interface.
+type logActions func(rule uuid.UUID) string
+
+func (a logActions) action(rule uuid.UUID) string { return a(rule) }
+
+func (logActions) named(word string) map[uuid.UUID]bool {
+	return map[uuid.UUID]bool{ruleAccept: strings.Contains("guests to the internet", word)}
+}
+
+func (logActions) members(zone value.Zone) []value.IfName {
+	if zone.String() == "wan" {
+		return []value.IfName{value.Must[value.IfName]("wan0")}
+	}
+	return nil
+}
+
 // newLogBench makes one; whatever was started for it must have ended with the test.
 func newLogBench(t testing.TB) *logBench {
 	t.Helper()
@@ -62,7 +79,7 @@ func newLogBench(t testing.TB) *logBench {
 	actions := map[uuid.UUID]string{ruleAccept: "accept", ruleReject: "reject"}
 	b.Log = NewLog(b.machine,
 		func() map[uint32]string { return map[uint32]string{1: "lo", 2: "lan0", 3: "wan0", 4: "a\"\xff\u2028"} },
-		func(rule uuid.UUID) string { return actions[rule] }, b.clock, slog.New(slog.NewTextHandler(b.logs, nil)))
+		logActions(func(rule uuid.UUID) string { return actions[rule] }), b.clock, slog.New(slog.NewTextHandler(b.logs, nil)))
 	r := httpd.NewRouter(slog.New(slog.DiscardHandler))
 	r.Sessions, r.SetupDone = kittest.Roles{}, func() bool { return true }
 	b.Mount(r)
@@ -166,6 +183,17 @@ func TestLogFiltersCombine(t *testing.T) {
 		"interface=lan0":                        {6, 5, 4, 3, 2, 1},
 		"interface=wan0":                        {4},
 		"port=53&interface=lan0&proto=tcp":      {2},
+		"zone=wan":                              {4},
+		"zone=nowhere":                          {},
+		"q=198.51":                              {6, 4, 2, 1},
+		"q=2001:DB8:1:":                         {5, 3},
+		"q=wan0":                                {4},
+		"q=4000":                                {3, 2, 1},
+		"q=ICMP":                                {5, 4},
+		"q=Guests":                              {5, 1},
+		"q=guests+udp":                          {1},
+		"q=guests+tcp":                          {},
+		"q=reject&proto=tcp":                    {2},
 		"action=accept":                         {5, 1},
 		"action=reject":                         {2},
 		"action=drop":                           {4, 3},
@@ -289,14 +317,14 @@ func TestLogHoldsTheNewest(t *testing.T) {
 
 func TestLogKeepsTheActionOfItsTime(t *testing.T) {
 	action := "accept"
-	l := NewLog(hosttest.New(), func() map[uint32]string { return nil }, func(uuid.UUID) string { return action }, clock.NewFake(logStart), slog.New(slog.DiscardHandler))
+	l := NewLog(hosttest.New(), func() map[uint32]string { return nil }, logActions(func(uuid.UUID) string { return action }), clock.NewFake(logStart), slog.New(slog.DiscardHandler))
 	for i, now := range []string{"accept", "drop", ""} { // changed, and then deleted
 		action = now
 		l.Ingest(numbered(i, 2), 0)
 	}
 	for query, want := range map[string]int{"accept": 2, "drop": 4} {
 		f := LogFilter{Action: query}
-		if found, _ := l.search(f.matcher()); len(found) != want {
+		if found, _ := l.search(f.matcher(l.table)); len(found) != want {
 			t.Errorf("%s: %d events, want %d", query, len(found), want)
 		}
 	}
@@ -306,7 +334,7 @@ func TestLogReadsTheNamesAgainOnlyWhenItMust(t *testing.T) {
 	asked := 0
 	c := clock.NewFake(logStart)
 	links := map[uint32]string{2: "lan0"}
-	l := NewLog(hosttest.New(), func() map[uint32]string { asked++; return links }, func(uuid.UUID) string { return "drop" }, c, slog.New(slog.DiscardHandler))
+	l := NewLog(hosttest.New(), func() map[uint32]string { asked++; return links }, logActions(func(uuid.UUID) string { return "drop" }), c, slog.New(slog.DiscardHandler))
 	newest := func(index uint32) string {
 		l.Ingest([]host.LoggedPacket{packet(1, "gateway:drop-input", func(p *host.LoggedPacket) { p.InIndex = index })}, 0)
 		return l.ring[l.next-1].in
@@ -703,7 +731,7 @@ table inet gateway {
 	}
 	actions := map[uuid.UUID]string{ruleAccept: "accept", ruleReject: "reject"}
 	b := kittest.New(t)
-	l := NewLog(machine, names, func(rule uuid.UUID) string { return actions[rule] }, clock.Real, b.Kit.Log)
+	l := NewLog(machine, names, logActions(func(rule uuid.UUID) string { return actions[rule] }), clock.Real, b.Kit.Log)
 	l.Mount(b.Router)
 	b.Start(t)
 	ctx, cancel := context.WithCancel(t.Context())

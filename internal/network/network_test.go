@@ -327,6 +327,22 @@ func TestChangesReachTheMachineOnce(t *testing.T) {
 	}
 }
 
+func TestTypesThatTheKernelSupports(t *testing.T) {
+	b, _ := bench(t)
+	types := func() (out network.InterfaceTypes) {
+		b.Get(t, "/network/interface-types").Want(t, 200).Into(t, &out)
+		return out
+	}
+	b.Machine.RefuseNetwork("link-kind", "bond", errors.ErrUnsupported)
+	if got := types().Types; !slices.Equal(got, []string{"ethernet", "vlan", "bridge", "wireguard"}) {
+		t.Errorf("%v", got)
+	}
+	b.Machine.LeaveNetwork()
+	if got := types().Types; !slices.Contains(got, "bond") {
+		t.Errorf("%v, though the kernel cannot be asked", got)
+	}
+}
+
 func TestRefusedByTheKernel(t *testing.T) {
 	b, _ := bench(t)
 	lan := make1(t, b, "/network-interfaces", `{"name":"eth0","type":"ethernet","role":"lan"}`)

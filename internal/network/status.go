@@ -52,7 +52,21 @@ type AdoptableAddress struct {
 	Dynamic bool   `json:"dynamic" doc:"Whether it was assigned by DHCP or router advertisement. Leave it unmanaged."`
 }
 
+// InterfaceTypes is which types of interface this machine can have.
+type InterfaceTypes struct {
+	Types []string `json:"types" doc:"Types that the kernel supports. All of them if the kernel cannot be asked."`
+}
+
 func (r *Room) mountStatus() {
+	httpd.Handle(r.Router, http.MethodGet, "/network/interface-types", httpd.Read, httpd.Doc{ID: "network.interface-types", Tag: "network", Summary: "Types of interface that the kernel of this machine supports"},
+		func(c *httpd.Call, _ struct{}) (InterfaceTypes, error) {
+			kinds, err := host.Ask(c, r.Host.LinkKinds)
+			if err != nil {
+				r.Log.Warn("asking for the kinds of links", "component", "network", "err", err)
+				kinds = []string{vlan, bridge, bond, wireguard}
+			}
+			return InterfaceTypes{append([]string{ethernet}, kinds...)}, nil
+		})
 	httpd.Handle(r.Router, http.MethodGet, "/routes/live", httpd.Read, httpd.Doc{ID: "network.route.live", Tag: "network", Summary: "The kernel's routes of all tables"},
 		func(c *httpd.Call, _ struct{}) ([]LiveRoute, error) {
 			routes, err := host.Ask(c, r.Host.Routes)

@@ -24,7 +24,16 @@ const makeRule = (name: string, data: object = {}) =>
 
 /** Every test begins without what it makes. */
 async function clean() {
-  const mine = ['Web for all', 'First', 'First (copy)', 'Second', 'To the shop', 'Typed by hand', 'Wide open']
+  const mine = [
+    'Web for all',
+    'First',
+    'First (copy)',
+    'Between',
+    'Second',
+    'To the shop',
+    'Typed by hand',
+    'Wide open',
+  ]
   await clear('/firewall/rules', ...mine)
   await clear('/firewall/address-objects', 'shop')
   await clear('/firewall/services', 'tcp/8643')
@@ -98,6 +107,40 @@ test('rules are put into order by the keyboard', async ({ page }) => {
     await expect(page.getByLabel('Name')).toHaveValue('First (copy)')
     await page.getByRole('button', { name: 'Save', exact: true }).click()
     await expect.poll(async () => (await names()).slice(0, 2)).toEqual(['First', 'First (copy)'])
+  })
+
+  await test.step('and a new one comes between them', async () => {
+    await page.getByRole('button', { name: 'More actions for First', exact: true }).click()
+    await page.getByRole('menuitem', { name: 'Add a rule below' }).click()
+    await page.getByLabel('Name').fill('Between')
+    await choose(page, 'From zone', 'lan')
+    await choose(page, 'To zone', 'wan')
+    await choose(page, 'Service', 'Web')
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    await expect.poll(async () => (await names()).slice(0, 3)).toEqual(['First', 'Between', 'First (copy)'])
+    await expect(page.getByRole('row').filter({ hasText: 'Between' }).getByRole('cell').nth(2)).toHaveText('2')
+  })
+
+  await test.step('several are turned off and deleted with one change each', async () => {
+    const copies = async () => (await rules()).filter(({ name }) => ['Between', 'First (copy)'].includes(name))
+    for (const name of ['Between', 'First (copy)']) await page.getByRole('checkbox', { name: `Choose ${name}` }).check()
+    const bar = page.getByRole('region', { name: 'Chosen rows' })
+    await expect(bar).toContainText('2 chosen')
+    await expectAccessible(page)
+    await bar.getByRole('button', { name: 'Turn off' }).click()
+    const dialog = page.getByRole('dialog')
+    await expect(dialog).toContainText('Between, First (copy)')
+    await dialog.getByRole('button', { name: 'Preview changes' }).click()
+    await expect(dialog.getByRole('region', { name: 'Preview changes' })).toContainText('2 firewall rules changed')
+    await dialog.getByRole('button', { name: 'Turn off' }).click()
+    await expect(dialog).toBeHidden()
+    expect((await copies()).map(({ enabled }) => enabled)).toEqual([false, false])
+    await expect(bar).toBeHidden()
+    for (const name of ['Between', 'First (copy)']) await page.getByRole('checkbox', { name: `Choose ${name}` }).check()
+    await bar.getByRole('button', { name: 'Delete' }).click()
+    await dialog.getByRole('button', { name: 'Delete', exact: true }).click()
+    await expect(dialog).toBeHidden()
+    expect(await copies()).toEqual([])
   })
 })
 

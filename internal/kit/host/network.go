@@ -19,6 +19,8 @@ const OwnAlias = "gateway:"
 type Network interface {
 	// Links lists the network interfaces of the kernel, with their addresses and counters.
 	Links(ctx context.Context) ([]Link, error)
+	// LinkKinds are the kinds of link that the kernel has, of vlan, bridge, bond and wireguard. It makes none.
+	LinkKinds(ctx context.Context) ([]string, error)
 	// CreateLink makes a vlan, a bridge or a bond. It is not up yet.
 	CreateLink(ctx context.Context, l NewLink) error
 	// ChangeLink changes what is given. A bond takes only members that are down, so that one which joins is taken down first.

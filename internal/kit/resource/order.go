@@ -139,7 +139,8 @@ func (k *kind) move(ctx context.Context, r *Registry, tx *db.Tx, id uuid.UUID, a
 	now := k.copied(was)
 	now.meta().UpdatedAt = r.Clock.Now()
 	numbered := false
-	if to != from {
+	// A row that shares the priority of the one before it gets its own even where it is, so that there is room between them.
+	if to != from || to > 0 && priorities[to-1] == k.priority(was).Int() {
 		priority, room := between(priorities, to)
 		if numbered = !room; numbered {
 			if _, err := k.number(ctx, r, tx, slices.Insert(ids, to, id)); err != nil {

@@ -496,6 +496,19 @@ func TestMoveAmongAnyPriorities(t *testing.T) {
 	}
 }
 
+// Where rows share a priority, one of them is put where it is, and then another one fits between them.
+func TestMoveMakesRoom(t *testing.T) {
+	b := bench(t)
+	a := create(t, b, `{"name":"a","priority":10}`)
+	second := create(t, b, `{"name":"b","priority":10}`)
+	create(t, b, `{"name":"c","priority":20}`)
+	b.Do(t, "admin", http.MethodPost, "/toys/"+second.ID.String()+"/move", map[string]any{"after": a.ID}).Want(t, 200)
+	create(t, b, `{"name":"x","priority":10}`)
+	if got := names(t, b); got != "axbc" {
+		t.Errorf("%s", got)
+	}
+}
+
 // An order may have more rows than other lists have items.
 func TestOrderOfManyRows(t *testing.T) {
 	b := bench(t)

@@ -3755,6 +3755,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/network/interface-types": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Types of interface that the kernel of this machine supports */
+        get: operations["network.interface-types"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/network/setup": {
         parameters: {
             query?: never;
@@ -10608,6 +10625,10 @@ export interface components {
              * @description VLAN ID on the parent interface.
              */
             vlan_id?: number | null;
+        };
+        NetworkInterfaceTypes: {
+            /** @description Types that the kernel supports. All of them if the kernel cannot be asked. */
+            types: string[];
         };
         NetworkInterfaceUpdate: {
             /** @description Whether it is on. When off, its addresses and routes are removed, and a VLAN, bond or bridge is taken down. */
@@ -21926,6 +21947,10 @@ export interface operations {
                 port?: number;
                 /** @description Incoming or outgoing interface. */
                 interface?: string;
+                /** @description Zone of the incoming or outgoing interface, as it is when the question is asked. */
+                zone?: string;
+                /** @description Words that all occur in an event: parts of addresses, ports, interfaces, protocol, action or the name of the rule. */
+                q?: string;
                 /** @description accept, drop or reject. */
                 action?: string;
                 /** @description How many events of the history, 1 to 1000; 1000 if left out. */
@@ -21974,6 +21999,10 @@ export interface operations {
                 port?: number;
                 /** @description Incoming or outgoing interface. */
                 interface?: string;
+                /** @description Zone of the incoming or outgoing interface, as it is when the question is asked. */
+                zone?: string;
+                /** @description Words that all occur in an event: parts of addresses, ports, interfaces, protocol, action or the name of the rule. */
+                q?: string;
                 /** @description accept, drop or reject. */
                 action?: string;
                 /** @description How many events of the history, 1 to 1000; 1000 if left out. */
@@ -24852,6 +24881,32 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["NetworkAdoptable"][];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "network.interface-types": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NetworkInterfaceTypes"];
                         error: null;
                     };
                 };

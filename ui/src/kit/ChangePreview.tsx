@@ -7,6 +7,7 @@ import { deedsOf, kindName, said, together, useNames, useTexts } from '../app/ch
 import classes from './ChangePreview.module.css'
 import { FileDiffs } from './Diff'
 import { FieldChanges } from './FieldChanges'
+import { count } from './format'
 import { Impact } from './Impact'
 import { FaultNotice } from './Loaded'
 import { type Model, modelChanges } from './model-changes'
@@ -16,26 +17,32 @@ const intoView = (element: HTMLElement | null) => element?.scrollIntoView({ bloc
 
 type Change = { kind: string; id: string; before?: unknown; after?: unknown; usual: string[] }
 
+/** So many rows are shown; the rest are counted. */
+const mostRows = 20
+
 const verbOf = ({ before, after }: Change) => (!before ? 'created' : !after ? 'deleted' : 'updated')
 
 /** What would be stored, in the words of the forms; what says nothing is left out. */
 function Changes({ changes }: { changes: Change[] }) {
+  const { t } = useTranslation()
   const rows = changes.map((change) => ({
     ...change,
     fields: modelChanges(change.before as Model, change.after as Model).filter(said),
   }))
   const names = useNames(rows.flatMap(({ fields }) => fields.map(({ field }) => field)))
   if (!useTexts(rows.map(({ kind }) => kind))) return <Waiting height={120} />
+  const more = rows.length - mostRows
   const sums = rows.map((row) => ({ kind: row.kind, created: 0, updated: 0, deleted: 0, [verbOf(row)]: 1 }))
   return (
     <>
       <p className="soft">{deedsOf(together(sums))}</p>
-      {rows.map(({ kind, id, fields, usual }) => (
+      {rows.slice(0, mostRows).map(({ kind, id, fields, usual }) => (
         <Fragment key={`${kind} ${id}`}>
           {rows.length > 1 && <h4>{kindName(kind)}</h4>}
           <FieldChanges kind={kind} changes={fields} names={names} usual={usual} />
         </Fragment>
       ))}
+      {more > 0 && <p className="soft">{t('things.more', { count: more, number: count(more) })}</p>}
     </>
   )
 }

@@ -20,6 +20,8 @@ import classes from './DataTable.module.css'
 export interface Column<T> {
   key: string
   header: string
+  /** What the header shows, where it is more than its text. */
+  head?: ReactNode
   cell: (row: T) => ReactNode
   /** A CSS grid track; all columns share the width equally by default. */
   width?: string
@@ -98,7 +100,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
                   <span aria-hidden>{direction === 'ascending' ? ' ↑' : direction === 'descending' ? ' ↓' : ''}</span>
                 </button>
               ) : (
-                column.header
+                (column.head ?? column.header)
               )}
             </div>
           )

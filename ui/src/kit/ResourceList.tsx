@@ -1,9 +1,10 @@
-import { Button, Chip, CloseButton, Kbd, TextInput } from '@mantine/core'
+import { Button, Checkbox, Chip, CloseButton, Kbd, TextInput } from '@mantine/core'
 import { useDebouncedCallback, useHotkeys } from '@mantine/hooks'
 import { IconPlus, IconSearch } from '@tabler/icons-react'
 import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useWindowVirtualizer } from '@tanstack/react-virtual'
+import type { TFunction } from 'i18next'
 import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Resource } from '../api/resource'
@@ -45,6 +46,8 @@ interface RowListProps<Q, R> {
   order?: { move: (id: string, after: string | null) => void; name: (row: R) => string; Table: typeof SortableTable }
   /** For rows that belong together: a table for each key, with its name and what stands over it. */
   group?: { of: (row: R) => string; name: (key: string) => string; title?: (key: string) => ReactNode }
+  /** For rows that several of can be chosen: what people call one, and what can be done with those that are. */
+  bulk?: { name: (row: R) => string; actions: (rows: R[], onDone: () => void) => ReactNode }
   /** What stands under the last row. */
   end?: ReactNode
 }
@@ -85,6 +88,7 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
     beside,
     order,
     group,
+    bulk,
     end,
   } = props
   const { t } = useTranslation()
@@ -92,6 +96,7 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
   const navigate = useNavigate()
   const search = useSearch({ strict: false }) as ListSearch
   const searchField = useRef<HTMLInputElement>(null)
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
 
   const change = (part: ListSearch) =>
     navigate({ to: '.', search: (old: ListSearch) => ({ ...old, ...part }), replace: true } as never)
@@ -124,8 +129,10 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
         const ids = all.map(({ id }) => id)
         const title = t(`${text}.title`)
         const groups = group ? [...grouped(rows, group.of)] : [['', rows] as const]
+        // What is not shown is not meant.
+        const meant = rows.filter(({ id }) => chosen.has(id))
         const table = {
-          columns,
+          columns: bulk && canEdit ? [choosing(rows, chosen, setChosen, bulk.name, t), ...columns] : columns,
           rowKey: (row: R) => row.id,
           rowLink,
           leaves,
@@ -175,6 +182,12 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
                 {createButton}
               </div>
             </div>
+            {bulk && meant.length > 0 && (
+              <section className={classes.bulk} aria-label={t('bulk.label')}>
+                <span>{t('bulk.chosen', { count: meant.length })}</span>
+                {bulk.actions(meant, () => setChosen(new Set()))}
+              </section>
+            )}
             {order && canEdit && off && rows.length > 0 && <p className={classes.hint}>{t('order.why')}</p>}
             {rows.length === 0 ? (
               <p className={classes.nothing}>{t('list.nothing')}</p>
@@ -209,6 +222,44 @@ export function RowList<Q, R extends { id: string }>(props: RowListProps<Q, R>) 
       }}
     </Loaded>
   )
+}
+
+/** The column of boxes by which rows are chosen, one by one or all that are shown. */
+function choosing<R extends { id: string }>(
+  rows: readonly R[],
+  chosen: ReadonlySet<string>,
+  onChosen: (ids: ReadonlySet<string>) => void,
+  name: (row: R) => string,
+  t: TFunction,
+): Column<R> {
+  const all = rows.every(({ id }) => chosen.has(id))
+  return {
+    key: 'chosen',
+    header: t('bulk.choose'),
+    head: (
+      <Checkbox
+        size="xs"
+        aria-label={t('bulk.all')}
+        checked={all}
+        indeterminate={!all && rows.some(({ id }) => chosen.has(id))}
+        onChange={() => onChosen(new Set(all ? [] : rows.map(({ id }) => id)))}
+      />
+    ),
+    width: '16px',
+    cell: (row) => (
+      <Checkbox
+        size="xs"
+        aria-label={t('bulk.one', { name: name(row) })}
+        checked={chosen.has(row.id)}
+        onChange={(event) => {
+          const next = new Set(chosen)
+          if (event.currentTarget.checked) next.add(row.id)
+          else next.delete(row.id)
+          onChosen(next)
+        }}
+      />
+    ),
+  }
 }
 
 interface SearchFieldProps {

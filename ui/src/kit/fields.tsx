@@ -49,6 +49,8 @@ export interface FieldSpec {
     | 'rows'
   /** For a choice or segments: the values; their texts stand at `<field>.options.<value>`. */
   options?: readonly string[]
+  /** For a choice: what is to be said about one of the values. */
+  remarks?: Record<string, string>
   /** For a select, members, labels, a list or a suggestion: what can be chosen, with its texts. */
   choices?: ComboboxData
   /** For a select: what can be made of a text that is not one of its choices. */
@@ -157,7 +159,13 @@ export function Field({ spec, text, control, values, autoFocus, disabled, kept, 
             return (
               <Radio.Group {...rest} value={String(value ?? '')}>
                 {spec.options?.map((option) => (
-                  <Radio key={option} value={option} label={t(`${key}.options.${option}`)} mt={6} />
+                  <Radio
+                    key={option}
+                    value={option}
+                    label={t(`${key}.options.${option}`)}
+                    description={spec.remarks?.[option]}
+                    mt={6}
+                  />
                 ))}
               </Radio.Group>
             )

@@ -21,7 +21,7 @@ export async function objectionTo(operations: Operation[], guard: Guard | undefi
 }
 
 /** What keeps a row from being deleted, such as what uses it: the gateway says so without deleting anything. */
-async function obstacleTo(operations: Operation[]): Promise<Fault | null> {
+export async function obstacleTo(operations: Operation[]): Promise<Fault | null> {
   try {
     await unwrap(http.POST('/change-sets', { body: { operations, preview: true, reason: '' } }))
     return null
@@ -44,7 +44,7 @@ interface Removal<T> {
 }
 
 /** Why, and whether it must be confirmed: what is said changes while the question is open. */
-function Why({ usual, onIntent }: { usual: Intent; onIntent: (intent: Intent) => void }) {
+export function Why({ usual, onIntent }: { usual: Intent; onIntent: (intent: Intent) => void }) {
   const [intent, setIntent] = useState(usual)
   const say = (said: Intent) => {
     setIntent(said)

@@ -16,7 +16,7 @@ import (
 var served = map[string]bool{
 	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "TrimLog": true, "Run": true,
 	"Start": true, "Stop": true, "Restart": true, "Reload": true, "Enable": true,
-	"CreateLink": true, "ChangeLink": true, "RemoveLink": true, "SetAddress": true, "RemoveAddress": true,
+	"LinkKinds": true, "CreateLink": true, "ChangeLink": true, "RemoveLink": true, "SetAddress": true, "RemoveAddress": true,
 	"AddRoute": true, "ReplaceRoute": true, "RemoveRoute": true, "AddRule": true, "RemoveRule": true,
 	"Forward": true, "AcceptRouters": true, "PortUsers": true, "Listen": true, "Deafen": true,
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterChanges": true, "FilterCounters": true, "FilterLoad": true, "FilterChange": true, "PacketLog": true,
@@ -43,7 +43,7 @@ var probes = map[string]bool{"Probe": true}
 var repeatable = map[string]bool{
 	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "ReadLogBefore": true, "PortUsers": true,
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterCounters": true,
-	"ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true, "RefreshPackages": true, "LoadDatabaseSettings": true,
+	"LinkKinds": true, "ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true, "RefreshPackages": true, "LoadDatabaseSettings": true,
 	"Connections": true, "Traffic": true, "DetectionSpare": true, "DetectionDropped": true,
 }
 
@@ -116,6 +116,10 @@ func (c *Client) Restart(ctx context.Context, u host.Unit) error { return c.do(c
 func (c *Client) Reload(ctx context.Context, u host.Unit) error  { return c.do(ctx, "Reload", u) }
 func (c *Client) Enable(ctx context.Context, u host.Unit, on bool) error {
 	return c.do(ctx, "Enable", u, on)
+}
+
+func (c *Client) LinkKinds(ctx context.Context) ([]string, error) {
+	return ask[[]string](ctx, c, "LinkKinds")
 }
 
 func (c *Client) CreateLink(ctx context.Context, l host.NewLink) error {

@@ -129,6 +129,14 @@ func (m *Machine) link(name string) (*host.Link, error) {
 	return nil, fmt.Errorf("there is no link %s: %w", name, syscall.ENODEV)
 }
 
+// LinkKinds are all kinds, but for those that RefuseNetwork refuses as link-kind.
+func (m *Machine) LinkKinds(context.Context) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kinds := []string{"vlan", "bridge", "bond", "wireguard"}
+	return slices.DeleteFunc(kinds, func(kind string) bool { return m.network.refused["link-kind "+kind] != nil }), m.network.unmanaged
+}
+
 func (m *Machine) CreateLink(_ context.Context, n host.NewLink) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,6 +6,7 @@ import { useTranslation } from 'react-i18next'
 import { Choice } from '../../kit/Choice'
 import type { ListSearch } from '../../kit/list-logic'
 import { interfaces } from '../network/resources'
+import { useBook } from './book'
 import classes from './Firewall.module.css'
 import { rules } from './resources'
 import { actions } from './rule-form'
@@ -46,9 +47,11 @@ export function LogFilters({ faults }: { faults: Record<string, string> }) {
       error={faults[name]}
     />
   )
+  const zones = useBook().lists.zones
   const plain = (values: readonly string[]) => values.map((value) => ({ value, label: value }))
   return (
     <form className={classes.filters} onSubmit={(event) => event.preventDefault()}>
+      {text('q', t('log.text'), t('log.words'))}
       {select(
         'rule_id',
         t('log.rule'),
@@ -59,6 +62,7 @@ export function LogFilters({ faults }: { faults: Record<string, string> }) {
       {text('port', t('log.port'), t('any'))}
       {select('proto', t('log.proto'), plain(protocols))}
       {select('interface', t('log.interface'), plain(links.data?.map(({ name }) => name) ?? []))}
+      {select('zone', t('rule.zone'), plain(zones.map(({ name }) => name)))}
       {select(
         'action',
         t('rule.action.label'),

@@ -76,7 +76,7 @@ export function Create() {
       {...form}
       defaults={{ ...blank, ...draft }}
       shape={{ ...natShape, write }}
-      follow={draft ? undefined : zonesFor}
+      follow={draft?.kind ? undefined : zonesFor}
     />
   )
 }

@@ -1,5 +1,7 @@
 import { NumberInput } from '@mantine/core'
 import {
+  IconArrowBarToDown,
+  IconArrowBarToUp,
   IconArrowsSort,
   IconCopy,
   IconPencil,
@@ -15,6 +17,7 @@ import { confirm } from '../../kit/confirm'
 import { ownConnection } from '../../kit/own-connection'
 import { RowMenu } from '../../kit/RowMenu'
 import { askToRemove } from '../../kit/remove'
+import { toastFault } from '../../kit/toast'
 import { rowBefore, useMove } from '../../kit/useMove'
 
 interface OrderedMenuProps<T> {
@@ -25,15 +28,16 @@ interface OrderedMenuProps<T> {
   createLink: string
 }
 
-/** What can be done with a rule in its list. A copy comes right after it: of equal priorities the older is first. */
-export function OrderedMenu<T extends { id: string; name: string }>(props: OrderedMenuProps<T>) {
+/** What can be done with a rule in its list. A copy comes after it: of equal priorities the older is first. */
+export function OrderedMenu<T extends { id: string; name: string; priority: number }>(props: OrderedMenuProps<T>) {
   const { resource, row, text, link, createLink } = props
   const { t } = useTranslation('firewall')
   const navigate = useNavigate()
   const queries = useQueryClient()
   const move = useMove(resource)
   const go = (to: string, draft?: object) => void navigate({ to, search: true, state: { draft } } as never)
-  const order = () => (queries.getQueryData<T[]>([resource.kind]) ?? []).map(({ id }) => id)
+  const all = () => queries.getQueryData<T[]>([resource.kind]) ?? []
+  const order = () => all().map(({ id }) => id)
   const moveTo = (place: number) => {
     const ids = order()
     return move(row.id, rowBefore(ids, ids, row.id, place))
@@ -68,6 +72,18 @@ export function OrderedMenu<T extends { id: string; name: string }>(props: Order
       guard: ownConnection,
       queries,
     })
+  /** Begins a new rule between two that follow each other, or before or behind all. */
+  const insert = async (before: T | undefined, after: T | undefined) => {
+    try {
+      // Where both have the same priority, there is no room. Put where it is, the later one gets a priority of its own.
+      if (before && before.priority === after?.priority) await resource.move(after.id, before.id)
+      go(createLink, { priority: before?.priority ?? (after?.priority ?? 0) - 1 })
+    } catch (cause) {
+      toastFault(cause)
+    }
+  }
+  const above = () => insert(all()[order().indexOf(row.id) - 1], row)
+  const below = () => insert(row, all()[order().indexOf(row.id) + 1])
   const copy = () => ({ ...row, name: t('copyName', { name: row.name }) })
   return (
     <RowMenu
@@ -75,6 +91,8 @@ export function OrderedMenu<T extends { id: string; name: string }>(props: Order
       items={() => [
         { label: t('menu.edit'), icon: IconPencil, act: () => go(link) },
         { label: t('menu.duplicate'), icon: IconCopy, act: () => go(createLink, copy()) },
+        { label: t('menu.above'), icon: IconArrowBarToUp, act: () => void above() },
+        { label: t('menu.below'), icon: IconArrowBarToDown, act: () => void below() },
         { label: t('menu.top'), icon: IconRowInsertTop, act: () => void moveTo(0) },
         { label: t('menu.bottom'), icon: IconRowInsertBottom, act: () => void moveTo(order().length - 1) },
         { label: t('menu.place'), icon: IconArrowsSort, act: askWhere },

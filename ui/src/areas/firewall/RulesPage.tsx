@@ -7,6 +7,7 @@ import { useTranslation } from 'react-i18next'
 import type { Rule } from '../../api/types'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
+import { BulkActions } from '../../kit/BulkActions'
 import type { Column } from '../../kit/DataTable'
 import { Page } from '../../kit/Page'
 import { ResourceList } from '../../kit/ResourceList'
@@ -67,6 +68,12 @@ export default function RulesPage() {
         rowLink={(row) => paths.rule(row.id)}
         createLink={paths.ruleNew}
         order={{ move, name: (row) => row.name, Table: SortableTable }}
+        bulk={{
+          name: (row) => row.name,
+          actions: (chosen, onDone) => (
+            <BulkActions kind={rules.kind} rows={chosen} field="enabled" guard={ruleGuard(data)} onDone={onDone} />
+          ),
+        }}
       />
       <BuiltIn />
       <Outlet />
@@ -77,6 +84,7 @@ export default function RulesPage() {
 function useColumns(book: Book, all: readonly Rule[]): Column<Rule>[] {
   const { t } = useTranslation('firewall')
   const canEdit = useCanEdit()
+  const places = useMemo(() => new Map(all.map(({ id }, index) => [id, index + 1])), [all])
   const side = (row: Rule, which: 'src' | 'dst') => (
     <span className={classes.side}>
       <ZoneName zone={row[`${which}_zone`]} />
@@ -94,6 +102,7 @@ function useColumns(book: Book, all: readonly Rule[]): Column<Rule>[] {
     ),
   }
   return [
+    { key: 'place', header: '#', width: '32px', align: 'right', cell: (row) => places.get(row.id) ?? '–' },
     {
       key: 'enabled',
       header: t('rule.on'),

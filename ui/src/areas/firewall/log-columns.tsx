@@ -8,8 +8,9 @@ import { useCanEdit } from '../../app/session'
 import type { Column } from '../../kit/DataTable'
 import { bytes, exactTime } from '../../kit/format'
 import { RowMenu } from '../../kit/RowMenu'
+import { clientsQuery } from '../clients/resources'
 import { useBook, useUsage } from './book'
-import { draftOf, type Numbered, place, questionOf, type Surroundings } from './log-logic'
+import { addressNames, draftOf, type Numbered, place, questionOf, type Surroundings } from './log-logic'
 import { ActionBadge } from './marks'
 import { rules } from './resources'
 
@@ -22,7 +23,9 @@ const sameDay = (moment: string) => new Date(moment).toDateString() === new Date
 export function useLogColumns(): Column<Numbered>[] {
   const { t } = useTranslation('firewall')
   const { data = [] } = useQuery({ queryKey: [rules.kind], queryFn: rules.list })
-  const { zones, services } = useBook().lists
+  const { zones, services, addresses } = useBook().lists
+  const clients = useQuery({ ...clientsQuery(''), refetchInterval: 60_000 }).data?.clients
+  const known = useMemo(() => addressNames(clients ?? [], addresses), [clients, addresses])
   const usage = useUsage()
   const names = useMemo(() => new Map(data.map(({ id, name }) => [id, name])), [data])
   // They stay the same while events arrive, so that only new rows are drawn.
@@ -65,13 +68,13 @@ export function useLogColumns(): Column<Numbered>[] {
         key: 'source',
         header: t('rule.sections.src'),
         width: 'minmax(0, 1.3fr)',
-        cell: ({ source, source_port: port }) => <span className="mono">{place(source, port)}</span>,
+        cell: ({ source, source_port: port }) => <Place address={source} port={port} known={known} />,
       },
       {
         key: 'destination',
         header: t('rule.sections.dst'),
         width: 'minmax(0, 1.3fr)',
-        cell: ({ destination, destination_port: port }) => <span className="mono">{place(destination, port)}</span>,
+        cell: ({ destination, destination_port: port }) => <Place address={destination} port={port} known={known} />,
       },
       {
         key: 'interface',
@@ -89,7 +92,24 @@ export function useLogColumns(): Column<Numbered>[] {
         cell: (event) => <EventMenu event={event} around={() => ({ zones, services, usage })} />,
       },
     ],
-    [t, names, zones, services, usage],
+    [t, names, known, zones, services, usage],
+  )
+}
+
+interface PlaceProps {
+  address: string
+  port: number | null | undefined
+  known: ReadonlyMap<string, string>
+}
+
+/** Where a packet came from or wanted to go, with the name of what is there. */
+function Place({ address, port, known }: PlaceProps) {
+  const name = known.get(address)
+  return (
+    <>
+      <span className="mono">{place(address, port)}</span>
+      {name && <span className="soft"> {name}</span>}
+    </>
   )
 }
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { FirewallService, LogEvent, Zone } from '../../api/types'
-import { draftOf, logQuery, place, questionOf, serviceOfEvent } from './log-logic'
+import { addressNames, draftOf, logQuery, place, questionOf, serviceOfEvent } from './log-logic'
 
 const service = (id: string, protocol: FirewallService['protocol'], start: number | null, end: number | null = null) =>
   ({ id, name: id, protocol, port_start: start, port_end: end }) as FirewallService
@@ -32,7 +32,27 @@ const event: LogEvent = {
 }
 
 it('takes from the address only what the gateway filters by', () => {
-  expect(logQuery({ src: '10.0.0.0/8', q: 'x', action: undefined })).toEqual({ src: '10.0.0.0/8' })
+  expect(logQuery({ src: '10.0.0.0/8', q: 'x', sort: 'at', action: undefined })).toEqual({ src: '10.0.0.0/8', q: 'x' })
+})
+
+it('calls addresses by their devices, and else by their objects', () => {
+  const clients = [
+    { name: 'printer', addresses: [{ address: '10.0.0.2' }, { address: '2001:db8::2' }] },
+    { name: '', addresses: [{ address: '10.0.0.3' }] },
+  ]
+  const objects = [
+    { name: 'Printer', kind: 'host', value: '10.0.0.2' },
+    { name: 'Shop', kind: 'host', value: '10.0.0.5' },
+    { name: 'Office', kind: 'network', value: '10.0.0.0/24' },
+  ]
+  const names = addressNames(clients as never, objects as never)
+  expect(['10.0.0.2', '2001:db8::2', '10.0.0.3', '10.0.0.5', '10.0.0.0/24'].map((one) => names.get(one))).toEqual([
+    'printer',
+    'printer',
+    undefined,
+    'Shop',
+    undefined,
+  ])
 })
 
 it('finds the narrowest service of an event', () => {

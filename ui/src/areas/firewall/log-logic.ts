@@ -1,11 +1,11 @@
 import type { Thing } from '../../api/fault'
 import { Stream } from '../../api/stream'
-import type { FirewallService, LogEvent, Zone } from '../../api/types'
+import type { Address, Client, FirewallService, LogEvent, Zone } from '../../api/types'
 import type { ListSearch } from '../../kit/list-logic'
 import { interfaceKind } from './book'
 import type { Draft } from './rule-form'
 
-export const logFilters = ['rule_id', 'src', 'dst', 'port', 'proto', 'interface', 'action'] as const
+export const logFilters = ['rule_id', 'src', 'dst', 'port', 'proto', 'interface', 'zone', 'action', 'q'] as const
 
 /** The filters of the address that the gateway applies. */
 export function logQuery(search: ListSearch): Record<string, string> {
@@ -37,6 +37,18 @@ export function logStream(query: Record<string, string>): Stream<Numbered> {
 export function place(address: string, port: number | null | undefined): string {
   if (!port) return address
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
+}
+
+type Known = Pick<Client, 'name' | 'addresses'>
+
+/** What addresses are called: by the devices that have them, or by the objects that stand for one. */
+export function addressNames(clients: readonly Known[], objects: readonly Pick<Address, 'name' | 'kind' | 'value'>[]) {
+  const hosts = objects.filter(({ kind }) => kind === 'host')
+  const devices = clients.filter(({ name }) => name)
+  return new Map([
+    ...hosts.map(({ name, value }) => [value, name] as const),
+    ...devices.flatMap(({ name, addresses }) => addresses.map(({ address }) => [address, name] as const)),
+  ])
 }
 
 /** The zone of an interface, from what uses the zones. */

@@ -15,7 +15,7 @@ import { bondModes, interfaceShape, types } from './interface-shape'
 import { linkNames, toneOf } from './links'
 import classes from './Network.module.css'
 import { interfaces, ipAddresses } from './resources'
-import { addressesQuery, useLinks, useZoneNames } from './useLinks'
+import { addressesQuery, useLinks, useUnsupported, useZoneNames } from './useLinks'
 import { rateWords } from './words'
 
 const defaults = {
@@ -37,7 +37,7 @@ function useForm() {
   const choices = linkNames(links)
   const undeclared = linkNames(links.filter(({ declared }) => !declared))
   const fields: FieldSpec[] = [
-    { name: 'type', type: 'choice', options: types },
+    { name: 'type', type: 'choice', options: types, remarks: useUnsupported() },
     { name: 'name', type: 'suggest', choices: undeclared, required: true },
     { name: 'role', type: 'select', choices: zones, required: true },
     { name: 'parent', type: 'select', choices, required: true, when: ({ type }) => type === 'vlan' },
@@ -72,14 +72,16 @@ export function Create() {
 
 export function Edit() {
   return (
-    <EditDrawer {...useForm()} name={(row) => row.name}>
-      {(row) => (
-        <>
-          {row.type !== 'wireguard' && <Addresses row={row} />}
+    <EditDrawer
+      {...useForm()}
+      name={(row) => row.name}
+      above={(row) => (
+        <div className={classes.above}>
           <LiveFacts row={row} />
-        </>
+          {row.type !== 'wireguard' && <Addresses row={row} />}
+        </div>
       )}
-    </EditDrawer>
+    />
   )
 }
 

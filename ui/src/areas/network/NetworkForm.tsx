@@ -6,7 +6,7 @@ import { CreateDrawer } from '../../kit/ResourceDrawers'
 import { setUp } from './adoption'
 import { networkFollows, networkOfForm } from './network-form'
 import { interfaces } from './resources'
-import { useLinks, useZoneNames } from './useLinks'
+import { useLinks, useUnsupported, useZoneNames } from './useLinks'
 
 const defaults: Values = {
   on: 'vlan',
@@ -32,10 +32,11 @@ const leases = ({ dhcp }: Values) => Boolean(dhcp)
 export default function NetworkForm() {
   const { links } = useLinks()
   const zones = useZoneNames()
+  const unsupported = useUnsupported()
   const carriers = links.filter(({ type }) => type !== 'vlan' && type !== 'wireguard').map(({ name }) => name)
   const free = links.filter(({ addresses, zone, declared }) => addresses.length === 0 && (!declared || zone !== 'wan'))
   const fields: FieldSpec[] = [
-    { name: 'on', type: 'segments', options: ['vlan', 'port'] },
+    { name: 'on', type: 'segments', options: ['vlan', 'port'], help: (values) => (isVlan(values) ? unsupported.vlan : undefined) },
     { name: 'parent', type: 'select', choices: carriers, required: true, when: isVlan },
     { name: 'vlan_id', type: 'number', min: 1, max: 4094, required: true, when: isVlan },
     {

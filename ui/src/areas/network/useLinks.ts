@@ -1,11 +1,13 @@
 import { queryOptions, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
+import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { live } from '../../api/live'
 import { grouped } from '../../kit/list-logic'
 import { interfaceKind, useUsage } from '../firewall/book'
 import { zones } from '../firewall/resources'
 import { peersQuery, tunnelsQuery } from '../tunnels/resources'
+import { types } from './interface-shape'
 import { joinLinks, type Link, ownAddresses } from './links'
 import { type Sample, sample } from './rates'
 import { interfaces, ipAddresses } from './resources'
@@ -48,6 +50,18 @@ export function useLinks() {
     [plugged, declared, addresses, adoptable],
   )
   return { links, rates: queries.live.data?.rates ?? {}, queries }
+}
+
+/** What is to be said about types of interface that the kernel of this machine does not support, by type. */
+export function useUnsupported(): Record<string, string> {
+  const { t } = useTranslation('network')
+  const { data } = useQuery({
+    queryKey: ['network', 'interface-types'],
+    queryFn: () => unwrap(http.GET('/network/interface-types')),
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+  const missing = data ? types.filter((type) => !data.types.includes(type)) : []
+  return Object.fromEntries(missing.map((type) => [type, t('interface.unsupported')]))
 }
 
 /** What a service can listen on. */

@@ -81,15 +81,14 @@ export function Edit() {
       fields={useFields()}
       shape={shape}
       name={(row) => row.name}
-      above={(row) => <Now domain={row} />}
-    >
-      {(row) => (
-        <>
+      above={(row) => (
+        <div className={classes.above}>
+          <Now domain={row} />
           <Headers domain={row.id} />
           <DomainRules domain={row} />
-        </>
+        </div>
       )}
-    </EditDrawer>
+    />
   )
 }
 
@@ -99,35 +98,33 @@ function Now({ domain }: { domain: Domain }) {
   const [site] = useSites().join([domain])
   if (!site) return null
   return (
-    <div className={classes.above}>
-      <Facts
-        facts={[
-          [
-            t('domain.backend_id.label'),
-            <BackendCell key="b" id={site.backend_id} name={site.backend?.name} health={site.health} />,
-          ],
-          [t('domain.certificate'), <SiteCertificate key="c" site={site} />],
-          [
-            t('domain.address'),
-            domain.name.startsWith('*.') ? (
-              <span key="a" className="mono">
-                {domain.name}
-              </span>
-            ) : (
-              <Anchor
-                key="a"
-                href={`https://${domain.name}/`}
-                target="_blank"
-                rel="noopener"
-                underline="always"
-                className="mono"
-              >
-                {domain.name}
-              </Anchor>
-            ),
-          ],
-        ]}
-      />
-    </div>
+    <Facts
+      facts={[
+        [
+          t('domain.backend_id.label'),
+          <BackendCell key="b" id={site.backend_id} name={site.backend?.name} health={site.health} />,
+        ],
+        [t('domain.certificate'), <SiteCertificate key="c" site={site} />],
+        [
+          t('domain.address'),
+          domain.name.startsWith('*.') ? (
+            <span key="a" className="mono">
+              {domain.name}
+            </span>
+          ) : (
+            <Anchor
+              key="a"
+              href={`https://${domain.name}/`}
+              target="_blank"
+              rel="noopener"
+              underline="always"
+              className="mono"
+            >
+              {domain.name}
+            </Anchor>
+          ),
+        ],
+      ]}
+    />
   )
 }

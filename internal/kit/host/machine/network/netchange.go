@@ -48,6 +48,30 @@ func (s *Network) managedLink(ctx context.Context, name string) (netlink.Link, e
 	return LinkByName(name)
 }
 
+// LinkKinds are the kinds of link that the kernel has. It is asked for links that it refuses in any case: a kernel that has the kind says what
+// is wrong with the link.
+func (s *Network) LinkKinds(ctx context.Context) ([]string, error) {
+	if err := s.home.Network(ctx); err != nil {
+		return nil, err
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.HardwareAddr = "gateway-probe", net.HardwareAddr{0} // an address of one byte
+	kinds := []string{}
+	for _, link := range []netlink.Link{
+		&netlink.Vlan{LinkAttrs: attrs, VlanId: 4095, VlanProtocol: netlink.VLAN_PROTOCOL_8021Q},
+		&netlink.Bridge{LinkAttrs: attrs},
+		netlink.NewLinkBond(attrs),
+	} {
+		if err := netlink.LinkAdd(link); !errors.Is(err, unix.EOPNOTSUPP) {
+			kinds = append(kinds, link.Type())
+		}
+	}
+	if _, err := netlink.GenlFamilyGet("wireguard"); err == nil {
+		kinds = append(kinds, "wireguard")
+	}
+	return kinds, nil
+}
+
 // CreateLink makes a vlan, a bridge or a bond.
 func (s *Network) CreateLink(ctx context.Context, n host.NewLink) error {
 	if err := s.home.Network(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,9 @@ func TestNamesAreReadAsIproute2Does(t *testing.T) {
 func TestRootFolderRefusesToTouchTheNetwork(t *testing.T) {
 	s, ctx := New(home.Home{Root: t.TempDir(), Foreign: true}), t.Context()
 	p := netip.MustParsePrefix("192.0.2.1/24")
+	_, kinds := s.LinkKinds(ctx)
 	for name, err := range map[string]error{
+		"kinds":          kinds,
 		"create":         s.CreateLink(ctx, host.NewLink{Name: "x", Kind: "bridge"}),
 		"change":         s.ChangeLink(ctx, "lo", host.LinkChange{}),
 		"remove":         s.RemoveLink(ctx, "x"),
@@ -54,6 +57,24 @@ func TestRootFolderRefusesToTouchTheNetwork(t *testing.T) {
 	}
 	if _, err := s.Routes(ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+// The kernel is asked for its kinds of link without a link being made.
+func TestLinkKinds(t *testing.T) {
+	s, ctx := New(home.Home{}), t.Context()
+	kinds, err := s.LinkKinds(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LinkByName("gateway-probe"); err == nil {
+		t.Error("a link was made")
+	}
+	for _, kind := range []string{"bridge", "bond"} {
+		err := s.CreateLink(ctx, host.NewLink{Name: "kind-" + kind, Kind: kind, BondMode: "active-backup", Alias: host.OwnAlias + "kind"})
+		if has := slices.Contains(kinds, kind); has != (err == nil) {
+			t.Errorf("%s: %v, though the kinds are %v", kind, err, kinds)
+		}
 	}
 }
 
