@@ -87,7 +87,8 @@ func TestConfirmedChangeStays(t *testing.T) {
 	}
 	// The same component takes no other change; others do.
 	refused := h.call(t, admin, http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": "two.example.net"}).Want(t, 409)
-	if !strings.Contains(refused.Error.Message, adminEmail) || !strings.Contains(string(refused.Body), id) {
+	until := waiting[0].ConfirmBy.UTC().Format("15:04:05 UTC")
+	if !strings.Contains(refused.Error.Message, adminEmail+" is waiting to be confirmed until "+until) || !strings.Contains(string(refused.Body), id) {
 		t.Errorf("%s", refused.Body)
 	}
 	h.call(t, admin, http.MethodPost, "/dns/zones", map[string]any{"name": "example.net"}).Want(t, 201)
