@@ -91,7 +91,7 @@ type Detour func(destination netip.Addr, is Way) (Way, error)
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.guard, r.resolver, r.hits = newGuard(r), newResolver(r), newHits(r)
-	r.log = NewLog(k.Host, r.linkNames, &r.kernel, k.Clock, k.Log)
+	r.log = NewLog(k.Host, r.linkNames, LogTable{Action: r.kernel.action, Named: r.kernel.named, Members: r.kernel.members}, k.Clock, k.Log)
 	r.zones, r.addresses, r.addressGroups = r.zoneKind(), r.addressKind(), r.addressGroupKind()
 	r.services, r.serviceGroups, r.rules, r.nat = r.serviceKind(), r.serviceGroupKind(), r.ruleKind(), r.natKind()
 	apply.Register(k.Engine, apply.Component[Config]{

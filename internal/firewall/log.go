@@ -41,7 +41,7 @@ const (
 type Log struct {
 	source host.Filter
 	names  func() map[uint32]string
-	table  logTable
+	table  LogTable
 	clock  clock.Clock
 	log    *slog.Logger
 
@@ -65,14 +65,14 @@ type Log struct {
 	encoded logEncoder
 }
 
-// logTable is what is known about the table whose rules log.
-type logTable interface {
-	// action is what a rule does with a packet; empty for a rule that is not known. It is asked once for many packets.
-	action(rule uuid.UUID) string
-	// named are the rules whose name contains a word in lower case.
-	named(word string) map[uuid.UUID]bool
-	// members are the interfaces of a zone.
-	members(zone value.Zone) []value.IfName
+// LogTable is what is known about the table whose rules log.
+type LogTable struct {
+	// Action is what a rule does with a packet; empty for a rule that is not known. It is asked once for many packets.
+	Action func(rule uuid.UUID) string
+	// Named are the rules whose name contains a word in lower case.
+	Named func(word string) map[uuid.UUID]bool
+	// Members are the interfaces of a zone.
+	Members func(zone value.Zone) []value.IfName
 }
 
 // logPrefix is what is known about a prefix of logged packets.
@@ -88,7 +88,7 @@ type logLink struct {
 }
 
 // NewLog makes the log of what the source logs. names tells the names of the interfaces by index, and is asked once for many packets.
-func NewLog(source host.Filter, names func() map[uint32]string, table logTable, c clock.Clock, log *slog.Logger) *Log {
+func NewLog(source host.Filter, names func() map[uint32]string, table LogTable, c clock.Clock, log *slog.Logger) *Log {
 	return &Log{
 		source: source, names: names, table: table, clock: c, log: log,
 		origins: map[string]*logPrefix{}, ring: make([]logEvent, logBacklog), readers: map[*logReader]struct{}{},
@@ -182,7 +182,7 @@ func (l *Log) origin(prefix string) *logOrigin {
 	if o := known.origin; o != nil && o.rule != uuid.Nil && known.batch != l.batches {
 		known.batch = l.batches
 		// Packets of a rule that was just deleted may still be on their way: they keep its last action.
-		if now := l.table.action(o.rule); now != "" && now != o.action {
+		if now := l.table.Action(o.rule); now != "" && now != o.action {
 			known.origin = newOrigin(o.rule, now, "")
 		}
 	}

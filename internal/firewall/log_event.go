@@ -242,7 +242,7 @@ type logWord struct {
 }
 
 // matcher is for a filter that is valid.
-func (f *LogFilter) matcher(table logTable) logMatcher {
+func (f *LogFilter) matcher(table LogTable) logMatcher {
 	m := logMatcher{rule: f.RuleID, src: f.Src.Netip(), dst: f.Dst.Netip(), action: f.Action, limit: logHistory}
 	m.proto, _ = f.proto()
 	if f.Port != nil {
@@ -253,12 +253,12 @@ func (f *LogFilter) matcher(table logTable) logMatcher {
 	}
 	if !f.Zone.IsZero() {
 		m.zone = []string{}
-		for _, name := range table.members(f.Zone) {
+		for _, name := range table.Members(f.Zone) {
 			m.zone = append(m.zone, quoted(name.String()))
 		}
 	}
 	for _, word := range strings.Fields(strings.ToLower(f.Text)) {
-		m.words = append(m.words, logWord{[]byte(word), table.named(word)})
+		m.words = append(m.words, logWord{[]byte(word), table.Named(word)})
 	}
 	if !f.Since.IsZero() {
 		m.since = nanoseconds(f.Since)

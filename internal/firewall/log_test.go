@@ -55,19 +55,19 @@ type logBench struct {
 }
 
 // logActions is a table whose rules do what it says. One of them has a name, and the zone wan an interface.
-type logActions func(rule uuid.UUID) string
-
-func (a logActions) action(rule uuid.UUID) string { return a(rule) }
-
-func (logActions) named(word string) map[uuid.UUID]bool {
-	return map[uuid.UUID]bool{ruleAccept: strings.Contains("guests to the internet", word)}
-}
-
-func (logActions) members(zone value.Zone) []value.IfName {
-	if zone.String() == "wan" {
-		return []value.IfName{value.Must[value.IfName]("wan0")}
+func logActions(action func(rule uuid.UUID) string) LogTable {
+	return LogTable{
+		Action: action,
+		Named: func(word string) map[uuid.UUID]bool {
+			return map[uuid.UUID]bool{ruleAccept: strings.Contains("guests to the internet", word)}
+		},
+		Members: func(zone value.Zone) []value.IfName {
+			if zone.String() == "wan" {
+				return []value.IfName{value.Must[value.IfName]("wan0")}
+			}
+			return nil
+		},
 	}
-	return nil
 }
 
 // newLogBench makes one; whatever was started for it must have ended with the test.

@@ -47,7 +47,7 @@ type audience struct {
 func measureLive(ctx context.Context, s settings) ([]goal, error) {
 	fmt.Printf("the live log for %d clients\n", liveClients)
 	rule := uuid.New()
-	l := firewall.NewLog(nil, func() map[uint32]string { return map[uint32]string{2: "lan0", 3: "wan0"} }, func(uuid.UUID) string { return "drop" }, clock.Real, slog.New(slog.DiscardHandler))
+	l := firewall.NewLog(nil, func() map[uint32]string { return map[uint32]string{2: "lan0", 3: "wan0"} }, firewall.LogTable{Action: func(uuid.UUID) string { return "drop" }}, clock.Real, slog.New(slog.DiscardHandler))
 	server := httptest.NewServer(logRoutes(l))
 	defer server.Close()
 	ours := &audience{publish: func(batch []host.LoggedPacket) { l.Ingest(batch, 0) }, around: 1}

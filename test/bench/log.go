@@ -135,7 +135,7 @@ func logPackets() error {
 	}
 	filter := &countedFilter{Filter: machine}
 	names := func() map[uint32]string { return map[uint32]string{uint32(s.index): logLink} }
-	l := firewall.NewLog(filter, names, func(uuid.UUID) string { return rule.Action }, clock.Real, slog.New(slog.DiscardHandler))
+	l := firewall.NewLog(filter, names, firewall.LogTable{Action: func(uuid.UUID) string { return rule.Action }}, clock.Real, slog.New(slog.DiscardHandler))
 	routes := logRoutes(l)
 	go l.Run(ctx)
 	for range 500 {
