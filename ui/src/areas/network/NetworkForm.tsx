@@ -36,7 +36,12 @@ export default function NetworkForm() {
   const carriers = links.filter(({ type }) => type !== 'vlan' && type !== 'wireguard').map(({ name }) => name)
   const free = links.filter(({ addresses, zone, declared }) => addresses.length === 0 && (!declared || zone !== 'wan'))
   const fields: FieldSpec[] = [
-    { name: 'on', type: 'segments', options: ['vlan', 'port'], help: (values) => (isVlan(values) ? unsupported.vlan : undefined) },
+    {
+      name: 'on',
+      type: 'segments',
+      options: ['vlan', 'port'],
+      help: (values) => (isVlan(values) ? unsupported.vlan : undefined),
+    },
     { name: 'parent', type: 'select', choices: carriers, required: true, when: isVlan },
     { name: 'vlan_id', type: 'number', min: 1, max: 4094, required: true, when: isVlan },
     {
