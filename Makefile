@@ -24,7 +24,7 @@ PROGRAMS   := gateway-api gateway-helper gateway-waf gateway-upgrade gateway-lab
 # What the Debian package has.
 PACKAGED   := gateway-api gateway-helper gateway-waf gateway-upgrade gateway-acl
 # The other names of gateway-api: it is the program that it is called.
-NAMES      := gateway-scheduler gateway-restore gateway-ctl
+NAMES      := gateway-scheduler gateway-restore gateway-repair gateway-ctl
 # The packages whose tests take longest, so that at the end no core waits for one of them. Those that wait for one of two places for labs
 # stand between those that compute.
 LONGEST    := test/machine test/e2e internal/app test/appliance internal/certificate test/restore internal/kit/db test/vm internal/cluster \

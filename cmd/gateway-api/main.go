@@ -1,6 +1,6 @@
-// Command gateway-api is four programs, by the name that it is called: gateway-api serves the API and the UI, and brings the machine
+// Command gateway-api is five programs, by the name that it is called: gateway-api serves the API and the UI, and brings the machine
 // to what is stored; gateway-scheduler runs the periodic jobs; gateway-restore replaces the gateway's data by those of a backup, and
-// takes that back when the gateway does not serve; gateway-ctl helps on the box itself. They know all rooms, so that each by itself
+// takes that back when the gateway does not serve; gateway-repair makes a standby the same as its primary again; gateway-ctl helps on the box itself. They know all rooms, so that each by itself
 // would be nearly as large as all of them.
 package main
 
@@ -16,7 +16,7 @@ import (
 )
 
 var programs = map[string]func(context.Context) error{
-	"gateway-api": api, "gateway-scheduler": scheduler, "gateway-restore": restore, "gateway-ctl": ctl,
+	"gateway-api": api, "gateway-scheduler": scheduler, "gateway-restore": restore, "gateway-repair": repair, "gateway-ctl": ctl,
 }
 
 func main() {
@@ -58,6 +58,13 @@ func restore(ctx context.Context) error {
 	cfg.RestoreFlags(flag.CommandLine)
 	flag.Parse()
 	return app.RunRestore(ctx, cfg)
+}
+
+func repair(ctx context.Context) error {
+	var cfg app.Config
+	cfg.Flags(flag.CommandLine)
+	flag.Parse()
+	return app.RunRepair(ctx, cfg)
 }
 
 func ctl(ctx context.Context) error {

@@ -238,6 +238,8 @@ func unable(err error) error {
 		return fault.Wrap(fault.Conflict, err, "A restore is already running. Wait until it is finished.")
 	case errors.Is(err, host.ErrUpgradeRuns):
 		return fault.Wrap(fault.Conflict, err, "An upgrade is running. Wait until it is finished.")
+	case errors.Is(err, host.ErrRepairRuns):
+		return fault.Wrap(fault.Conflict, err, "A repair of replication is running. Wait until it is finished.")
 	case errors.Is(err, host.ErrNotInstalled):
 		return fault.Wrap(fault.NotSupported, err, "This gateway was not installed from a package, so it cannot restore itself.")
 	}

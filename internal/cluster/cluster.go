@@ -191,10 +191,13 @@ func (r *Room) Run(ctx context.Context) {
 	ctx = actor.With(ctx, actor.System("cluster"))
 	for looked := false; ; {
 		if s, err := Load(ctx, r.DB); err == nil {
-			r.role.Store(s.Role)
+			// A repair, which is done by another program, may have made a former primary a standby.
+			if was := r.role.Swap(s.Role); was != nil && was != s.Role {
+				r.Engine.Converge()
+			}
 			if !looked {
 				looked = true
-				r.goOnRepairing(ctx, s)
+				r.endInterrupted()
 			}
 			if s.Role == Standby {
 				switch healed, err := replica.Heal(ctx, r.DB); {

@@ -20,7 +20,6 @@ import (
 
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/db"
-	"edge.internal/gateway/internal/kit/db/replica"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -436,38 +435,4 @@ func (r *Room) takeKey(ctx context.Context, primary Member) error {
 		return fmt.Errorf("keeping the cluster's master key: %w", err)
 	}
 	return r.Secrets.Adopt(key)
-}
-
-// followMember makes this node a standby of another one. Of several at once, one does.
-func (r *Room) followMember(ctx context.Context, primary Member, force bool) (Repairing, error) {
-	state, err := r.followOnce(ctx, primary, force)
-	if err != nil {
-		return state, err
-	}
-	return state, r.tellMembers(ctx)
-}
-
-// followOnce is followMember without a word to the others, who may take their time to hear it.
-func (r *Room) followOnce(ctx context.Context, primary Member, force bool) (Repairing, error) {
-	if !r.follows.TryLock() {
-		return Repairing{}, errFollows
-	}
-	defer r.follows.Unlock()
-	state := Repairing{State: "running", StartedAt: new(r.Clock.Now()), Force: force}
-	r.note(state)
-	var result replica.Result
-	conninfo, err := r.deps.Database(primary)
-	if err == nil {
-		result, err = r.Follow(ctx, primary.node(), conninfo, force)
-	}
-	if ctx.Err() != nil {
-		return state, ctx.Err() // this program ends, and its next run goes on
-	}
-	state.State, state.EndedAt = "succeeded", new(r.Clock.Now())
-	if state.Tables = result.Tables; err != nil {
-		state.State, state.Error = "failed", fault.From(err).Message
-		r.Log.Warn("this node could not be made the same as the primary", "primary", primary.FQDN, "err", err)
-	}
-	r.note(state)
-	return state, err
 }

@@ -82,6 +82,16 @@ func gateOf(t *testing.T, b *kittest.Bench, me cluster.Node, to *reach, pace *cl
 	return g
 }
 
+// fakeRepairUnit is what systemd is elsewhere: it runs gateway-repair, here in this process, when it is asked for. The real one is in test/cluster and test/appliance.
+func (g *gate) fakeRepairUnit(t *testing.T) {
+	room := g.room
+	g.Machine.LendRepair(func() {
+		if err := room.GrantRepair(context.Background()); err != nil {
+			t.Errorf("the repair cannot be brought to an end: %v", err)
+		}
+	})
+}
+
 // open builds the gateway and opens its ports.
 func (g *gate) open(t *testing.T, agents string, deps cluster.Deps) {
 	t.Helper()
@@ -94,6 +104,7 @@ func (g *gate) open(t *testing.T, agents string, deps cluster.Deps) {
 		t.Fatal(err)
 	}
 	g.room.Mount()
+	g.fakeRepairUnit(t)
 	g.mountKinds()
 	b.Start(t)
 	waittest.Until(t, "the port is free", func() bool { g.listener, err = net.Listen("tcp", agents); return err == nil })

@@ -9,16 +9,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
-	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/peering"
@@ -26,7 +23,6 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
-	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -609,157 +605,6 @@ func (r *Room) dismissed(ctx context.Context) error {
 		return err
 	}
 	return peering.Remove(ctx, r.Host, r.DB)
-}
-
-// Repair says whose replication is repaired.
-type Repair struct {
-	NodeID string `json:"node_id" maxLength:"64" doc:"The standby, if this is the primary; without it, all that answer."`
-	Force  bool   `json:"force" doc:"Do it although more than half of the rows would go."`
-}
-
-// Repairing is how far a repair has come.
-type Repairing struct {
-	State     string                        `json:"state" enum:"none,running,succeeded,failed,delegated" doc:"How far it has come. delegated: the standbys do it."`
-	Nodes     []string                      `json:"nodes,omitempty" doc:"The standbys that do it."`
-	StartedAt *time.Time                    `json:"started_at" doc:"When it began."`
-	EndedAt   *time.Time                    `json:"ended_at" doc:"When it ended."`
-	Error     string                        `json:"error" doc:"Why it failed; empty when it did not."`
-	Force     bool                          `json:"force" doc:"Whether more than half of the rows may go."`
-	Tables    map[string]replica.Difference `json:"tables,omitempty" doc:"Number of rows that differed from the primary, by table."`
-}
-
-// TooMuch tells whether it has failed because more than half of what the node has would have gone.
-func (s Repairing) TooMuch() bool {
-	return s.State == "failed" && s.Error == replica.ErrTooMuch.Message
-}
-
-// some is nil if there was none.
-func (s Repairing) some() *Repairing {
-	if s.State == "" || s.State == "none" {
-		return nil
-	}
-	return &s
-}
-
-const repairFile = "repair.json"
-
-var errFollows = fault.New(fault.Conflict, "This node is already being synchronised.")
-
-// note keeps how far a repair has come, for who asks after a restart.
-func (r *Room) note(s Repairing) {
-	b, err := json.Marshal(s)
-	if err == nil {
-		err = secret.Save(r.file(repairFile), b)
-	}
-	if err != nil {
-		r.Log.Warn("how the repair goes was not written down", "err", err)
-	}
-}
-
-func (r *Room) repairing() (Repairing, error) {
-	s := Repairing{State: "none"}
-	b, err := os.ReadFile(r.file(repairFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
-	}
-	if err != nil {
-		return s, err
-	}
-	if err := json.Unmarshal(b, &s); err != nil {
-		return s, err
-	}
-	return s, nil
-}
-
-// goOnRepairing does a repair again that ended with an earlier run of this program: what it had done was undone with its transaction.
-func (r *Room) goOnRepairing(ctx context.Context, s State) {
-	last, err := r.repairing()
-	if err != nil || last.State != "running" {
-		return
-	}
-	primary, ok, err := member(ctx, r.DB, s.PrimaryID)
-	if err == nil && ok && s.mayFollow() == nil {
-		r.Log.Warn("a repair was interrupted, and begins again")
-		go func() { _, _ = r.followMember(ctx, primary, last.Force) }() // which says what has come of it
-		return
-	}
-	last.State, last.Error, last.EndedAt = "failed", "It was interrupted.", new(r.Clock.Now())
-	r.note(last)
-}
-
-// repair has a standby made the same as its primary again: this node, or others by the primary, which never does it to itself.
-func (r *Room) repair(c *httpd.Call, in struct{ Body *Repair }) (Repairing, error) {
-	var wish Repair
-	if in.Body != nil {
-		wish = *in.Body
-	}
-	s, err := Load(c, r.DB)
-	if err != nil {
-		return Repairing{}, err
-	}
-	if s.Role != Primary {
-		return r.beginRepair(c, wish.Force)
-	}
-	peers, err := r.Peers(c, r.DB)
-	if err != nil {
-		return Repairing{}, err
-	}
-	if wish.NodeID != "" {
-		if wish.NodeID == r.node().ID {
-			return Repairing{}, refuse(s, "a standby")
-		}
-		peers = slices.DeleteFunc(peers, func(m Member) bool { return m.ID != wish.NodeID })
-		if len(peers) == 0 {
-			return Repairing{}, fault.Field("node_id", "must be the id of another node of the cluster")
-		}
-	}
-	out := Repairing{State: "delegated", StartedAt: new(r.Clock.Now())}
-	var failed error
-	for _, m := range peers {
-		if _, err := Ask[Repairing](c, r, m, http.MethodPost, "/agent/cluster/repair-replication", Repair{Force: wish.Force}); err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
-		out.Nodes = append(out.Nodes, m.FQDN)
-	}
-	if len(out.Nodes) == 0 {
-		if failed == nil {
-			failed = fault.New(fault.Conflict, "There is no standby.")
-		}
-		return Repairing{}, failed
-	}
-	return out, r.Audit.Record(c, "cluster.repair", out.Nodes[0], out)
-}
-
-// beginRepair has this node compared with its primary, and does not wait for it.
-func (r *Room) beginRepair(ctx context.Context, force bool) (Repairing, error) {
-	s, err := Load(ctx, r.DB)
-	if err != nil {
-		return Repairing{}, err
-	}
-	if s.Role != Standby && s.Role != Fenced {
-		return Repairing{}, refuse(s, "a standby")
-	}
-	primary, ok, err := member(ctx, r.DB, s.PrimaryID)
-	if err != nil {
-		return Repairing{}, err
-	}
-	if !ok {
-		return Repairing{}, fault.New(fault.Conflict, "This node does not know which node is the primary.")
-	}
-	if !r.follows.TryLock() {
-		return Repairing{}, errFollows
-	}
-	r.follows.Unlock()
-	if err := r.Audit.Record(ctx, "cluster.repair", r.node().Name, nil); err != nil {
-		return Repairing{}, err
-	}
-	out := Repairing{State: "running", StartedAt: new(r.Clock.Now()), Force: force}
-	r.note(out)
-	go func() {
-		_, _ = r.followMember(actor.With(context.WithoutCancel(ctx), actor.System("cluster")), primary, force) // which says what has come of it
-	}()
-	return out, nil
 }
 
 func portOf(at string) int {

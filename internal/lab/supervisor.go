@@ -59,16 +59,17 @@ func newSupervisor(p plan) *supervisor {
 		}
 	}
 	if p.isolated() && !p.Alone {
-		s.addJob(host.RestoreJob)
+		s.addJob(host.RestoreJob, nil, private.URL(p.path(socketFolder), database))
+		s.addJob(host.RepairJob, unprivileged(host.User), private.RoleURL(p.path(socketFolder), database, private.User))
 	}
 	return s
 }
 
-// addJob adds a job of root's: it is begun when it is asked for, and when the lab starts, and again until it has ended well.
-func (s *supervisor) addJob(j host.Job) {
+// addJob adds a job, and whom it runs as: it is begun when it is asked for, and when the lab starts, and again until it has ended well.
+func (s *supervisor) addJob(j host.Job, as []string, database string) {
 	spec := host.UnitSpec{
 		Unit: host.Unit(j), Binary: filepath.Join(s.plan.Programs, string(j)), Stop: syscall.SIGTERM, Grace: 5 * time.Second,
-		Argv: []string{filepath.Join(programFolder, string(j)), "--units", "lab", "--db", private.URL(s.plan.path(socketFolder), database)},
+		Argv: append(as, filepath.Join(programFolder, string(j)), "--units", "lab", "--db", database),
 	}
 	log := newJournal(logFile(s.plan.Dir, spec.Unit))
 	u := s.add(newUnit(spec.Unit, func(context.Context) (running, error) {

@@ -135,6 +135,8 @@ func refused(err error) error {
 	switch {
 	case errors.Is(err, host.ErrUpgradeRuns):
 		return fault.Wrap(fault.Conflict, err, "An upgrade is already running. Wait until it is finished.")
+	case errors.Is(err, host.ErrRepairRuns):
+		return fault.Wrap(fault.Conflict, err, "A repair of replication is running. Wait until it is finished.")
 	case errors.Is(err, host.ErrNotInstalled):
 		return errNotPackaged
 	}

@@ -4,6 +4,9 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -180,7 +183,7 @@ func TestCluster(t *testing.T) {
 	leaves(t, two, one)
 }
 
-// repaired has a standby that has lost a row be the same as its primary again.
+// repaired has a standby that has lost a row be the same as its primary again. Its API and the program that repairs are killed in the middle of it, and it goes on.
 func repaired(t *testing.T, primary, standby node) {
 	t.Helper()
 	standby.do(t, standby.withDatabase(t.Context(), func(c *pgx.Conn) error {
@@ -190,16 +193,51 @@ func repaired(t *testing.T, primary, standby node) {
 	if standby.has(t, "passed.example.net") {
 		t.Fatal("the row is still there")
 	}
-	standby.Must(t, http.MethodPost, "/cluster/repair-replication", fields{}, 200, nil)
 	var last struct{ State, Error string }
-	waittest.Until(t, "the repair ends", func() bool {
-		standby.Must(t, http.MethodGet, "/cluster/repair-replication", nil, 200, &last)
-		return last.State != "running"
+	show := func() error {
+		a, err := standby.Do(t.Context(), http.MethodGet, "/cluster/repair-replication", nil)
+		if err == nil && (a.Status != 200 || json.Unmarshal(a.Data, &last) != nil) {
+			err = fmt.Errorf("%d %s", a.Status, a.Body)
+		}
+		return err
+	}
+	// A slot, which it begins with, waits for the changes that are under way.
+	primary.do(t, primary.withDatabase(t.Context(), func(c *pgx.Conn) error {
+		if _, err := c.Exec(t.Context(), "BEGIN; SELECT pg_current_xact_id()"); err != nil {
+			return err
+		}
+		standby.Must(t, http.MethodPost, "/cluster/repair-replication", fields{}, 200, nil)
+		for _, unit := range []host.Unit{host.API, host.Unit(host.RepairJob)} {
+			before := standby.pid(t, unit)
+			standby.do(t, standby.Signal(t.Context(), unit, lab.Kill))
+			waittest.Until(t, string(unit)+" runs again", func() bool { now := standby.pid(t, unit); return now != 0 && now != before })
+		}
+		waittest.UntilNil(t, "the API answers again", show)
+		if last.State != "running" {
+			t.Errorf("nothing could be repaired yet: %+v", last)
+		}
+		standby.Must(t, http.MethodPost, "/cluster/repair-replication", fields{}, 409, nil)
+		_, err := c.Exec(t.Context(), "COMMIT")
+		return err
+	}))
+	waittest.UntilNil(t, "the repair ends", func() error {
+		if err := show(); err != nil || last.State != "running" {
+			return err
+		}
+		return errors.New("it runs")
 	})
 	if last.State != "succeeded" || !standby.has(t, "passed.example.net") {
 		t.Errorf("%+v", last)
 	}
 	same(t, primary, standby)
+}
+
+// pid is the process of a unit, if it runs.
+func (n node) pid(t *testing.T, unit host.Unit) int {
+	t.Helper()
+	s, err := n.Units().State(t.Context(), unit)
+	n.do(t, err)
+	return s.PID
 }
 
 // leaves has a node leave: the primary keeps nothing for it, and lets it in no more.

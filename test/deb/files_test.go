@@ -101,7 +101,7 @@ func TestFoldersAreMade(t *testing.T) {
 
 // TestSandboxes asks systemd how exposed the programs are. gateway-restore must reach a database that is elsewhere.
 func TestSandboxes(t *testing.T) {
-	for unit, most := range map[string]string{"gateway-api": "20", "gateway-scheduler": "20", "gateway-waf": "20", "gateway-probe": "20", "gateway-helper": "35", "gateway-database": "35", "gateway-firewall": "35", "gateway-restore": "40"} {
+	for unit, most := range map[string]string{"gateway-api": "20", "gateway-scheduler": "20", "gateway-repair": "20", "gateway-waf": "20", "gateway-probe": "20", "gateway-helper": "35", "gateway-database": "35", "gateway-firewall": "35", "gateway-restore": "40"} {
 		must(t, "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+most, "packaging/deb/systemd/"+unit+".service")
 	}
 }
@@ -169,13 +169,13 @@ func TestManualPages(t *testing.T) {
 		}
 		text[filepath.Base(page)] = string(out)
 	}
-	for _, program := range strings.Fields("gateway-acl gateway-api gateway-ctl gateway-database gateway-helper gateway-restore gateway-scheduler gateway-upgrade gateway-waf") {
+	for _, program := range strings.Fields("gateway-acl gateway-api gateway-ctl gateway-database gateway-helper gateway-repair gateway-restore gateway-scheduler gateway-upgrade gateway-waf") {
 		if text[program+".8"] == "" {
 			t.Errorf("%s has no page", program)
 		}
 	}
 	bin := filepath.Join(filepath.Dir(thePackage(t)), "build", version, "bin")
-	for _, program := range []string{"gateway-api", "gateway-helper", "gateway-restore", "gateway-upgrade", "gateway-waf"} {
+	for _, program := range []string{"gateway-api", "gateway-helper", "gateway-repair", "gateway-restore", "gateway-upgrade", "gateway-waf"} {
 		usage, _ := exec.Command(filepath.Join(bin, program), "--help").CombinedOutput()
 		flags := regexp.MustCompile(`(?m)^  -(\S+)`).FindAllStringSubmatch(string(usage), -1)
 		if len(flags) == 0 {

@@ -38,6 +38,7 @@ type Machine interface {
 	Probes
 	Connections
 	Backups
+	Repairs
 	Database
 	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
 	// whose program is missing is ErrNotInstalled.

@@ -20,7 +20,7 @@ var packageNames = []string{
 // PackageNames returns the closed list, the gateway's own package first.
 func PackageNames() []string { return packageNames }
 
-// Job is something that root does once, in a unit of its own.
+// Job is something that is done once, in a unit of its own.
 type Job string
 
 // The jobs.
@@ -31,12 +31,14 @@ const (
 	RefreshJob Job = "gateway-packages"
 	// RestoreJob does the restore that is wished for.
 	RestoreJob Job = "gateway-restore"
+	// RepairJob does the repair of replication that is wished for, as the gateway's user.
+	RepairJob Job = "gateway-repair"
 	// DatabaseJob gives PostgreSQL what the gateway needs.
 	DatabaseJob Job = "gateway-database"
 )
 
 // jobs is the closed list.
-var jobs = []Job{UpgradeJob, RefreshJob, RestoreJob, DatabaseJob}
+var jobs = []Job{UpgradeJob, RefreshJob, RestoreJob, RepairJob, DatabaseJob}
 
 // Service is systemd's name of a job of the closed list.
 func (j Job) Service() (string, error) {

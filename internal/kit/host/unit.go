@@ -106,6 +106,7 @@ var units = []UnitSpec{
 			{"/etc/gateway", 0o750, "root", User},
 			{"/var/lib/gateway-helper", 0o700, "root", "root"},
 			{RestoreFolder, 0o750, "root", User},
+			{RepairFolder, 0o750, "root", User},
 			{"/run/gateway-helper", 0o750, "root", User},
 			{CheckFolder, 0o711, "root", "root"},
 		},

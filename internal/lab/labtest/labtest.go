@@ -40,7 +40,7 @@ func Programs(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, program := range []string{"gateway-api", "gateway-scheduler", "gateway-waf", "gateway-restore", "gateway-ctl", "gateway-lab", "gateway-acl", "gateway-license"} {
+	for _, program := range []string{"gateway-api", "gateway-scheduler", "gateway-waf", "gateway-restore", "gateway-repair", "gateway-ctl", "gateway-lab", "gateway-acl", "gateway-license"} {
 		if _, err := os.Stat(filepath.Join(dir, program)); err != nil {
 			t.Fatalf("%v: run make build first", err)
 		}

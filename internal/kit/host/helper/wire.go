@@ -45,7 +45,7 @@ type failure struct {
 }
 
 // known are the errors that callers compare with.
-var known = []error{host.ErrNotInstalled, host.ErrNotRunning, fs.ErrNotExist, fs.ErrPermission, context.Canceled, context.DeadlineExceeded, host.ErrUpgradeRuns, host.ErrRestoreRuns, host.ErrFilterMoved}
+var known = []error{host.ErrNotInstalled, host.ErrNotRunning, fs.ErrNotExist, fs.ErrPermission, context.Canceled, context.DeadlineExceeded, host.ErrUpgradeRuns, host.ErrRestoreRuns, host.ErrRepairRuns, host.ErrFilterMoved}
 
 // pack makes an error ready to be sent.
 func pack(err error) *failure {

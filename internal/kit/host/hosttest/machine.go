@@ -47,6 +47,7 @@ type Machine struct {
 	vendors     map[string]string
 	journal     journal
 	backups     backups
+	repairs     repairs
 	router      chan host.RouterState
 }
 

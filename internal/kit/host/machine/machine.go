@@ -23,6 +23,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/packages"
 	"edge.internal/gateway/internal/kit/host/machine/probe"
+	"edge.internal/gateway/internal/kit/host/machine/repairs"
 	"edge.internal/gateway/internal/kit/host/machine/squid"
 	"edge.internal/gateway/internal/kit/host/machine/unbound"
 	"edge.internal/gateway/internal/kit/host/machine/units"
@@ -65,6 +66,7 @@ type Machine struct {
 	*probe.Probes
 	*conntrack.Table
 	*backups.Backups
+	*repairs.Repairs
 	*facts.Known
 }
 
@@ -89,6 +91,6 @@ func New(opts Options) (*Machine, error) {
 	return &Machine{
 		Units: opts.Units, Journal: journal, Files: f, Commands: c, Network: network.New(h), Filter: filter.New(h, c), Proxy: haproxy.New(h),
 		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), CrowdSec: crowdsec.New(h), Router: keepalived.New(h), Tunnels: wireguard.New(h, c, opts.Units),
-		Packages: packages.New(h, jobs), Backups: backups.New(h, jobs, opts.Database, opts.User), Probes: probe.New(h), Table: conntrack.New(h), Known: facts.New(h),
+		Packages: packages.New(h, jobs), Backups: backups.New(h, jobs, opts.Database, opts.User), Repairs: repairs.New(h, jobs), Probes: probe.New(h), Table: conntrack.New(h), Known: facts.New(h),
 	}, nil
 }

@@ -125,7 +125,7 @@ func (b *Backups) BeginRestore(ctx context.Context, wish host.RestoreWish) error
 	switch {
 	case errors.Is(err, host.ErrRestoreRuns):
 		return errors.Join(err, b.jobs.Begin(ctx, host.RestoreJob)) // one that was interrupted goes on
-	case errors.Is(err, host.ErrUpgradeRuns):
+	case errors.Is(err, host.ErrUpgradeRuns), errors.Is(err, host.ErrRepairRuns):
 		return err
 	case err != nil:
 		return fmt.Errorf("writing down which backup is wanted: %w", err)

@@ -10,9 +10,9 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// wishes are the files by which jobs are wished for, with what is said while one has not ended. Each replaces what the gateway runs on, so
-// there is one at a time.
-var wishes = map[string]error{host.UpgradeWishFile: host.ErrUpgradeRuns, host.RestoreWishFile: host.ErrRestoreRuns}
+// wishes are the files by which jobs are wished for, with what is said while one has not ended. Each replaces what the gateway runs on, or
+// what it has stored, so there is one at a time.
+var wishes = map[string]error{host.UpgradeWishFile: host.ErrUpgradeRuns, host.RestoreWishFile: host.ErrRestoreRuns, host.RepairWishFile: host.ErrRepairRuns}
 
 // Wish writes a wish down. While another job, or another of the same kind, is wished for, that is the error. Looking and writing are one step,
 // whichever process does it: of two wishes exactly one wins.

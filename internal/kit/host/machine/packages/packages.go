@@ -161,7 +161,7 @@ func (p *Packages) BeginUpgrade(ctx context.Context, version string) error {
 	switch {
 	case errors.Is(err, host.ErrUpgradeRuns):
 		return errors.Join(err, p.jobs.Begin(ctx, host.UpgradeJob)) // one that was interrupted goes on
-	case errors.Is(err, host.ErrRestoreRuns):
+	case errors.Is(err, host.ErrRestoreRuns), errors.Is(err, host.ErrRepairRuns):
 		return err
 	case err != nil:
 		return fmt.Errorf("writing down which version is wanted: %w", err)

@@ -1,0 +1,265 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/db/replica"
+	"edge.internal/gateway/internal/kit/fault"
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/secret"
+)
+
+// Repair says whose replication is repaired.
+type Repair struct {
+	NodeID string `json:"node_id" maxLength:"64" doc:"The standby, if this is the primary; without it, all that answer."`
+	Force  bool   `json:"force" doc:"Do it although more than half of the rows would go."`
+}
+
+// Repairing is how far a repair has come.
+type Repairing struct {
+	State     string                        `json:"state" enum:"none,running,succeeded,failed,delegated" doc:"How far it has come. delegated: the standbys do it."`
+	Nodes     []string                      `json:"nodes,omitempty" doc:"The standbys that do it."`
+	StartedAt *time.Time                    `json:"started_at" doc:"When it began."`
+	EndedAt   *time.Time                    `json:"ended_at" doc:"When it ended."`
+	Error     string                        `json:"error" doc:"Why it failed; empty when it did not."`
+	Force     bool                          `json:"force" doc:"Whether more than half of the rows may go."`
+	Tables    map[string]replica.Difference `json:"tables,omitempty" doc:"Number of rows that differed from the primary, by table."`
+}
+
+// TooMuch tells whether it has failed because more than half of what the node has would have gone.
+func (s Repairing) TooMuch() bool {
+	return s.State == "failed" && s.Error == replica.ErrTooMuch.Message
+}
+
+// some is nil if there was none.
+func (s Repairing) some() *Repairing {
+	if s.State == "" || s.State == "none" {
+		return nil
+	}
+	return &s
+}
+
+// repairs is the record of the last time that this node was made the same as its primary.
+type repairs struct {
+	Repairing `json:",embed"`
+	// Wish is the id of the wish that it granted; empty if the node did it of its own accord.
+	Wish string `json:"wish"`
+}
+
+const repairFile = "repair.json"
+
+var errFollows = fault.New(fault.Conflict, "This node is already being synchronised.")
+
+// note keeps how far a repair has come, for all programs and for who asks after a restart.
+func (r *Room) note(s repairs) {
+	b, err := json.Marshal(s)
+	if err == nil {
+		err = secret.Save(r.file(repairFile), b)
+	}
+	if err != nil {
+		r.Log.Warn("how the repair goes was not written down", "err", err)
+	}
+}
+
+func (r *Room) noted() (s repairs, err error) {
+	s.State = "none"
+	b, err := os.ReadFile(r.file(repairFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	return s, err
+}
+
+// repairing is the running repair, which may have been asked for and not begun yet, or the last one.
+func (r *Room) repairing() (Repairing, error) {
+	wish, wished := r.Host.RepairWish()
+	last, err := r.noted()
+	if wished == nil && (err != nil || last.Wish != wish.ID) {
+		return Repairing{State: "running", StartedAt: &wish.At, Force: wish.Force}, nil
+	}
+	return last.Repairing, err
+}
+
+// endInterrupted notes that what an earlier run of this program has begun is over: it was undone with its transaction, and is begun again if it is still needed. A repair
+// that was asked for is another program's, and goes on.
+func (r *Room) endInterrupted() {
+	last, err := r.noted()
+	if _, wished := r.Host.RepairWish(); err != nil || wished == nil || last.State != "running" {
+		return
+	}
+	last.State, last.Error, last.EndedAt = "failed", "It was interrupted.", new(r.Clock.Now())
+	r.note(last)
+}
+
+// repair has a standby made the same as its primary again: this node, or others by the primary, which never does it to itself.
+func (r *Room) repair(c *httpd.Call, in struct{ Body *Repair }) (Repairing, error) {
+	var wish Repair
+	if in.Body != nil {
+		wish = *in.Body
+	}
+	s, err := Load(c, r.DB)
+	if err != nil {
+		return Repairing{}, err
+	}
+	if s.Role != Primary {
+		return r.beginRepair(c, wish.Force)
+	}
+	peers, err := r.Peers(c, r.DB)
+	if err != nil {
+		return Repairing{}, err
+	}
+	if wish.NodeID != "" {
+		if wish.NodeID == r.node().ID {
+			return Repairing{}, refuse(s, "a standby")
+		}
+		peers = slices.DeleteFunc(peers, func(m Member) bool { return m.ID != wish.NodeID })
+		if len(peers) == 0 {
+			return Repairing{}, fault.Field("node_id", "must be the id of another node of the cluster")
+		}
+	}
+	out := Repairing{State: "delegated", StartedAt: new(r.Clock.Now())}
+	var failed error
+	for _, m := range peers {
+		if _, err := Ask[Repairing](c, r, m, http.MethodPost, "/agent/cluster/repair-replication", Repair{Force: wish.Force}); err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		out.Nodes = append(out.Nodes, m.FQDN)
+	}
+	if len(out.Nodes) == 0 {
+		if failed == nil {
+			failed = fault.New(fault.Conflict, "There is no standby.")
+		}
+		return Repairing{}, failed
+	}
+	return out, r.Audit.Record(c, "cluster.repair", out.Nodes[0], out)
+}
+
+// beginRepair has gateway-repair make this node the same as its primary again, and does not wait for it.
+func (r *Room) beginRepair(ctx context.Context, force bool) (Repairing, error) {
+	s, err := Load(ctx, r.DB)
+	if err != nil {
+		return Repairing{}, err
+	}
+	if s.Role != Standby && s.Role != Fenced {
+		return Repairing{}, refuse(s, "a standby")
+	}
+	if _, err := r.followed(ctx, s); err != nil {
+		return Repairing{}, err
+	}
+	if !r.follows.TryLock() {
+		return Repairing{}, errFollows
+	}
+	defer r.follows.Unlock()
+	if err := r.Audit.Do(ctx, "cluster.repair", r.node().Name, func() (any, error) { return nil, unable(r.Host.BeginRepair(ctx, force)) }); err != nil {
+		return Repairing{}, err
+	}
+	return r.repairing()
+}
+
+// unable says in the caller's terms why the machine has refused.
+func unable(err error) error {
+	switch {
+	case errors.Is(err, host.ErrRepairRuns):
+		return errFollows
+	case errors.Is(err, host.ErrUpgradeRuns), errors.Is(err, host.ErrRestoreRuns):
+		return fault.Wrap(fault.Conflict, err, "An upgrade or a restore of this node is running. Wait until it is finished.")
+	case errors.Is(err, host.ErrNotInstalled):
+		return fault.Wrap(fault.NotSupported, err, "This gateway was not installed from a package, so it cannot repair replication.")
+	}
+	return err
+}
+
+// followed is the primary that this node follows, or should.
+func (r *Room) followed(ctx context.Context, s State) (Member, error) {
+	primary, ok, err := member(ctx, r.DB, s.PrimaryID)
+	if err == nil && !ok {
+		err = fault.New(fault.Conflict, "This node does not know which node is the primary.")
+	}
+	return primary, err
+}
+
+// GrantRepair does the repair that is asked for, also one that was interrupted. Without a wish there is nothing to do. An error says that it could not be
+// brought to an end now.
+func (r *Room) GrantRepair(ctx context.Context) error {
+	ctx = actor.With(ctx, actor.System("cluster"))
+	wish, err := r.Host.RepairWish()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if last, err := r.noted(); err != nil || last.Wish != wish.ID || last.State == "running" {
+		s, err := Load(ctx, r.DB)
+		if err != nil {
+			return err
+		}
+		primary, unknown := r.followed(ctx, s)
+		// The record says what has come of it.
+		_, _ = r.follow(ctx, primary, unknown, Repairing{Force: wish.Force}, wish.ID)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return r.Host.EndRepair(ctx, wish.ID)
+}
+
+// followMember makes this node a standby of another one.
+func (r *Room) followMember(ctx context.Context, primary Member, force bool) (Repairing, error) {
+	state, err := r.followOnce(ctx, primary, force)
+	if err != nil {
+		return state, err
+	}
+	return state, r.tellMembers(ctx)
+}
+
+// followOnce is followMember without a word to the others, who may take their time to hear it. Of several at once, one does it, be it this program or the one that repairs.
+func (r *Room) followOnce(ctx context.Context, primary Member, force bool) (Repairing, error) {
+	if !r.follows.TryLock() {
+		return Repairing{}, errFollows
+	}
+	defer r.follows.Unlock()
+	if _, err := r.Host.RepairWish(); err == nil {
+		return Repairing{}, errFollows
+	}
+	return r.follow(ctx, primary, nil, Repairing{Force: force}, "")
+}
+
+// follow makes this node a standby, unless it is known already why it cannot be one, and keeps how that goes.
+func (r *Room) follow(ctx context.Context, primary Member, err error, now Repairing, wish string) (Repairing, error) {
+	state := repairs{now, wish}
+	state.State, state.StartedAt = "running", new(r.Clock.Now())
+	r.note(state)
+	var result replica.Result
+	conninfo := ""
+	if err == nil {
+		conninfo, err = r.deps.Database(primary)
+	}
+	if err == nil {
+		result, err = r.Follow(ctx, primary.node(), conninfo, now.Force)
+	}
+	if ctx.Err() != nil {
+		return state.Repairing, ctx.Err() // this program ends, and its next run goes on
+	}
+	state.State, state.EndedAt = "succeeded", new(r.Clock.Now())
+	if state.Tables = result.Tables; err != nil {
+		state.State, state.Error = "failed", fault.From(err).Message
+		r.Log.Warn("this node could not be made the same as the primary", "primary", primary.FQDN, "err", err)
+	}
+	r.note(state)
+	return state.Repairing, err
+}
