@@ -16,6 +16,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -412,7 +413,10 @@ func (r *Room) enter(u *rolling, p Phase) error {
 		return err
 	}
 	u.Phase, u.Since = p, &now
-	return r.saveRolling(*u)
+	if err := r.saveRolling(*u); err != nil {
+		return err
+	}
+	return failpoint.Hit("rolling." + string(p))
 }
 
 // next chooses the node that is updated next: a standby that does not have the new version, or else the primary.
@@ -481,12 +485,18 @@ func (r *Room) updateSecondary(ctx context.Context, u *rolling) error {
 		if err := r.drainNode(ctx, u.NodeID, true); err != nil {
 			return stops("%s: %s", u.Node, fault.From(err).Message)
 		}
+		if err := failpoint.Hit("rolling.drained"); err != nil {
+			return err
+		}
 		// Whether one that did not answer has begun is seen at the next look.
 		if _, err := askFor[Accepted](ctx, r, m, drainWithin, http.MethodPost, "/agent/cluster/trigger-update", Update{Version: u.To}); err != nil {
 			if fault.Is(err, fault.Unavailable) {
 				return err
 			}
 			return stops("%s: %s", u.Node, fault.From(err).Message)
+		}
+		if err := failpoint.Hit("rolling.triggered"); err != nil {
+			return err
 		}
 	}
 	return r.enter(u, WaitingSecondary)
@@ -533,6 +543,9 @@ func (r *Room) awaitSecondary(ctx context.Context, u *rolling) error {
 		return err
 	}
 	u.Drained = false
+	if err := failpoint.Hit("rolling.back"); err != nil {
+		return err
+	}
 	return r.next(ctx, u)
 }
 
@@ -570,13 +583,16 @@ func (r *Room) updatePrimary(ctx context.Context, u *rolling) error {
 	if err := r.drain(ctx, true); err != nil {
 		return errStops{err}
 	}
+	if err := failpoint.Hit("rolling.primary-drained"); err != nil {
+		return err
+	}
 	if err := r.deps.Update(ctx, u.To); err != nil {
 		if fault.Is(err, fault.Unavailable) {
 			return err // apt is slow on a machine that is busy
 		}
 		return stops("%s: %s", u.Node, fault.From(err).Message)
 	}
-	return nil
+	return failpoint.Hit("rolling.primary-triggered")
 }
 
 // endRolling is what the new program of the primary does. The standbys compare all they have with it: there may be tables that they have not got rows of before.
@@ -585,6 +601,9 @@ func (r *Room) endRolling(ctx context.Context, u *rolling) error {
 		return err // it is confirmed first, or taken back
 	}
 	if err := r.drain(ctx, false); err != nil {
+		return err
+	}
+	if err := failpoint.Hit("rolling.primary-back"); err != nil {
 		return err
 	}
 	peers, err := r.Peers(ctx, r.DB)
@@ -606,7 +625,13 @@ func (r *Room) endRolling(ctx context.Context, u *rolling) error {
 			r.Log.Warn("a standby was not asked to compare all it has with the new version", "node", m.FQDN, "err", err)
 		}
 	}
+	if err := failpoint.Hit("rolling.compared"); err != nil {
+		return err
+	}
 	if err := r.Audit.Record(ctx, "cluster.rolling-update.end", u.To, u.RollingUpdate); err != nil {
+		return err
+	}
+	if err := failpoint.Hit("rolling.told"); err != nil {
 		return err
 	}
 	r.Log.Info("all nodes are updated", "version", u.To)

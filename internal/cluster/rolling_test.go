@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -166,6 +167,122 @@ func TestRollingUpdate(t *testing.T) {
 			t.Errorf("%d entries of %s", n, action)
 		}
 	}
+}
+
+// life is that of the program that does a rolling update. It dies at everything that it does to a node: before it is done, and when it is done and nothing knows.
+type life struct {
+	mu     sync.Mutex
+	cancel context.CancelFunc
+	ended  chan struct{}
+	begun  map[string]int // how often something was begun
+	deaths int
+}
+
+// lead has the gateway's program go on with the update, until end is called or it dies.
+func (l *life) lead(g *gate) (dead <-chan struct{}, end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	l.mu.Lock()
+	l.cancel, l.ended = cancel, ended
+	l.mu.Unlock()
+	go func() { defer close(ended); g.room.Roll(ctx) }()
+	return ended, func() { cancel(); <-ended }
+}
+
+// does is something that the program does, at another node or at its own.
+func (l *life) does(what string, own bool, do func() error) error {
+	l.mu.Lock()
+	l.begun[what]++
+	nth, cancel, ended := l.begun[what], l.cancel, l.ended
+	if nth <= 2 {
+		l.deaths++
+	}
+	l.mu.Unlock()
+	var err error
+	if nth != 1 {
+		err = do()
+	}
+	switch {
+	case nth > 2:
+		return err
+	case own:
+		runtime.Goexit() // which is what the program is
+	}
+	cancel()
+	<-ended
+	return errors.New("no one hears this")
+}
+
+// The primary's program is killed before and after each thing that it does to a node. Its file is never half, the primary is not touched before its standby is updated, nothing
+// is upgraded twice, and at the end all nodes have the new version and their addresses back.
+func TestRollingUpdateIsKilledInItsSteps(t *testing.T) {
+	t.Parallel()
+	primary, standby := joined(t)
+	l := &life{begun: map[string]int{}}
+	drained := map[string]bool{}
+	for _, g := range []**gate{&primary, &standby} {
+		name, own, machine := (*g).me.Name, *g == primary, (*g).Machine
+		(*g).deps.Drain = func(_ context.Context, on bool) error {
+			return l.does(fmt.Sprintf("%s: drain %t", name, on), own, func() error {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				drained[name] = on
+				return nil
+			})
+		}
+		(*g).deps.Update = func(ctx context.Context, version string) error {
+			return l.does(name+": update", own, func() error { return machine.BeginUpgrade(ctx, version) })
+		}
+		*g = (*g).again(t, "1.0.0")
+	}
+	primary.begin(t, standby)
+	wished := func(g *gate) bool {
+		last, err := g.Machine.LastUpgrade()
+		return err == nil && last.State == host.JobRunning
+	}
+	over := func() bool { return primary.rolling(t).Phase == cluster.Idle }
+	for !over() {
+		dead, end := l.lead(primary)
+		waittest.Until(t, "it dies, or has something to wait for", func() bool {
+			select {
+			case <-dead:
+				return true
+			default:
+				return wished(standby) || wished(primary) || over()
+			}
+		})
+		end()
+		u := primary.rolling(t)
+		if u.Phase == cluster.UpdateFailed || u.Error != "" || u.Phase != cluster.Idle && (u.From != "1.0.0" || u.To != "1.1.0") {
+			t.Fatalf("%+v", u)
+		}
+		switch {
+		case wished(standby):
+			if u.Phase != cluster.UpdatingSecondary && u.Phase != cluster.WaitingSecondary || wished(primary) || primary.Version != "1.0.0" {
+				t.Errorf("%+v", u)
+			}
+			standby = standby.fakeUpgradeUnit(t)
+		case wished(primary):
+			if u.Phase != cluster.UpdatingPrimary || standby.Version != "1.1.0" {
+				t.Errorf("%+v", u)
+			}
+			primary = primary.fakeUpgradeUnit(t)
+		default:
+			primary = primary.again(t, primary.Version)
+		}
+	}
+	if primary.Version != "1.1.0" || standby.Version != "1.1.0" || drained[primary.me.Name] || drained[standby.me.Name] {
+		t.Errorf("%s and %s, drained: %v", primary.Version, standby.Version, drained)
+	}
+	for _, name := range []string{primary.me.Name, standby.me.Name} {
+		if l.begun[name+": update"] != 2 || l.begun[name+": drain true"] < 3 || l.begun[name+": drain false"] < 3 {
+			t.Errorf("what was begun: %v", l.begun)
+		}
+	}
+	if l.deaths != 12 {
+		t.Errorf("it has died %d times", l.deaths)
+	}
+	well(t, primary)
 }
 
 // A standby that does not get to the new version stops the update, with its reason, and the primary is untouched.

@@ -53,6 +53,15 @@ func Promote() []string {
 	return []string{"promote.stepped-down", "promote.arrived", "promote.written", "promote.committed"}
 }
 
+// Rolling lists the points of a rolling update on the primary, in their order: each phase is on the disk, and in it a node has given its virtual addresses away, has been told to
+// upgrade itself, and has them again; at the end the standbys have been asked to compare all they have, and it is in the audit log.
+func Rolling() []string {
+	return []string{
+		"rolling.updating-secondary", "rolling.drained", "rolling.triggered", "rolling.waiting-secondary", "rolling.back",
+		"rolling.updating-primary", "rolling.primary-drained", "rolling.primary-triggered", "rolling.primary-back", "rolling.compared", "rolling.told",
+	}
+}
+
 // Error is what an armed point returns.
 type Error struct {
 	Point string
