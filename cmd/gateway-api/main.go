@@ -62,7 +62,7 @@ func restore(ctx context.Context) error {
 
 func repair(ctx context.Context) error {
 	var cfg app.Config
-	cfg.Flags(flag.CommandLine)
+	cfg.RepairFlags(flag.CommandLine)
 	flag.Parse()
 	return app.RunRepair(ctx, cfg)
 }

@@ -85,11 +85,10 @@ func (r *Room) noted() (s repairs, err error) {
 
 // repairing is the running repair, which may have been asked for and not begun yet, or the last one.
 func (r *Room) repairing() (Repairing, error) {
-	wish, wished := r.Host.RepairWish()
-	last, err := r.noted()
-	if wished == nil && (err != nil || last.Wish != wish.ID) {
+	if wish, err := r.Host.RepairWish(); err == nil {
 		return Repairing{State: "running", StartedAt: &wish.At, Force: wish.Force}, nil
 	}
+	last, err := r.noted()
 	return last.Repairing, err
 }
 

@@ -56,7 +56,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 // HelperFlags are those that gateway-helper has, too.
 func (c *Config) HelperFlags(f *flag.FlagSet) {
 	c.unitsFlag(f)
-	f.StringVar(&c.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
+	c.helperFlag(f)
 	f.StringVar(&c.Listen, "listen", Setting("GATEWAY_LISTEN", ":3443"), "management port; empty for the unix sockets only (GATEWAY_LISTEN)")
 	f.StringVar(&c.Agents, "agents", ":8443", "port for other nodes of the cluster")
 	c.LevelFlag(f)
@@ -73,6 +73,18 @@ func (c *Config) RestoreFlags(f *flag.FlagSet) {
 	c.databaseFlag(f)
 	c.LevelFlag(f)
 	c.unitsFlag(f)
+}
+
+// RepairFlags are those of gateway-repair.
+func (c *Config) RepairFlags(f *flag.FlagSet) {
+	c.databaseFlag(f)
+	c.LevelFlag(f)
+	c.unitsFlag(f)
+	c.helperFlag(f)
+}
+
+func (c *Config) helperFlag(f *flag.FlagSet) {
+	f.StringVar(&c.Helper, "helper", host.HelperSocket, "where gateway-helper listens")
 }
 
 func (c *Config) unitsFlag(f *flag.FlagSet) {
