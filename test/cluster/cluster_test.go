@@ -259,6 +259,7 @@ func leaves(t *testing.T, primary, peer node) {
 			t.Errorf("%s: %v\n%s", place, err, content)
 		}
 	}
+	waittest.Until(t, "the virtual addresses stay with the cluster", func() bool { return primary.binds(inner) && !peer.binds(inner) && !peer.binds(vip) })
 	// A node that does not know, or does not want to, still has its certificate.
 	file := peer.Path("/var/lib/postgresql/left.pem")
 	peer.do(t, os.WriteFile(file, identity, 0o600))

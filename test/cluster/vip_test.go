@@ -16,8 +16,8 @@ import (
 	"edge.internal/gateway/test/traffic"
 )
 
-// vip is the virtual address of the cluster, on the lab's wan.
-const vip = "198.51.100.9"
+// vip is the virtual address of the cluster, on the lab's wan, and inner one of the interface on its lan, which moves with it.
+const vip, inner = "198.51.100.9", "10.10.0.9"
 
 // origin serves a site on the lan, which the nodes publish.
 func origin(t *testing.T, n node) {
@@ -34,30 +34,66 @@ func origin(t *testing.T, n node) {
 	n.Must(t, http.MethodPost, "/domains", fields{"name": "www.example.net", "backend_id": backend.ID, "http_to_https": false}, 201, nil)
 }
 
-// share has the nodes share the virtual address.
+// share has the nodes share the virtual addresses.
 func share(t *testing.T, nodes []node) {
 	t.Helper()
 	for _, n := range nodes {
 		n.Must(t, http.MethodPut, "/cluster/vip-settings", fields{"vip_address": vip, "vip_interface": "wan0"}, 200, nil)
+		n.Must(t, http.MethodPost, "/ip-addresses", fields{"interface_id": n.link(t, "lan0"), "address": inner, "prefix": 24, "is_vip": true, "vip_priority": 100}, 201, nil)
 		n.WaitState(t, "vrrp", "live", 30*time.Second)
 		var preview struct {
 			Diff  string
 			Files []struct{ Content string }
 		}
-		if n.Must(t, http.MethodGet, "/system/config-preview?generator=vrrp", nil, 200, &preview); preview.Diff != "" || len(preview.Files) == 0 || !strings.Contains(preview.Files[0].Content, vip) {
+		if n.Must(t, http.MethodGet, "/system/config-preview?generator=vrrp", nil, 200, &preview); preview.Diff != "" || len(preview.Files) == 0 || !strings.Contains(preview.Files[0].Content, vip) || !strings.Contains(preview.Files[0].Content, inner) {
 			t.Errorf("the preview of %s: %+v", n.Name(), preview)
 		}
 	}
-	waittest.Until(t, "one node has the virtual address", func() bool { return nodes[0].holds() != nodes[1].holds() })
+	oneHolds(t, nodes)
 }
 
-// holds tells whether a node has the virtual address.
-func (n node) holds() bool {
+// oneHolds waits until one of the nodes has the virtual addresses, and the others have none of them.
+func oneHolds(t *testing.T, nodes []node) (holder node) {
+	t.Helper()
+	waittest.UntilNil(t, "one node has the virtual addresses", func() error {
+		var here []string
+		for _, n := range nodes {
+			for _, address := range []string{vip, inner} {
+				if n.binds(address) {
+					here, holder = append(here, n.Name()+" "+address), n
+				}
+			}
+		}
+		if len(here) != 2 || !holder.binds(vip) || !holder.binds(inner) {
+			return fmt.Errorf("%q", here)
+		}
+		return nil
+	})
+	return holder
+}
+
+// link is the id of an interface.
+func (n node) link(t *testing.T, name string) string {
+	t.Helper()
+	var list []struct{ ID, Name string }
+	n.Must(t, http.MethodGet, "/network-interfaces", nil, 200, &list)
+	i := slices.IndexFunc(list, func(l struct{ ID, Name string }) bool { return l.Name == name })
+	if i < 0 {
+		t.Fatalf("no interface %s in %+v", name, list)
+	}
+	return list[i].ID
+}
+
+// holds tells whether a node has the virtual address of the cluster.
+func (n node) holds() bool { return n.binds(vip) }
+
+// binds tells whether a node has an address.
+func (n node) binds(address string) bool {
 	found := false
 	_ = n.Within(lab.Gateway, func() error {
 		addresses, err := net.InterfaceAddrs()
 		for _, a := range addresses {
-			found = found || strings.HasPrefix(a.String(), vip+"/")
+			found = found || strings.HasPrefix(a.String(), address+"/")
 		}
 		return err
 	})
@@ -78,7 +114,9 @@ func (n node) drain(t *testing.T, on bool) {
 func moveTo(t *testing.T, to, from node) {
 	t.Helper()
 	from.drain(t, true)
-	waittest.Until(t, "the virtual address is on "+to.Name(), func() bool { return to.holds() && !from.holds() })
+	waittest.Until(t, "the virtual addresses are on "+to.Name(), func() bool {
+		return to.binds(vip) && to.binds(inner) && !from.binds(vip) && !from.binds(inner)
+	})
 	waittest.UntilNil(t, "the cluster knows that it is on "+to.Name(), func() error {
 		type there struct {
 			FQDN     string

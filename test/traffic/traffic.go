@@ -2,11 +2,14 @@
 package traffic
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
+	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -24,54 +27,100 @@ type Site struct {
 	Enter func(func() error) error
 }
 
-// Callers is how many requests are under way at most.
+// Callers is how many requests are under way at most. Every other caller keeps its connection for the next request, as browsers do, and the others make one for each.
 const Callers = 16
 
-// errCut is that of a connection which was open and is lost.
+// errCut is that of a connection which was taken and is lost before a byte of the answer came.
 var errCut = errors.New("cut off")
 
 // Ask makes one request on a connection of its own, in the network of this thread.
 func (s Site) Ask() error {
-	conn, err := net.DialTimeout("tcp", s.Address, s.Within)
+	_, err := (&caller{site: s}).ask()
+	return err
+}
+
+// caller is one of those who ask.
+type caller struct {
+	site  Site
+	keeps bool
+	conn  net.Conn // from the last request; nil for none
+	reads *bufio.Reader
+}
+
+// ask makes a request. One that finds its kept connection closed makes it once more on another one, as every HTTP client does (RFC 9112, section 9.3.1): it was closed between
+// two requests, when no one waited for anything. That is no failure, and is told.
+func (c *caller) ask() (again bool, err error) {
+	if c.conn != nil {
+		if err = c.request(); !errors.Is(err, errCut) {
+			return false, err
+		}
+		again = true
+	}
+	if c.conn, err = net.DialTimeout("tcp", c.site.Address, c.site.Within); err != nil {
+		c.conn = nil // and not one that is no connection
+		return again, err
+	}
+	c.reads = bufio.NewReader(c.conn)
+	return again, c.request()
+}
+
+// request makes a request on the connection that there is, and closes that if no other one follows.
+func (c *caller) request() (err error) {
+	ends := "\r\nConnection: close"
+	if c.keeps {
+		ends = ""
+	}
+	kept := false
+	defer func() {
+		if !kept {
+			c.conn.Close()
+			c.conn = nil
+		}
+	}()
+	_ = c.conn.SetDeadline(time.Now().Add(c.site.Within))
+	if _, err = io.WriteString(c.conn, "GET / HTTP/1.1\r\nHost: "+c.site.Name+ends+"\r\n\r\n"); err == nil {
+		_, err = c.reads.Peek(1)
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errors.New("no answer in time")
+	case err != nil:
+		return errors.Join(errCut, err)
+	}
+	res, err := http.ReadResponse(c.reads, nil)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(s.Within))
-	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: "+s.Name+"\r\nConnection: close\r\n\r\n")
-	var b []byte
-	if err == nil {
-		b, err = io.ReadAll(conn)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err == nil && (res.StatusCode != http.StatusOK || !strings.Contains(string(body), c.site.Says)) {
+		err = fmt.Errorf("the answer is %s: %.60q", res.Status, body)
 	}
-	switch {
-	case len(b) == 0:
-		return errors.Join(errCut, err)
-	case err == nil && (!strings.HasPrefix(string(b), "HTTP/1.1 200 ") || !strings.Contains(string(b), s.Says)):
-		err = fmt.Errorf("the answer is %.60q", b)
-	}
+	kept = err == nil && c.keeps && !res.Close
 	return err
 }
 
 // Result is what has come of it.
 type Result struct {
 	Asked int
-	// Cut is how many had a connection that was lost before a byte of the answer came, and were answered when they asked once more: a connection is lost with the
-	// node that had it. No more than Callers can be cut off at once.
-	Cut int
-	// Failed is how many found nobody to connect to, got a wrong answer, or asked twice in vain, and Why says why.
+	// Again is how many found that their kept connection had been closed between two requests, and were answered on another one.
+	Again int
+	// Failed is how many were not answered, or wrong, and Why says why. Those count that were cut off while they waited for their answer.
 	Failed int
 	Why    map[string]int
 	// Longest is the longest time from one answer to the next.
 	Longest time.Duration
 }
 
+// Cut is how many of those that failed were cut off while they waited for their answer.
+func (r Result) Cut() int { return r.Why[errCut.Error()] }
+
 func (r Result) String() string {
-	return fmt.Sprintf("%d requests, %d cut off and asked again, %d failed %v, no answer for at most %s", r.Asked, r.Cut, r.Failed, r.Why, r.Longest.Round(time.Millisecond))
+	return fmt.Sprintf("%d requests, %d failed %v, %d found their idle connection closed, no answer for at most %s", r.Asked, r.Failed, r.Why, r.Again, r.Longest.Round(time.Millisecond))
 }
 
 // Traffic is under way.
 type Traffic struct {
-	site Site
 	stop chan struct{}
 	done sync.WaitGroup
 
@@ -82,7 +131,7 @@ type Traffic struct {
 
 // Offer begins to make so many requests a second. Fewer are made while all callers wait.
 func Offer(s Site, rate int) *Traffic {
-	x := &Traffic{site: s, stop: make(chan struct{}), last: time.Now(), sum: Result{Why: map[string]int{}}}
+	x := &Traffic{stop: make(chan struct{}), last: time.Now(), sum: Result{Why: map[string]int{}}}
 	due := make(chan struct{})
 	x.done.Go(func() {
 		defer close(due)
@@ -101,11 +150,15 @@ func Offer(s Site, rate int) *Traffic {
 			}
 		}
 	})
-	for range Callers {
+	for n := range Callers {
 		x.done.Go(func() {
+			c := &caller{site: s, keeps: n%2 == 0}
 			if err := s.Enter(func() error {
 				for range due {
-					x.ask()
+					x.count(c.ask())
+				}
+				if c.conn != nil {
+					c.conn.Close()
 				}
 				return nil
 			}); err != nil {
@@ -116,33 +169,27 @@ func Offer(s Site, rate int) *Traffic {
 	return x
 }
 
-func (x *Traffic) ask() {
-	err := x.site.Ask()
-	cut := errors.Is(err, errCut)
-	if cut {
-		err = x.site.Ask()
-	}
-	x.count(cut, err)
-}
-
-func (x *Traffic) count(cut bool, err error) {
+func (x *Traffic) count(again bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.sum.Asked++
-	switch now := time.Now(); {
-	case err != nil:
+	if err != nil {
 		x.sum.Failed++
 		x.sum.Why[plain(err)]++
-	case cut:
-		x.sum.Cut++
-		fallthrough
-	default:
-		x.sum.Longest, x.last = max(x.sum.Longest, now.Sub(x.last)), now
+		return
 	}
+	if again {
+		x.sum.Again++
+	}
+	now := time.Now()
+	x.sum.Longest, x.last = max(x.sum.Longest, now.Sub(x.last)), now
 }
 
 // plain is an error without the port of the one who asked.
 func plain(err error) string {
+	if errors.Is(err, errCut) {
+		return errCut.Error()
+	}
 	if op, is := errors.AsType[*net.OpError](err); is {
 		return op.Op + ": " + op.Err.Error()
 	}

@@ -1,0 +1,92 @@
+//go:build long
+
+package cluster
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+
+	"edge.internal/gateway/internal/kit/waittest"
+	"edge.internal/gateway/internal/lab"
+)
+
+// TestThreeNodes: three nodes follow one of them. The primary changes by plan, and by force when it is lost; a standby that is behind another one is not promoted; the one that
+// is left behind follows the new primary without anyone's doing, and so does the one that comes back.
+func TestThreeNodes(t *testing.T) {
+	nodes := up(t, 3)
+	one, two, three := nodes[0], nodes[1], nodes[2]
+	if a, b, c := one.role(t), two.role(t), three.role(t); a != "primary" || b != "standby" || c != "standby" {
+		t.Fatalf("the nodes are %s, %s and %s", a, b, c)
+	}
+	spread := func(by node, name string) {
+		t.Helper()
+		by.add(t, name)
+		for _, n := range nodes {
+			waittest.Until(t, "a change at "+by.Name()+" is in the daemon of "+n.Name(), func() bool { return n.applied(t, name) })
+		}
+	}
+	follow := func(primary node, others ...node) {
+		t.Helper()
+		for _, n := range others {
+			waittest.Until(t, n.Name()+" follows "+primary.Name(), func() bool {
+				return n.role(t) == "standby" && ask[string](t, n, "SELECT primary_name FROM ha_state") == primary.FQDN()
+			})
+		}
+	}
+	well := func(n node) {
+		t.Helper()
+		var s struct {
+			Health   string
+			Problems []string
+		}
+		waittest.Until(t, "the cluster is well, seen from "+n.Name(), func() bool {
+			n.Must(t, http.MethodGet, "/cluster/status", nil, 200, &s)
+			return s.Health == "OK"
+		})
+	}
+	for _, n := range nodes {
+		well(n)
+	}
+	spread(one, "primary.example.net")
+	spread(three, "standby.example.net")
+
+	share(t, nodes)
+	holder := oneHolds(t, nodes)
+	holder.drain(t, true)
+	waittest.Until(t, "another node has the virtual addresses", func() bool { return !holder.holds() })
+	holder.drain(t, false)
+	oneHolds(t, nodes)
+
+	three.Must(t, http.MethodPost, "/cluster/promote", nil, 200, nil)
+	follow(three, one, two)
+	spread(three, "planned.example.net")
+	spread(two, "passed.example.net")
+
+	// What one standby has and the other one has not.
+	two.do(t, two.Cut(lab.Cluster))
+	three.add(t, "ahead.example.net")
+	waittest.Until(t, "the change is on "+one.Name(), func() bool { return one.has(t, "ahead.example.net") })
+	three.do(t, three.Crash())
+	two.do(t, two.Heal(lab.Cluster))
+	waittest.Until(t, two.Name()+" is behind "+one.Name(), func() bool {
+		a, err := two.Do(t.Context(), http.MethodPost, "/cluster/promote", fields{"force": true})
+		return err == nil && a.Status == 409 && bytes.Contains(a.Body, []byte(one.FQDN()+" has changes"))
+	})
+	one.Must(t, http.MethodPost, "/cluster/promote", fields{"force": true}, 200, nil)
+	follow(one, two)
+	waittest.Until(t, "what only one of them had is on both", func() bool { return two.applied(t, "ahead.example.net") })
+	one.add(t, "alone.example.net")
+
+	three.do(t, three.Boot(t.Context()))
+	follow(one, three)
+	three.Login(t)
+	spread(one, "whole.example.net")
+	spread(three, "again.example.net")
+	for _, n := range nodes {
+		well(n)
+	}
+	same(t, one, two)
+	same(t, one, three)
+	oneHolds(t, nodes)
+}
