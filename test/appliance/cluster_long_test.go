@@ -13,9 +13,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab/labtest"
 	"edge.internal/gateway/test/node"
+	people "edge.internal/gateway/test/traffic"
 )
 
 const vip = "198.51.100.9"
@@ -38,7 +40,7 @@ func TestCluster(t *testing.T) {
 		name string
 		do   func(t *testing.T, one, two *appliance)
 	}{
-		{"Join", joinMachines}, {"VirtualAddress", virtualAddress}, {"RestoreThePrimary", restoreThePrimary}, {"StandbyThatStays", standbyThatStays}, {"RollingUpdate", rollingUpdate}, {"Leave", leaveCluster},
+		{"Join", joinMachines}, {"VirtualAddress", virtualAddress}, {"Repair", repairStandby}, {"RestoreThePrimary", restoreThePrimary}, {"StandbyThatStays", standbyThatStays}, {"RollingUpdate", rollingUpdate}, {"Leave", leaveCluster},
 	} {
 		if !t.Run(stage.name, func(t *testing.T) { stage.do(t, one, two) }) {
 			for _, g := range []*appliance{one, two} {
@@ -140,6 +142,38 @@ func virtualAddress(t *testing.T, one, two *appliance) {
 	one.well(t)
 }
 
+// repairStandby has the standby repaired by its unit. The API is killed as soon as it runs, and shows how it went.
+func repairStandby(t *testing.T, _, two *appliance) {
+	var before, now struct {
+		State, Error string
+		StartedAt    time.Time `json:"started_at"`
+	}
+	two.Must(t, http.MethodGet, "/cluster/repair-replication", nil, 200, &before)
+	two.Must(t, http.MethodPost, "/cluster/repair-replication", fields{}, 200, nil)
+	two.sh(t, "systemctl kill --signal=KILL gateway-api")
+	waittest.UntilNil(t, "the repair has ended", func() error {
+		a, err := two.Do(t.Context(), http.MethodGet, "/cluster/repair-replication", nil)
+		if err == nil && (a.Status != 200 || json.Unmarshal(a.Data, &now) != nil || now.State == "running" || now.StartedAt.Equal(before.StartedAt)) {
+			err = fmt.Errorf("%d %s", a.Status, a.Body)
+		}
+		return err
+	})
+	if now.State != "succeeded" {
+		t.Errorf("%+v", now)
+	}
+	waittest.UntilNil(t, "nothing is left of the wish", func() error {
+		if out, err := two.Run(t.Context(), "test", "-e", "/var/lib/gateway-repair/wish.json"); err == nil {
+			return fmt.Errorf("it is there %s", out)
+		}
+		return nil
+	})
+	if ran := two.sh(t, "systemctl show --property=Result,ExecMainStatus,User gateway-repair"); !strings.Contains(ran, "Result=success") || !strings.Contains(ran, "User=gateway") {
+		t.Errorf("gateway-repair: %s", ran)
+	}
+	two.waitUp(t)
+	two.nothingFailed(t)
+}
+
 // restoreThePrimary restores a backup on the primary while the standby follows it. The gateway's role there may not disconnect the standby. Afterwards the standby
 // has what the backup has, follows the primary again, and the primary keeps nothing for the time before.
 func restoreThePrimary(t *testing.T, one, two *appliance) {
@@ -221,23 +255,33 @@ func standbyThatStays(t *testing.T, one, two *appliance) {
 	one.well(t)
 }
 
-// rollingUpdate updates both, the standby first. The API of the primary is killed in each phase, and goes on.
+// publishSite publishes a site on both, and answers how it is used at the virtual address.
+func publishSite(t *testing.T, one, two *appliance) people.Site {
+	t.Helper()
+	one.listenOutside(t, "198.51.100.1:8080", origin)
+	backend := one.live(t, http.MethodPost, "/backends", fields{"name": "origin", "health_check_enabled": false})
+	one.live(t, http.MethodPost, "/backends/"+backend+"/servers", fields{"name": "one", "address": "198.51.100.1", "port": 8080})
+	one.live(t, http.MethodPost, "/domains", fields{"name": "www.example.net", "backend_id": backend, "http_to_https": false})
+	waittest.UntilNil(t, "the site is on the standby", func() error {
+		return two.tells(t, "www.example.net", "grep", "-r", "www.example.net", "/etc/haproxy/gateway")
+	})
+	two.WaitState(t, "reverse-proxy", "live", time.Minute)
+	site := people.Site{Address: vip + ":80", Name: "www.example.net", Says: origin, Within: 5 * time.Second, Enter: one.OnOutside}
+	waittest.UntilNil(t, "the site answers at the virtual address", func() error { return site.Enter(site.Ask) })
+	return site
+}
+
+// rollingUpdate updates both, the standby first, while people use a site at the virtual address. The API of the primary is killed at each thing that it does, and goes on.
 func rollingUpdate(t *testing.T, one, two *appliance) {
-	one.Must(t, http.MethodPost, "/cluster/rolling-update", nil, 200, nil)
-	for _, phase := range []string{"updating-secondary", "waiting-secondary", "updating-primary"} {
-		waittest.Within(t, 12*time.Minute, "the phase "+phase, func() error {
-			u := one.rolling(t)
-			if u.Phase == "error" {
-				t.Fatalf("%+v", u)
-			}
-			if u.Phase == phase || phase == "updating-secondary" && u.Phase == "waiting-secondary" {
-				return nil
-			}
-			return fmt.Errorf("%+v", u)
-		})
-		// While it is being replaced, it may have ended already.
-		t.Logf("%s: killed in the phase %s", one.sh(t, "systemctl kill --signal=KILL gateway-api 2>&1 || true"), one.rolling(t).Phase)
-	}
+	site := publishSite(t, one, two)
+	const points = "/var/lib/gateway/failpoints"
+	one.write(t, "/etc/systemd/system/gateway-api.service.d/zz-test.conf", []byte("[Service]\nEnvironment=GATEWAY_FAILPOINTS="+points+"\n"))
+	one.sh(t, "systemctl daemon-reload; systemctl restart gateway-api")
+	one.waitUp(t)
+	one.well(t)
+	one.sh(t, "install -d -o gateway -g gateway "+points+"; cd "+points+"; for point in "+strings.Join(failpoint.Rolling(), " ")+"; do echo -n kill >$point; done")
+	users := people.Offer(site, 50)
+	_, _ = one.Do(t.Context(), http.MethodPost, "/cluster/rolling-update", nil) // it may be killed before it answers
 	waittest.Within(t, 20*time.Minute, "the file is gone", func() error {
 		u := one.rolling(t)
 		if u.Phase == "error" {
@@ -248,6 +292,15 @@ func rollingUpdate(t *testing.T, one, two *appliance) {
 		}
 		return nil
 	})
+	saw := users.End()
+	t.Logf("people who used the site: %s", saw)
+	// The address leaves each of them once, with the connections that are open.
+	if saw.Failed > saw.Cut() || saw.Cut() > 2*people.Callers {
+		t.Error("more requests failed than were under way when the address moved")
+	}
+	if left := one.sh(t, "ls "+points+"; rm -r "+points+" /etc/systemd/system/gateway-api.service.d/zz-test.conf; systemctl daemon-reload"); left != "" {
+		t.Errorf("the primary's API was not killed at %q", left)
+	}
 	for _, g := range []*appliance{one, two} {
 		g.waitUp(t)
 		if g.version(t) != "1.1.0" {
