@@ -25,6 +25,14 @@ test.use({ keeps: false, expected: [400, 401, 403, 404, 409, 503, 'net::ERR_', '
 const cable = (verb: 'cut' | 'heal') =>
   execFileSync(process.env.GATEWAY_LAB ?? '', [verb, 'gateway1', 'cluster', '--dir', process.env.GATEWAY_LAB_DIR ?? ''])
 
+/** Runs a command on a node, as root. */
+const on = (node: string, input: string, ...command: string[]) =>
+  execFileSync(
+    process.env.GATEWAY_LAB ?? '',
+    ['exec', node, '--dir', process.env.GATEWAY_LAB_DIR ?? '', '--', ...command],
+    { input, encoding: 'utf8' },
+  )
+
 /** A page of the second gateway. */
 const onSecond = async (browser: Browser) =>
   (
@@ -107,6 +115,116 @@ test('a second gateway joins by the setup wizard', async ({ page, browser }) => 
   await page.getByRole('dialog').getByRole('button', { name: 'Repair' }).click()
   // Not those that differed when it joined; one may be on its way.
   await expect(card(page, names[1])).toContainText(/In sync with the primary: (nothing|\d rows?) differed/)
+})
+
+test('a node that differs is shown with its tables, and is the same after a repair', async ({ page }) => {
+  await logIn(page, admin)
+  await page.request.post('/api/v1/dns/zones', { data: { name: 'drift.example.net' } })
+  const rows = (sql: string) =>
+    on('gateway2', sql, 'psql', '-XAtq', '-h', '/run/postgresql', '-U', 'gateway', '-d', 'gateway')
+  const has = "SELECT count(*) FROM dns_zones WHERE name = 'drift.example.net'"
+  await expect(() => expect(rows(has).trim()).toBe('1')).toPass()
+  rows("SET session_replication_role = replica; DELETE FROM dns_zones WHERE name = 'drift.example.net'")
+  await page.goto('/system/cluster')
+  const node = card(page, names[1])
+  await expect(node).toContainText('The configuration differs in these tables:')
+  await expect(node).toContainText('dns_zones')
+  await expect(node).not.toContainText('In sync with the primary')
+  await expect(page.getByText('The cluster is degraded')).toBeVisible()
+  await look(page, 'cluster-drift')
+  await node.getByRole('button', { name: 'Repair' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Repair' }).click()
+  await expect(node).not.toContainText('The configuration differs')
+  await expect(node).toContainText(/In sync with the primary: \d+ rows? differed/)
+  expect(rows(has).trim()).toBe('1')
+})
+
+// What the gateway says of an update is its own: the state that it keeps is put in its place. A lab has no apt, so what is offered is fake.
+test('an update of all nodes is offered, shown while it runs, and says where it stopped', async ({ page }) => {
+  await logIn(page, admin)
+  const panel = page.locator('section').filter({ has: page.getByRole('heading', { name: 'Update of all nodes' }) })
+  await page.goto('/system/cluster')
+  await expect(panel).toContainText('No newer version is available.')
+
+  const fakeOffer = async () => {
+    await page.route('**/api/v1/system/package-versions', async (route) => {
+      const answer = await route.fetch()
+      const body = await answer.json()
+      Object.assign(body.data, { packaged: true, error: '' })
+      const [own] = body.data.packages
+      body.data.packages = [
+        { ...own, name: 'gateway', installed: '1.0.0', available: '1.1.0', newer: ['1.1.0'], upgradable: true },
+      ]
+      await route.fulfill({ response: answer, json: body })
+    })
+    await page.reload()
+  }
+  await fakeOffer()
+  await expect(panel).toContainText('Version 1.1.0 is available.')
+  const verb = panel.getByRole('button', { name: 'Update all nodes' })
+  await expect(verb).toBeEnabled()
+  await look(page, 'cluster-update-offered')
+  await verb.click()
+  const dialog = page.getByRole('dialog')
+  await expect(dialog).toContainText('The standbys are updated first, one after the other, and the primary last.')
+  await look(page, 'cluster-update-ask')
+  await dialog.getByRole('button', { name: 'Update all nodes' }).click()
+  await expect(page.getByText(/latest version|read the versions from apt/)).toBeVisible() // there is no package here
+  await dialog.getByRole('button', { name: 'Cancel' }).click()
+
+  const members = (await (await page.request.get('/api/v1/cluster/nodes')).json()).data as {
+    id: string
+    fqdn: string
+  }[]
+  const standby = members.find(({ fqdn }) => fqdn === names[1])
+  const file = '/var/lib/gateway/rolling-update.json'
+  const state = {
+    phase: 'waiting-secondary',
+    node: names[1],
+    node_id: standby?.id,
+    from: '1.0.0',
+    to: '1.1.0',
+    started_at: new Date().toISOString(),
+    error: '',
+    updated: [],
+    since_uptime: Number(on('gateway1', '', 'cat', '/proc/uptime').split(' ')[0]),
+    upgrade: '',
+    live: [],
+    drained: false,
+  }
+  on(
+    'gateway1',
+    JSON.stringify(state),
+    'sh',
+    '-c',
+    `cat >${file}.new && chown gateway: ${file}.new && mv ${file}.new ${file}`,
+  )
+  await expect(panel).toContainText('From 1.0.0 to 1.1.0, started')
+  await expect(panel.getByRole('listitem').filter({ hasText: names[1] })).toContainText(
+    'waiting until it follows again',
+  )
+  await expect(verb).toHaveCount(0)
+  await look(page, 'cluster-update-running')
+
+  // The primary's turn: it cannot replace itself here, and says so.
+  on(
+    'gateway1',
+    JSON.stringify({
+      ...state,
+      phase: 'updating-primary',
+      node: names[0],
+      node_id: members.find(({ fqdn }) => fqdn === names[0])?.id,
+      updated: [names[1]],
+    }),
+    'sh',
+    '-c',
+    `cat >${file}.new && chown gateway: ${file}.new && mv ${file}.new ${file}`,
+  )
+  await expect(panel).toContainText(`The update stopped at ${names[0]}`)
+  await expect(verb).toBeEnabled()
+  await look(page, 'cluster-update-stopped')
+  on('gateway1', '', 'rm', file)
+  await page.unroute('**/api/v1/system/package-versions')
 })
 
 test('a change that is made on a standby waits at the primary, and is settled on either', async ({ page, browser }) => {

@@ -150,7 +150,7 @@ function Version({ node, status }: { node: ClusterNode; status: ClusterStatus })
 const anHour = 3_600_000
 
 /** A repair that runs, has failed, or has just ended. */
-function RepairState({ node: { repair, role } }: { node: ClusterNode }) {
+function RepairState({ node: { repair, role, drift } }: { node: ClusterNode }) {
   const { t } = useTranslation('cluster')
   if (!repair || role === 'primary') return null
   if (repair.state === 'running') {
@@ -169,6 +169,7 @@ function RepairState({ node: { repair, role } }: { node: ClusterNode }) {
       </Notice>
     )
   }
+  if (drift.length > 0) return null // it was in sync then, and is not now
   const rows = Object.values(repair.tables ?? {}).reduce((n, x) => n + x.added + x.changed + x.removed, 0)
   return (
     <Notice tone="live" title={t('repair.done', { count: rows })}>
