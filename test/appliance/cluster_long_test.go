@@ -18,8 +18,6 @@ import (
 	"edge.internal/gateway/test/node"
 )
 
-const vip = "198.51.100.9"
-
 // TestCluster joins two machines to a cluster, and updates them one after the other. What a rolling update does in its phases
 // is tested in internal/cluster, too.
 func TestCluster(t *testing.T) {
@@ -105,11 +103,6 @@ func (g *appliance) well(t *testing.T) {
 		}
 		return err
 	})
-}
-
-func (g *appliance) hasVIP(t *testing.T) bool {
-	t.Helper()
-	return strings.Contains(g.sh(t, "ip -o address show dev eth0"), " "+vip+"/")
 }
 
 // virtualAddress has keepalived run with the gateway's file, by systemd, on both nodes. One of them has the address.
