@@ -1,5 +1,16 @@
 import react from '@vitejs/plugin-react'
 import { defineConfig } from 'vitest/config'
+import type { Reporter } from 'vitest/node'
+
+// A test that only its second try saved is a defect all the same: it is named, with what it said the first time.
+const flaky: Reporter = {
+  onTestCaseResult(test) {
+    if (test.diagnostic()?.flaky)
+      console.log(
+        `flaky: ${test.module.relativeModuleId}: ${test.fullName}\n${test.result().errors?.[0]?.message ?? ''}`,
+      )
+  },
+}
 
 export default defineConfig({
   plugins: [react()],
@@ -34,7 +45,8 @@ export default defineConfig({
     environment: 'happy-dom',
     include: ['src/**/*.test.{ts,tsx}'],
     setupFiles: ['src/test-setup.ts'],
-    reporters: 'minimal',
+    reporters: ['minimal', flaky],
+    retry: 1,
     testTimeout: 60_000,
     // One page of a browser serves all files: one for each would take ten times longer. So a test takes along what it changed.
     isolate: false,

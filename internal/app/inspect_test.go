@@ -3,10 +3,7 @@ package app_test
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -41,22 +38,12 @@ func TestWAFChangesWhileTheProxyRuns(t *testing.T) {
 		return "", nil
 	})
 	// A fake agent, which has taken over whatever is stored.
-	socket := filepath.Join(b.Paths.Root, host.WAFSocket)
-	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fake := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	b.FakeDaemon(t, host.WAFSocket, func(w http.ResponseWriter, req *http.Request) {
 		var s agent.Status
 		if err := b.DB.QueryRow(req.Context(), agent.Fingerprint).Scan(&s.Configuration); err == nil {
 			_ = json.NewEncoder(w).Encode(s)
 		}
-	})}
-	go func() { _ = fake.Serve(l) }()
-	t.Cleanup(func() { _ = fake.Close() })
+	})
 	h := build(t, b)
 	admin := h.setUp(t)
 	var backend, one, two struct{ ID string }

@@ -19,9 +19,9 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// answerWithin is three times what a caller is promised, for machines that are slow and busy. That waits are short in sum is a test of kit/db, which
-// looks at what was waited for instead of the clock.
-const answerWithin = 15 * time.Second
+// answerWithin is reached only by what hangs, however slow and busy the machine is. That the waits of a request stay within what callers are promised
+// is a test of kit/db, which looks at what was waited for instead of the clock.
+const answerWithin = 2 * time.Minute
 
 // certificates is a preview of many certificates whose keys are expensive.
 func certificates(preview bool, n int) string {

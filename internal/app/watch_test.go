@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -141,23 +140,13 @@ func TestInspectionIsAskedFor(t *testing.T) {
 	if x, err := inspection(t.Context(), b.Kit); err != nil || x.Up || x.Reason == "" || len(x.Missed) != 0 {
 		t.Errorf("without an agent: %+v, %v", x, err)
 	}
-	path := filepath.Join(b.Paths.Root, host.WAFSocket)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	socket, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var started atomic.Bool
-	agent := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	b.FakeDaemon(t, host.WAFSocket, func(w http.ResponseWriter, _ *http.Request) {
 		if !started.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 		_, _ = w.Write([]byte("{}"))
-	})}
-	go func() { _ = agent.Serve(socket) }()
-	t.Cleanup(func() { _ = agent.Close() })
+	})
 	if x, err := inspection(t.Context(), b.Kit); err != nil || x.Up || x.Reason == "" {
 		t.Errorf("it is starting: %+v, %v", x, err)
 	}

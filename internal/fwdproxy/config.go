@@ -33,6 +33,11 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 			c.ACLs = append(c.ACLs, a)
 		}
 	}
+	return r.adapt(ctx, c)
+}
+
+// adapt has the addresses be those that the machine has now.
+func (r *Room) adapt(ctx context.Context, c Config) (_ Config, err error) {
 	c.Own, err = r.own(ctx)
 	return c, err
 }

@@ -31,7 +31,7 @@ func New(k *kit.Kit) *Room {
 	r := &Room{Kit: k, settings: settings, acls: acls, history: trafficHistory{Point: traffic}}
 	apply.Register(k.Engine, apply.Component[Config]{
 		ID: apply.ForwardProxy, Unit: unit, Enabled: func(c Config) bool { return c.Settings.Enabled },
-		Load: r.load, Render: Render, Check: r.check, Apply: r.take, Verify: r.verify,
+		Load: r.load, Adapt: r.adapt, Render: Render, Check: r.check, Apply: r.take, Verify: r.verify,
 		Openings: func(c Config) []policy.Opening { return c.Settings.openings() },
 	})
 	return r

@@ -11,8 +11,11 @@ import (
 
 	"edge.internal/gateway/internal/fwdproxy"
 	"edge.internal/gateway/internal/fwdproxy/verdict"
+	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 var judgeLine = regexp.MustCompile(`(?m)^external_acl_type .* ([0-9a-f]{32}) \S+ \S+$`)
@@ -344,4 +347,29 @@ func TestTraffic(t *testing.T) {
 			t.Errorf("%v, %v: %+v", x.was, x.now, got)
 		}
 	}
+}
+
+// While the database is away, the daemon still follows the machine: an address that comes back is among its own again.
+func TestFollowsTheMachineWithoutADatabase(t *testing.T) {
+	d, server := dbtest.Own(t)
+	b := kittest.NewOn(t, d)
+	squidRuns(t, b)
+	room := fwdproxy.New(b.Kit)
+	room.Mount()
+	b.Start(t)
+	lan := host.Link{Name: "lan0", Index: 2, Addrs: []host.LinkAddr{{Local: "10.10.0.1", PrefixLen: 24}}}
+	protects := func() bool { return strings.Contains(file(t, b, host.SquidDropIn), "acl gateway_own dst 10.10.0.1\n") }
+	b.Machine.SetLinks(lan)
+	b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"enabled":true}`).Want(t, 200)
+	if !protects() {
+		t.Fatalf("the gateway's address is not protected:\n%s", file(t, b, host.SquidDropIn))
+	}
+	b.Machine.SetLinks(host.Link{Name: "lan0", Index: 2})
+	b.Engine.Refresh(t.Context(), apply.ForwardProxy, false)
+	if protects() {
+		t.Fatalf("an address that the machine does not have:\n%s", file(t, b, host.SquidDropIn))
+	}
+	defer dbtest.Freeze(t, server)()
+	b.Machine.SetLinks(lan)
+	waittest.Until(t, "the address that is back is protected", protects)
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"edge.internal/gateway/internal/kit/apply"
@@ -117,6 +118,40 @@ func TestTheMachineFollows(t *testing.T) {
 	applied(t, b.Do(t, "admin", http.MethodDelete, path, nil).Want(t, 200), "live")
 	if linkOf(t, b, "wg7") != nil {
 		t.Fatal("a deleted one stays")
+	}
+}
+
+// dying is a machine on which the program behind a tunnel ends when it is told something, each time that deaths counts, and its link with it.
+type dying struct {
+	host.Machine
+	on     *kittest.Bench
+	deaths int
+}
+
+func (m *dying) ChangeTunnel(ctx context.Context, name string, c host.TunnelChange) error {
+	if m.deaths == 0 {
+		return m.Machine.ChangeTunnel(ctx, name, c)
+	}
+	m.deaths--
+	m.on.Machine.SetTunnelDevices()
+	return syscall.ENODEV
+}
+
+// A program that ends in the middle of a change is started again by that change, and twice does not make it wait for the next look either.
+func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
+	b := kittest.New(t)
+	m := &dying{Machine: b.Host, on: b}
+	b.Host = m
+	tunnel.New(b.Kit, deps).Mount()
+	b.Start(t)
+	i := serverOf(t, b, "wg0", "10.8.0.1/24")
+	for deaths, address := range map[int]string{1: "10.8.0.2/32", 2: "10.8.0.3/32"} {
+		m.deaths = deaths
+		a := b.Do(t, "admin", http.MethodPost, peersOf(i), fmt.Sprintf(`{"name":"died %d times","allowed_ips":%q}`, deaths, address)).Want(t, 201)
+		applied(t, a, "live")
+	}
+	if d := deviceOf(t, b, "wg0"); d == nil || len(d.Peers) != 2 {
+		t.Errorf("%+v", d)
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// rounds bounds how often a pass looks again: one step can undo what was there, as when a link is made anew.
+// rounds bounds how often a pass looks again: one step can undo what was there, as when a link is made anew, and a step fails when the program
+// behind a link ends just then.
 const rounds = 3
 
 // Machine is what tunnels need of the machine.
@@ -54,6 +55,7 @@ func (r *Room) look(ctx context.Context, c Config) (Plan, error) {
 // converge brings the kernel to the configuration. What cannot be does not stop the rest: it is told as an *apply.Partial at
 // the end.
 func (r *Room) converge(ctx context.Context, c Config, _ []host.File) error {
+	var problems, failed []string
 	for range rounds {
 		plan, err := r.look(ctx, c)
 		if err != nil {
@@ -62,7 +64,7 @@ func (r *Room) converge(ctx context.Context, c Config, _ []host.File) error {
 		if len(plan.Steps) == 0 {
 			return complain(plan.Problems)
 		}
-		failed := plan.Problems
+		problems, failed = plan.Problems, nil
 		broken := map[string]bool{} // links that could not be made: what needs them need not be tried
 		for _, s := range plan.Steps {
 			if broken[s.Link] {
@@ -77,11 +79,11 @@ func (r *Room) converge(ctx context.Context, c Config, _ []host.File) error {
 				broken[s.Link] = s.Vital
 			}
 		}
-		if len(failed) > len(plan.Problems) {
-			return complain(failed)
-		}
 	}
-	return complain([]string{"the tunnels change faster than they can be set"})
+	if len(failed) == 0 {
+		failed = []string{"the tunnels change faster than they can be set"}
+	}
+	return complain(slices.Concat(problems, failed))
 }
 
 func complain(problems []string) error {

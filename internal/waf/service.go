@@ -70,13 +70,24 @@ func (r *Room) startAgent(ctx context.Context, w wanted, _ []host.File) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	for a := r.agent(ctx); ctx.Err() == nil && (a.State == "starting" || a.State == "up" && a.configuration != w.Configuration); a = r.agent(ctx) {
+	for a := r.agent(ctx); ctx.Err() == nil && (a.State == "starting" || a.State == "up" && !r.tookOver(ctx, a, w)); a = r.agent(ctx) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(readyAgain):
 		}
 	}
 	return nil
+}
+
+// tookOver tells whether the agent inspects as is wanted, or already as a change wants that was stored since: it takes over what is stored,
+// and never goes back to what a waiting lane still expects.
+func (r *Room) tookOver(ctx context.Context, a Agent, w wanted) bool {
+	if a.configuration == w.Configuration {
+		return true
+	}
+	var stored string
+	err := r.DB.QueryRow(ctx, agent.Fingerprint).Scan(&stored)
+	return err == nil && a.configuration == stored
 }
 
 // verifyAgent says whether the agent runs, answers and inspects as the domains want.
@@ -87,7 +98,7 @@ func (r *Room) verifyAgent(ctx context.Context, w wanted, _ []host.File) error {
 	switch a := r.agent(ctx); {
 	case a.State != "up":
 		return errors.New(a.Reason)
-	case a.configuration != w.Configuration:
+	case !r.tookOver(ctx, a, w):
 		return errors.New("the agent has not taken over the last change of the WAF configuration")
 	case a.unusable > 0:
 		return &apply.Partial{Problems: []string{fmt.Sprintf("The agent cannot use the WAF configuration of %d domains. Its log names them.", a.unusable)}}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -438,18 +437,8 @@ func TestPrune(t *testing.T) {
 // The agent's own word is shown as it is, and nonsense is not taken for it.
 func TestStatus(t *testing.T) {
 	_, b, _, _ := bench(t)
-	socket := filepath.Join(b.Paths.Root, "run/gateway-waf/status.sock")
-	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	answer := `{"version":"1.2.3","since":"2026-01-02T03:04:05Z","domains":3,"engines":2,"builds":4,"inspected":100,"denied":5,"failed":{"busy":7},"dropped":1,"source":"file"}`
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) })}
-	go func() { _ = server.Serve(l) }()
-	defer server.Close()
+	b.FakeDaemon(t, host.WAFSocket, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) })
 	var a Agent
 	if b.Get(t, "/waf/status").Want(t, 200).Into(t, &a); a.State != "up" || a.Version != "1.2.3" || a.Failed["busy"] != 7 || a.Dropped != 1 || a.Source != "file" {
 		t.Errorf("%+v", a)
@@ -481,19 +470,7 @@ func TestRules(t *testing.T) {
 // fakeAgent answers for the agent until the test ends or it is stopped.
 func fakeAgent(t *testing.T, b *kittest.Bench, status func() agent.Status) (stop func()) {
 	t.Helper()
-	socket := filepath.Join(b.Paths.Root, host.WAFSocket)
-	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(status()) })}
-	go func() { _ = server.Serve(l) }()
-	stop = func() { _ = server.Close() }
-	t.Cleanup(stop)
-	return stop
+	return b.FakeDaemon(t, host.WAFSocket, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(status()) })
 }
 
 // stored is the fingerprint of what domains want.
@@ -538,6 +515,28 @@ func TestAChangeIsLiveWhenTheAgentHasTakenItOver(t *testing.T) {
 	change(blog, body{"enabled": true}, "degraded")
 	unusable.Store(false)
 	change(blog, body{"paranoia_level": 3}, "live")
+}
+
+// What is stored while a change waits for the agent is what the agent takes over: nobody waits for a configuration that it has skipped.
+func TestAChangeIsLiveWhenTheAgentHasTakenOverALaterOne(t *testing.T) {
+	_, b, shop, blog := bench(t)
+	b.Do(t, "admin", http.MethodPut, at(blog), body{"enabled": true})
+	var asked atomic.Int32
+	fakeAgent(t, b, func() (s agent.Status) {
+		switch n := asked.Add(1); {
+		case n < 3:
+			s.Configuration = "that from before"
+			return s
+		case n == 3:
+			dbtest.Exec(t, b.DB, "UPDATE waf_configs SET updated_at = updated_at + interval '1 second' WHERE domain_id = '"+blog.String()+"'")
+		}
+		s.Configuration = stored(t, b)
+		return s
+	})
+	a := b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true}).Want(t, 200)
+	if got := a.Header.Get("Gateway-Apply"); !strings.HasSuffix(got, "waf=live") {
+		t.Error(got)
+	}
 }
 
 // The agent is a component: it is live when it answers, degraded when it does not, and stopped when it is switched off.

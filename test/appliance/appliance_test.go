@@ -90,6 +90,7 @@ func TestAppliance(t *testing.T) {
 		{"EveryComponentChanges", always, func(t *testing.T, g *appliance) { g.everyComponentChanges(t) }},
 		{"FilterBeforeTheNetwork", always, filterBeforeTheNetwork},
 		{"DaemonsAreConfined", always, daemonsAreConfined},
+		{"KeepalivedServes", always, keepalivedServes},
 		{"UnitsAreClosed", always, unitsAreClosed},
 		{"Traffic", always, traffic},
 		{"Services", long, services},

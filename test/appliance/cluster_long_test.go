@@ -20,8 +20,6 @@ import (
 	people "edge.internal/gateway/test/traffic"
 )
 
-const vip = "198.51.100.9"
-
 // TestCluster joins two machines to a cluster, and updates them one after the other. What a rolling update does in its phases
 // is tested in internal/cluster, too.
 func TestCluster(t *testing.T) {
@@ -107,11 +105,6 @@ func (g *appliance) well(t *testing.T) {
 		}
 		return err
 	})
-}
-
-func (g *appliance) hasVIP(t *testing.T) bool {
-	t.Helper()
-	return strings.Contains(g.sh(t, "ip -o address show dev eth0"), " "+vip+"/")
 }
 
 // virtualAddress has keepalived run with the gateway's file, by systemd, on both nodes. One of them has the address.

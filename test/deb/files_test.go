@@ -132,6 +132,26 @@ func TestDaemonsAreConfined(t *testing.T) {
 	}
 }
 
+// TestKeepalivedWritesInItsFolder asks keepalived which files with process numbers it makes. It may make files in one folder of /run alone, and
+// does not start if one is elsewhere.
+func TestKeepalivedWritesInItsFolder(t *testing.T) {
+	spec, err := host.Keepalived.Spec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	usage, _ := exec.Command(spec.Binary, "--help").CombinedOutput()
+	options := regexp.MustCompile(`--([a-z_]*pid)=FILE`).FindAllStringSubmatch(string(usage), -1)
+	if len(options) < 4 {
+		t.Fatalf("it tells of %q:\n%s", options, usage)
+	}
+	dropIn := read(t, "systemd/dropins/keepalived.conf")
+	for _, option := range options {
+		if !strings.Contains(dropIn, " --"+option[1]+"=/run/keepalived/") && !strings.Contains(dropIn, "\t--"+option[1]+"=/run/keepalived/") {
+			t.Errorf("it makes the file of --%s elsewhere", option[1])
+		}
+	}
+}
+
 // TestHelperIsBounded: what asks it may be in the hands of an attacker.
 func TestHelperIsBounded(t *testing.T) {
 	for _, limit := range []string{"MemoryMax", "TasksMax"} {

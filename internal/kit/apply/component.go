@@ -78,6 +78,9 @@ type Component[C any] struct {
 	Enabled func(C) bool
 	// Load reads the whole configuration; it must read nothing else.
 	Load func(ctx context.Context, q db.Querier) (C, error)
+	// Adapt, where there is one, brings into a configuration what the machine is like by now, as Load does. It asks no database: while that is
+	// away, the daemon still follows the machine.
+	Adapt func(ctx context.Context, c C) (C, error)
 	// Render is a pure function from the configuration to the files.
 	Render func(C) ([]host.File, error)
 	// Check asks the daemon's own checker about files that are staged, not live.
@@ -147,7 +150,9 @@ type erased struct {
 	id   ID
 	unit host.Unit
 	// load reads the configuration.
-	load   func(ctx context.Context, q db.Querier) (any, error)
+	load func(ctx context.Context, q db.Querier) (any, error)
+	// adapt is nil for a component whose configuration is all stored.
+	adapt  func(ctx context.Context, c any) (any, error)
 	render func(c any) ([]host.File, error)
 	check  func(ctx context.Context, files []host.File) error
 	apply  func(ctx context.Context, c any, files []host.File) error
@@ -180,6 +185,9 @@ func erase[C any](m host.Machine, c Component[C]) erased {
 			err := json.Unmarshal(b, &v)
 			return v, err
 		}
+	}
+	if c.Adapt != nil {
+		e.adapt = func(ctx context.Context, v any) (any, error) { return c.Adapt(ctx, v.(C)) }
 	}
 	if c.Openings != nil {
 		e.openings = func(v any) []policy.Opening { return c.Openings(v.(C)) }

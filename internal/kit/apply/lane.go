@@ -432,6 +432,9 @@ func (l *lane) converge(ctx context.Context, force bool) (now *imagined, install
 	for {
 		tried := l.attempts()
 		if now, err = l.stored(ctx, force); err != nil {
+			if db.Away(err) {
+				l.adjust(ctx)
+			}
 			return now, false, err
 		}
 		if !force {

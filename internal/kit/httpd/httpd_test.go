@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -337,6 +338,27 @@ func TestStreamsTakeParameters(t *testing.T) {
 	doc, err := json.Marshal(r.Spec("1").Paths["/counted"].Get)
 	if err != nil || !strings.Contains(string(doc), `"name":"from","schema":{"format":"int64","type":"integer"}`) || !strings.Contains(string(doc), `"items":{"format":"int64","type":"integer"}`) {
 		t.Errorf("%s, %v", doc, err)
+	}
+}
+
+// Text that neither the database nor a file's name can carry is refused at the door: as a name it is not found, as a parameter it is wrong.
+func TestParametersAreText(t *testing.T) {
+	for _, text := range []string{"a%00", "%ff"} {
+		var in struct {
+			To   string `query:"to"`
+			Name string `path:"name"`
+		}
+		req := httptest.NewRequest(http.MethodGet, "/?to="+text, nil)
+		req.SetPathValue("name", "box")
+		if err := httpd.Query(req, &in); !fault.Is(err, fault.Invalid) {
+			t.Errorf("to=%s: %v", text, err)
+		}
+		name, _ := url.PathUnescape(text)
+		req = httptest.NewRequest(http.MethodGet, "/", nil)
+		req.SetPathValue("name", name)
+		if err := httpd.Query(req, &in); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -197,6 +198,10 @@ func setParam(v reflect.Value, text string) error {
 	}
 	switch v.Interface().(type) {
 	case string:
+		// Neither the database nor a file's name can carry what is refused here.
+		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
+			return errors.New("must be UTF-8 text without NUL characters")
+		}
 		v.SetString(text)
 	case int, int64:
 		n, err := strconv.ParseInt(text, 10, 64)

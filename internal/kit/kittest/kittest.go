@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -232,6 +234,24 @@ func (a *Answer) WantTaken(t testing.TB, field string) *Answer {
 		t.Fatalf("no complaint about %q: %s", field, a.Body)
 	}
 	return a
+}
+
+// FakeDaemon answers on a socket in place of a program, until the test ends or it is stopped.
+func (b *Bench) FakeDaemon(t testing.TB, socket string, answer http.HandlerFunc) (stop func()) {
+	t.Helper()
+	path := filepath.Join(b.Paths.Root, socket)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: answer}
+	go func() { _ = server.Serve(l) }()
+	stop = func() { _ = server.Close() }
+	t.Cleanup(stop)
+	return stop
 }
 
 // Audited tells how many entries the audit log has for the action.

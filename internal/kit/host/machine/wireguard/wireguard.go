@@ -112,8 +112,8 @@ func (s *Tunnels) TunnelDevices(ctx context.Context) ([]host.TunnelDevice, error
 	for _, l := range links {
 		if name := l.Attrs().Name; l.Type() == "wireguard" || l.Type() == "tuntap" && hasSocket(name) {
 			d, err := s.tunnelDevice(ctx, name)
-			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-				continue // it is gone, or its program is and has left its socket, or hangs
+			if gone(err) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+				continue // or its program hangs
 			}
 			if err != nil {
 				return nil, fmt.Errorf("reading the tunnel %s: %w", name, err)
@@ -122,6 +122,11 @@ func (s *Tunnels) TunnelDevices(ctx context.Context) ([]host.TunnelDevice, error
 		}
 	}
 	return list, nil
+}
+
+// gone says of a tunnel that cannot be asked that it is gone, or that its program is: it has left its socket, or ends in the middle of an answer.
+func gone(err error) bool {
+	return slices.ContainsFunc([]error{fs.ErrNotExist, unix.ECONNREFUSED, unix.ECONNRESET, unix.EPIPE, io.EOF}, func(sign error) bool { return errors.Is(err, sign) })
 }
 
 func hasSocket(name string) bool {
@@ -236,7 +241,7 @@ func (s *Tunnels) ChangeTunnel(ctx context.Context, name string, change host.Tun
 		config.Peers = append(config.Peers, peer)
 	}
 	_, err = within(ctx, func() (struct{}, error) { return struct{}{}, c.ConfigureDevice(name, config) })
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
+	if gone(err) {
 		return fmt.Errorf("there is no tunnel %s: %w", name, unix.ENODEV)
 	}
 	return err

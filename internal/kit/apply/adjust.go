@@ -1,0 +1,39 @@
+package apply
+
+import (
+	"context"
+	"errors"
+
+	"edge.internal/gateway/internal/kit/host"
+)
+
+// adjust has the daemon follow the machine while the database is away, as the next pass with a database does: all that is stored is what
+// the daemon runs with already.
+func (l *lane) adjust(ctx context.Context) {
+	if err := l.adapted(ctx); err != nil && !errors.Is(err, host.ErrNotInstalled) {
+		l.engine.log.Warn("the daemon does not follow the machine", "component", l.id, "err", err)
+	}
+}
+
+func (l *lane) adapted(ctx context.Context) error {
+	l.work.Lock()
+	defer l.work.Unlock()
+	l.mu.Lock()
+	running, revision := l.running, l.at
+	l.mu.Unlock()
+	if l.adapt == nil || running == nil {
+		return nil
+	}
+	config, err := l.adapt(ctx, running)
+	if err != nil {
+		return err
+	}
+	now := &imagined{revision: revision, config: config}
+	if now.files, err = l.render(config); err != nil || sameFiles(l.lastApplied(), now.files) {
+		return err
+	}
+	if _, err := l.bring(ctx, now, false); err != nil {
+		return err
+	}
+	return errors.Join(l.keep(now), l.retain(config))
+}
