@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -40,9 +41,11 @@ func TestThreeNodes(t *testing.T) {
 			Health   string
 			Problems []string
 		}
-		waittest.Until(t, "the cluster is well, seen from "+n.Name(), func() bool {
-			n.Must(t, http.MethodGet, "/cluster/status", nil, 200, &s)
-			return s.Health == "OK"
+		waittest.UntilNil(t, "the cluster is well, seen from "+n.Name(), func() error {
+			if n.Must(t, http.MethodGet, "/cluster/status", nil, 200, &s); s.Health != "OK" {
+				return fmt.Errorf("%+v", s)
+			}
+			return nil
 		})
 	}
 	for _, n := range nodes {
@@ -69,10 +72,21 @@ func TestThreeNodes(t *testing.T) {
 	waittest.Until(t, "the change is on "+one.Name(), func() bool { return one.has(t, "ahead.example.net") })
 	three.do(t, three.Crash())
 	two.do(t, two.Heal(lab.Cluster))
-	waittest.Until(t, two.Name()+" is behind "+one.Name(), func() bool {
-		a, err := two.Do(t.Context(), http.MethodPost, "/cluster/promote", fields{"force": true})
-		return err == nil && a.Status == 409 && bytes.Contains(a.Body, []byte(one.FQDN()+" has changes"))
+	waittest.UntilNil(t, two.Name()+" hears "+one.Name(), func() error {
+		var s struct {
+			Peers []struct{ FQDN, Error string }
+		}
+		two.Must(t, http.MethodGet, "/cluster/status", nil, 200, &s)
+		for _, p := range s.Peers {
+			if p.FQDN == one.FQDN() && p.Error == "" {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", s)
 	})
+	if a := two.Must(t, http.MethodPost, "/cluster/promote", fields{"force": true}, 409, nil); !bytes.Contains(a.Body, []byte(one.FQDN()+" has changes")) {
+		t.Errorf("a node that is behind: %s", a.Body)
+	}
 	one.Must(t, http.MethodPost, "/cluster/promote", fields{"force": true}, 200, nil)
 	follow(one, two)
 	waittest.Until(t, "what only one of them had is on both", func() bool { return two.applied(t, "ahead.example.net") })
