@@ -4919,6 +4919,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/system/resources/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Load, memory and connection tracking in the last hour */
+        get: operations["system.resources.history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/system/retention": {
         parameters: {
             query?: never;
@@ -13149,6 +13166,37 @@ export interface components {
              * @description Packets sent.
              */
             tx_packets: number;
+        };
+        SystemLoad: {
+            /**
+             * Format: date-time
+             * @description When it was measured.
+             */
+            at: string;
+            /**
+             * Format: int64
+             * @description Tracked connections.
+             */
+            conntrack_count: number;
+            /**
+             * Format: double
+             * @description Load average over a minute.
+             */
+            load1: number;
+            /**
+             * Format: double
+             * @description Share of the memory that is not available to programs, from 0 to 1.
+             */
+            memory_used: number;
+        };
+        SystemLoadHistory: {
+            /** @description The points of the last hour, the oldest first. Where the machine could not be asked, points are missing. Kept in memory, since the service started. */
+            points: components["schemas"]["SystemLoad"][];
+            /**
+             * Format: int64
+             * @description Seconds between two points.
+             */
+            step_seconds: number;
         };
         SystemOutcome: {
             /**
@@ -27806,6 +27854,32 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["SystemResources"];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "system.resources.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemLoadHistory"];
                         error: null;
                     };
                 };

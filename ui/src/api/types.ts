@@ -62,6 +62,7 @@ export type IpAddress = Item<'/ip-addresses'>
 export type License = Data<'/license'>
 export type LiveLink = Data<'/system/interfaces'>[number]
 export type LiveRoute = Data<'/routes/live'>[number]
+export type LoadPoint = Data<'/system/resources/history'>['points'][number]
 export type LogEntry = Data<'/logs'>['entries'][number]
 export type LogEvent = Data<'/firewall/log'>['events'][number]
 export type Me = Data<'/auth/me'>
