@@ -3782,7 +3782,7 @@ export interface paths {
         /** Propose a setup for the interfaces that are not managed yet */
         get: operations["network.setup.get"];
         put?: never;
-        /** Set up networks with their zone, addresses, DHCP, DNS, NTP and internet access as one change set, or preview it. An empty object sets up what is proposed */
+        /** Set up networks with their zone, addresses, DHCP, DNS, NTP and internet access, and the first site and VPN device, as one change set, or preview it. An empty object sets up what is proposed */
         post: operations["network.setup"];
         delete?: never;
         options?: never;
@@ -10867,10 +10867,48 @@ export interface components {
             preview?: boolean;
             /** @description Why, for the history and the audit log. */
             reason?: string;
+            /** @description A site to publish: its domain, and a backend with one server. By default none. */
+            site?: components["schemas"]["NetworkSite"];
             /** @description The gateway's time sources: addresses of servers, or names of pools. By default they stay as they are. */
             time_servers?: string[];
             /** @description Resolvers that the gateway asks: addresses, with @port if it is not 53. By default they stay as they are. */
             upstream_forwards?: string[];
+            /** @description A WireGuard tunnel that lets devices into the zone lan: the tunnel, its first peer, the zone vpn, and a rule from there to lan. By default none. */
+            vpn?: components["schemas"]["NetworkVPN"];
+        };
+        NetworkSite: {
+            /**
+             * @description Host name or IP address of the server that the site runs on.
+             * @example ntp.example.net
+             */
+            address: string;
+            /**
+             * @description Host name that visitors use, for example www.example.net.
+             * @example www.example.net
+             */
+            name: string;
+            /**
+             * Format: int64
+             * @description Port of the server. By default, and with 0, that of the protocol: 80 or 443.
+             */
+            port: number;
+            /**
+             * @description Protocol to the server; http by default.
+             * @enum {string}
+             */
+            scheme: "http" | "https";
+        };
+        NetworkVPN: {
+            /**
+             * @description Name or address at which devices reach the gateway; empty for its host name.
+             * @example ntp.example.net
+             */
+            endpoint: string;
+            /**
+             * @description Name of the first device.
+             * @example a note
+             */
+            peer: string;
         };
         NtpForcedSync: {
             /** @description Whether every source is measured now. */
