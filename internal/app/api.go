@@ -124,6 +124,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 		"audit":         func(ctx context.Context) { k.Audit.Run(ctx, k.Log) },
 		"packet-filter": house.Firewall.Run,
 		"reverse-proxy": house.Proxy.Run,
+		"load":          house.System.Run,
 		"forward-proxy": house.ForwardProxy.Run,
 		"dns":           house.DNS.Run,
 		"certificates":  house.Certificate.Run,

@@ -449,6 +449,12 @@ func (h *House) services() network.Services {
 			}
 			return h.DHCP.Serve(ctx, q, d, list)
 		},
+		Publish: func(d *resource.Bundle, name value.SiteName, scheme string, address value.Host, port int) {
+			h.Proxy.Publish(d, name, scheme, address, port)
+		},
+		Tunnel: func(ctx context.Context, q db.Querier, d *resource.Bundle, v network.Tunnelled) (value.IfName, error) {
+			return h.Tunnel.Serve(ctx, q, d, v.Peer, v.Endpoint, v.Reach)
+		},
 	}
 }
 

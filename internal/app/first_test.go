@@ -56,6 +56,7 @@ func made(t *testing.T, a *kittest.Answer) (list []string) {
 	telling := map[string][]string{
 		"network.interface": {"role"}, "dns.settings": {"listen_addresses", "upstream_forwards"}, "ntp.settings": {"serve_clients", "listen_addresses", "allow_acl"}, "ntp.pool": {"kind", "iburst"},
 		"dhcp.subnet": {"interface", "range_start", "range_end", "gateway", "dns_servers", "ntp_servers"}, "dhcp.settings": {"enabled"},
+		"proxy.server": {"address", "port"}, "tunnel.interface": {"address_cidr", "client_routes", "endpoint_host"}, "tunnel.peer": {"allowed_ips", "has_private_key"},
 		"firewall.rule": {"src_zone", "dst_zone", "action"}, "firewall.nat-rule": {"kind", "in_zone", "out_zone"}, "network.route": {"metric"},
 	}
 	for _, c := range out.Changes {
@@ -144,6 +145,26 @@ func TestAnotherNetwork(t *testing.T) {
 		"update ntp.settings true [192.168.2.1,10.20.0.1] [192.168.2.0/24,10.20.0.0/24]")
 }
 
+// The first site and the first device of a VPN come with the same change set. The tunnel's network is none that the LAN has.
+func TestFirstSiteAndDevice(t *testing.T) {
+	h, admin := installed(t, host.Link{Name: "eth1", Addrs: []host.LinkAddr{{Local: "10.8.0.1", PrefixLen: 24, Scope: "global"}}})
+	site := `{"site":{"name":"www.example.net","address":"10.8.0.5","port":8080}`
+	beyond := []string{
+		"proxy.backend www.example.net", "proxy.server server-1 10.8.0.5 8080", "proxy.domain www.example.net",
+		"tunnel.interface wg0 10.8.1.1/24 10.8.0.0/24 vpn.example.net", "tunnel.peer Phone 10.8.1.2/32 true",
+		"firewall.zone vpn", "network.interface wg0 vpn", "firewall.rule vpn to lan vpn lan accept",
+	}
+	all := made(t, h.call(t, admin, http.MethodPost, "/network/setup", site+`,"vpn":{"peer":"Phone","endpoint":"vpn.example.net"}}`))
+	expect(t, all[len(all)-len(beyond):], beyond...)
+	if got := all[0]; got != "network.interface eth0 wan" {
+		t.Errorf("the networks are not set up before: %s", got)
+	}
+	// Another VPN has another name and network, and finds its zone and its rule.
+	expect(t, made(t, h.call(t, admin, http.MethodPost, "/network/setup", `{"networks":[],"vpn":{"peer":"Laptop"}}`)),
+		"tunnel.interface wg1 10.8.2.1/24 10.8.0.0/24 ", "tunnel.peer Laptop 10.8.2.2/32 true", "network.interface wg1 vpn")
+	h.call(t, admin, http.MethodPost, "/network/setup", site+"}").Want(t, 409)
+}
+
 func TestSetupThatCannotBe(t *testing.T) {
 	h, admin := installed(t, host.Link{Name: "eth1"})
 	for body, field := range map[string]string{
@@ -156,6 +177,11 @@ func TestSetupThatCannotBe(t *testing.T) {
 		`{"networks":[{"name":"eth1","role":"lan","addresses":["10.0.0.1"]}]}`:                         "networks",
 		`{"networks":[{"name":"eth9","role":"lan","addresses":["10.0.0.1/24"],"vlan_id":4095}]}`:       "vlan_id",
 		`{"networks":[{"name":"eth1","role":"lan","addresses":["10.0.0.1/24"],"gateway":"10.0.0.1"}]}`: "gateway",
+		`{"site":{"address":"10.0.0.5"}}`:                                                              "site.name",
+		`{"site":{"name":"www.example.net"}}`:                                                          "site.address",
+		`{"site":{"name":"www.example.net","address":"-"}}`:                                            "site",
+		`{"vpn":{}}`: "vpn.peer",
+		`{"networks":[],"site":{"name":"gw","address":"10.0.0.5"}}`: "site",
 	} {
 		a := h.call(t, admin, http.MethodPost, "/network/setup", body).Want(t, 400)
 		if a.Error.Fields[field] == "" {

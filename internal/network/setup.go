@@ -73,6 +73,8 @@ type Setup struct {
 	Networks         []Network     `json:"networks" doc:"The networks. By default those that GET /network/setup proposes."`
 	UpstreamForwards *[]string     `json:"upstream_forwards" doc:"Resolvers that the gateway asks: addresses, with @port if it is not 53. By default they stay as they are."`
 	TimeServers      *[]value.Host `json:"time_servers" doc:"The gateway's time sources: addresses of servers, or names of pools. By default they stay as they are."`
+	Site             *Site         `json:"site" doc:"A site to publish: its domain, and a backend with one server. By default none."`
+	VPN              *VPN          `json:"vpn" doc:"A WireGuard tunnel that lets devices into the zone lan: the tunnel, its first peer, the zone vpn, and a rule from there to lan. By default none."`
 	Masquerade       *bool         `json:"masquerade" doc:"Give traffic to the internet the gateway's own address. On by default; not needed if your networks have public addresses."`
 	Preview          bool          `json:"preview" doc:"Save nothing; return what would change."`
 	Reason           string        `json:"reason" maxLength:"500" doc:"Why, for the history and the audit log."`
@@ -114,6 +116,10 @@ type Services struct {
 	Pass func(ctx context.Context, q db.Querier, d *resource.Bundle, from, to value.Zone) error
 	// Masquerade gives traffic to a zone the gateway's address.
 	Masquerade func(ctx context.Context, q db.Querier, d *resource.Bundle, to value.Zone) error
+	// Publish publishes a site that runs on a server.
+	Publish func(d *resource.Bundle, name value.SiteName, scheme string, address value.Host, port int)
+	// Tunnel makes a tunnel for devices and the first of them, and answers the name of its interface.
+	Tunnel func(ctx context.Context, q db.Querier, d *resource.Bundle, v Tunnelled) (value.IfName, error)
 }
 
 // The zones that matter here.
@@ -127,7 +133,7 @@ func (r *Room) mountSetup() {
 		func(c *httpd.Call, _ struct{}) (Proposal, error) { return r.propose(c) })
 	doc := httpd.Doc{
 		ID: "network.setup", Tag: "network", Audit: "<kind>.<verb>",
-		Summary: "Set up networks with their zone, addresses, DHCP, DNS, NTP and internet access as one change set, or preview it. An empty object sets up what is proposed",
+		Summary: "Set up networks with their zone, addresses, DHCP, DNS, NTP and internet access, and the first site and VPN device, as one change set, or preview it. An empty object sets up what is proposed",
 	}
 	httpd.Handle(r.Router, http.MethodPost, "/network/setup", httpd.Write.Here(), doc, func(c *httpd.Call, in struct{ Body Setup }) (SetUp, error) {
 		d, err := r.bundle(c, in.Body)
@@ -301,7 +307,7 @@ func (r *Room) bundle(ctx context.Context, in Setup) (*resource.Bundle, error) {
 		}
 		networks = p.Networks
 	}
-	if err := r.checkNetworks(ctx, networks, in.TimeServers); err != nil {
+	if err := r.checkNetworks(ctx, networks, &in); err != nil {
 		return nil, err
 	}
 	d := new(resource.Bundle)
@@ -311,14 +317,20 @@ func (r *Room) bundle(ctx context.Context, in Setup) (*resource.Bundle, error) {
 	if err := r.bundleServices(ctx, d, networks, in); err != nil {
 		return nil, err
 	}
+	if err := r.bundleBeyond(ctx, d, networks, in); err != nil {
+		return nil, err
+	}
 	if len(d.Operations) == 0 {
 		return nil, fault.New(fault.Conflict, "There is nothing to set up: every interface is managed, and has what you ask for.")
 	}
 	return d, d.Err()
 }
 
+// elsewhere is what a node of a cluster says that follows another one.
+const elsewhere = "Zones, rules, DHCP subnets, time sources, sites and tunnels belong to all nodes of the cluster. Set them up on the primary."
+
 // checkNetworks complains about what no row could: the rows complain about the rest.
-func (r *Room) checkNetworks(ctx context.Context, networks []Network, sources *[]value.Host) error {
+func (r *Room) checkNetworks(ctx context.Context, networks []Network, in *Setup) error {
 	away, err := r.deps.Away(ctx)
 	if err != nil {
 		return err
@@ -327,9 +339,9 @@ func (r *Room) checkNetworks(ctx context.Context, networks []Network, sources *[
 	if err != nil {
 		return err
 	}
-	const elsewhere = "Zones, rules, DHCP subnets and time sources belong to all nodes of the cluster. Set them up on the primary."
 	var c check.List
-	c.That(!away || sources == nil, "time_servers", elsewhere)
+	c.That(!away || in.TimeServers == nil, "time_servers", elsewhere)
+	in.checkBeyond(&c, away)
 	for i, n := range networks {
 		at := func(field string) string { return fmt.Sprintf("networks.%d.%s", i, field) }
 		bound, has4 := n.first4()

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/history"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 )
@@ -16,7 +17,8 @@ import (
 // Room is the system.
 type Room struct {
 	*kit.Kit
-	deps Deps
+	deps    Deps
+	history history.History[host.Resources, Load]
 }
 
 // Deps is what other rooms lend.
@@ -41,11 +43,14 @@ type Flags struct {
 }
 
 // New builds the room.
-func New(k *kit.Kit, d Deps) *Room { return &Room{Kit: k, deps: d} }
+func New(k *kit.Kit, d Deps) *Room {
+	return &Room{Kit: k, deps: d, history: history.History[host.Resources, Load]{Point: load}}
+}
 
 // Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.mountHealth()
+	r.mountLoad()
 	r.mountServices()
 	r.mountComponents()
 	r.mountFlags()

@@ -1,5 +1,5 @@
 import type { Locator } from '@playwright/test'
-import { clear, expect, expectAccessible, make, settled, sizes, test } from './gateway'
+import { clear, expect, expectAccessible, make, read, settled, sizes, test } from './gateway'
 
 // What all pages have in common.
 
@@ -126,6 +126,21 @@ test('nothing moves for those who asked for that', async ({ page }) => {
   await page.emulateMedia({ reducedMotion: 'reduce' })
   await openForm()
   expect(await moved()).toEqual([])
+})
+
+test('the charts of the load begin with what the gateway remembers', async ({ page }) => {
+  const remembered = async () => (await read<{ points: object[] }>('/system/resources/history')).points.length
+  await expect.poll(remembered).toBeGreaterThan(1)
+  await page.goto('/')
+  await settled(page)
+  const chart = page.getByRole('img', { name: 'Load in the last hour' }).locator('canvas')
+  // The line has a colour that nothing else of the chart has.
+  const coloured = () =>
+    chart.evaluate((canvas: HTMLCanvasElement) => {
+      const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height)
+      return data.some((_, at) => at % 4 === 0 && data[at + 2]! > data[at]! + 60)
+    })
+  await expect.poll(coloured).toBe(true)
 })
 
 test('a field of tags has one frame for the focus', async ({ page }) => {

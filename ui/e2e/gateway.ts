@@ -463,11 +463,11 @@ async function dress(page: Page, { scheme, size }: Look) {
   await settled(page)
 }
 
-/** What keeps people from using a page. */
+/** All that axe finds on a page, serious or not. */
 export async function barriers(page: Page) {
   const options: axe.RunOptions = {
     resultTypes: ['violations'],
-    // What is wrong is told by its HTML, without selectors. No serious rule needs what axe would load beforehand.
+    // What is wrong is told by its HTML, without selectors. No rule that matters here needs what axe would load beforehand.
     selectors: false,
     preload: false,
   }
@@ -475,8 +475,7 @@ export async function barriers(page: Page) {
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe.source)
   return page.evaluate(async (options) => {
     const { violations } = await window.axe.run(document, options)
-    const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    return serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' | ')}`)
+    return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' | ')}`)
   }, options)
 }
 

@@ -3782,7 +3782,7 @@ export interface paths {
         /** Propose a setup for the interfaces that are not managed yet */
         get: operations["network.setup.get"];
         put?: never;
-        /** Set up networks with their zone, addresses, DHCP, DNS, NTP and internet access as one change set, or preview it. An empty object sets up what is proposed */
+        /** Set up networks with their zone, addresses, DHCP, DNS, NTP and internet access, and the first site and VPN device, as one change set, or preview it. An empty object sets up what is proposed */
         post: operations["network.setup"];
         delete?: never;
         options?: never;
@@ -4911,6 +4911,23 @@ export interface paths {
         };
         /** Load, memory, disk and connection tracking */
         get: operations["system.resources"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/resources/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Load, memory and connection tracking in the last hour */
+        get: operations["system.resources.history"];
         put?: never;
         post?: never;
         delete?: never;
@@ -10850,10 +10867,48 @@ export interface components {
             preview?: boolean;
             /** @description Why, for the history and the audit log. */
             reason?: string;
+            /** @description A site to publish: its domain, and a backend with one server. By default none. */
+            site?: components["schemas"]["NetworkSite"];
             /** @description The gateway's time sources: addresses of servers, or names of pools. By default they stay as they are. */
             time_servers?: string[];
             /** @description Resolvers that the gateway asks: addresses, with @port if it is not 53. By default they stay as they are. */
             upstream_forwards?: string[];
+            /** @description A WireGuard tunnel that lets devices into the zone lan: the tunnel, its first peer, the zone vpn, and a rule from there to lan. By default none. */
+            vpn?: components["schemas"]["NetworkVPN"];
+        };
+        NetworkSite: {
+            /**
+             * @description Host name or IP address of the server that the site runs on.
+             * @example ntp.example.net
+             */
+            address: string;
+            /**
+             * @description Host name that visitors use, for example www.example.net.
+             * @example www.example.net
+             */
+            name: string;
+            /**
+             * Format: int64
+             * @description Port of the server. By default, and with 0, that of the protocol: 80 or 443.
+             */
+            port: number;
+            /**
+             * @description Protocol to the server; http by default.
+             * @enum {string}
+             */
+            scheme: "http" | "https";
+        };
+        NetworkVPN: {
+            /**
+             * @description Name or address at which devices reach the gateway; empty for its host name.
+             * @example ntp.example.net
+             */
+            endpoint: string;
+            /**
+             * @description Name of the first device.
+             * @example a note
+             */
+            peer: string;
         };
         NtpForcedSync: {
             /** @description Whether every source is measured now. */
@@ -13149,6 +13204,37 @@ export interface components {
              * @description Packets sent.
              */
             tx_packets: number;
+        };
+        SystemLoad: {
+            /**
+             * Format: date-time
+             * @description When it was measured.
+             */
+            at: string;
+            /**
+             * Format: int64
+             * @description Tracked connections.
+             */
+            conntrack_count: number;
+            /**
+             * Format: double
+             * @description Load average over a minute.
+             */
+            load1: number;
+            /**
+             * Format: double
+             * @description Share of the memory that is not available to programs, from 0 to 1.
+             */
+            memory_used: number;
+        };
+        SystemLoadHistory: {
+            /** @description The points of the last hour, the oldest first. Where the machine could not be asked, points are missing. Kept in memory, since the service started. */
+            points: components["schemas"]["SystemLoad"][];
+            /**
+             * Format: int64
+             * @description Seconds between two points.
+             */
+            step_seconds: number;
         };
         SystemOutcome: {
             /**
@@ -27806,6 +27892,32 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["SystemResources"];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "system.resources.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemLoadHistory"];
                         error: null;
                     };
                 };

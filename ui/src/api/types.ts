@@ -1,5 +1,5 @@
 import type { Data, Item } from './resource'
-import type { components } from './schema'
+import type { components, paths } from './schema'
 
 // Names for what the OpenAPI document describes; nothing is typed twice.
 export type Address = Item<'/firewall/address-objects'>
@@ -42,6 +42,9 @@ export type DraftOperation = Draft['operations'][number]
 export type DraftResult = Data<'/draft/preview', 'post'>
 export type Explanation = Data<'/firewall/explain', 'post'>
 export type Findings = Data<'/certificates/preflight', 'post'>
+type NetworkSetup = NonNullable<paths['/network/setup']['post']['requestBody']>['content']['application/json']
+export type FirstSite = Required<NonNullable<NetworkSetup['site']>>
+export type FirstVpn = Required<NonNullable<NetworkSetup['vpn']>>
 export type FirewallService = Item<'/firewall/services'>
 export type FirewallServiceGroup = Item<'/firewall/service-groups'>
 export type BuiltInRule = Data<'/firewall/built-in'>[number]
@@ -62,6 +65,7 @@ export type IpAddress = Item<'/ip-addresses'>
 export type License = Data<'/license'>
 export type LiveLink = Data<'/system/interfaces'>[number]
 export type LiveRoute = Data<'/routes/live'>[number]
+export type LoadPoint = Data<'/system/resources/history'>['points'][number]
 export type LogEntry = Data<'/logs'>['entries'][number]
 export type LogEvent = Data<'/firewall/log'>['events'][number]
 export type Me = Data<'/auth/me'>

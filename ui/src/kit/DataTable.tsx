@@ -19,6 +19,7 @@ import classes from './DataTable.module.css'
 
 export interface Column<T> {
   key: string
+  /** Empty where the cells are what can be done with a row. */
   header: string
   /** What the header shows, where it is more than its text. */
   head?: ReactNode
@@ -100,7 +101,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
                   <span aria-hidden>{direction === 'ascending' ? ' ↑' : direction === 'descending' ? ' ↓' : ''}</span>
                 </button>
               ) : (
-                (column.head ?? column.header)
+                (column.head ?? (column.header || <span className="visually-hidden">{t('list.actions')}</span>))
               )}
             </div>
           )

@@ -43,6 +43,9 @@ const theme = createTheme({
       defaultProps: { inputWrapperOrder: ['label', 'input', 'description', 'error'] },
     }),
     Switch: Switch.extend({ defaultProps: { withThumbIndicator: false } }),
+    // The header of a dialog is not that of the page, which has one.
+    DrawerHeader: { defaultProps: { role: 'presentation' } },
+    ModalHeader: { defaultProps: { role: 'presentation' } },
   },
 })
 

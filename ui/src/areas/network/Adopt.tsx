@@ -4,7 +4,8 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
-import type { Adoptable, NetworkProposal, ProposedNetwork } from '../../api/types'
+import { toFault } from '../../api/fault'
+import type { Adoptable, NetworkProposal } from '../../api/types'
 import { paths } from '../../app/paths'
 import { useCanEdit } from '../../app/session'
 import { Previewed } from '../../kit/ChangePreview'
@@ -16,8 +17,9 @@ import { objectionTo } from '../../kit/remove'
 import { toastApplied } from '../../kit/toast'
 import classes from './Adopt.module.css'
 import { AdoptChoices } from './AdoptChoices'
-import { proposal, setUp, setupOf } from './adoption'
-import { Proof } from './Proof'
+import { type Beyond as Chosen, proposal, setUp, setupOf } from './adoption'
+import { Beyond } from './Beyond'
+import { type Done, Proof } from './Proof'
 import { adoptableQuery } from './useLinks'
 
 const proposalQuery = {
@@ -35,12 +37,12 @@ const proposalQuery = {
 /** Makes networks of links that are there already: choose, see what that changes, do it at once, see that it works. */
 export default function Adopt() {
   const { t } = useTranslation('network')
-  const [done, setDone] = useState<ProposedNetwork[] | null>(null)
+  const [done, setDone] = useState<Done | null>(null)
   const query = useQuery({ ...proposalQuery, enabled: !done })
   return (
     <DetailDrawer title={t('adopt.title')} back={paths.interfaces} wide>
       {done ? (
-        <Proof networks={done} />
+        <Proof {...done} />
       ) : (
         <Loaded query={query} height={320}>
           {({ links, proposed }) =>
@@ -59,7 +61,7 @@ export default function Adopt() {
 interface AdoptFormProps {
   links: Adoptable[]
   proposed: NetworkProposal
-  onDone: (networks: ProposedNetwork[]) => void
+  onDone: (done: Done) => void
 }
 
 function AdoptForm({ links, proposed, onDone }: AdoptFormProps) {
@@ -69,21 +71,23 @@ function AdoptForm({ links, proposed, onDone }: AdoptFormProps) {
   const [choices, setChoices] = useState(() => proposal(links, proposed))
   const { upstream_forwards, time_servers } = proposed
   const [sources, setSources] = useState({ upstream_forwards, time_servers, masquerade: true })
+  const [beyond, setBeyond] = useState<Chosen>({})
   const count = choices.filter(({ take }) => take).length
   const wish = setupOf(choices, sources, proposed)
 
   const plan = useMutation({
     mutationFn: async () => {
-      const { value } = await setUp(wish.networks, wish.sources, { preview: true })
+      const { value } = await setUp(wish.networks, { ...wish.sources, ...beyond }, { preview: true })
       const objection: ReactNode = await objectionTo(value.operations, ownConnection)
       return { value, objection }
     },
   })
   const adopt = useMutation({
-    mutationFn: () => setUp(wish.networks, wish.sources, { reason: t('adopt.title'), confirm_within: 0 }),
-    onSuccess: async ({ applied }) => {
+    mutationFn: () =>
+      setUp(wish.networks, { ...wish.sources, ...beyond }, { reason: t('adopt.title'), confirm_within: 0 }),
+    onSuccess: async ({ value, applied }) => {
       toastApplied(t('adopt.done', { count }), applied)
-      onDone(wish.networks)
+      onDone({ networks: wish.networks, site: beyond.site, changes: value.changes })
       await queries.invalidateQueries({ queryKey: adoptableQuery.queryKey })
       await queries.invalidateQueries()
     },
@@ -94,6 +98,14 @@ function AdoptForm({ links, proposed, onDone }: AdoptFormProps) {
       <div className={classes.step}>
         <p className={classes.lead}>{t('adopt.lead')}</p>
         <AdoptChoices choices={choices} onChoices={setChoices} sources={sources} onSources={setSources} />
+        <Beyond
+          chosen={beyond}
+          onChosen={(chosen) => {
+            plan.reset()
+            setBeyond(chosen)
+          }}
+          complaints={plan.isError ? toFault(plan.error).fields : {}}
+        />
         {plan.isError && <FaultNotice fault={plan.error} />}
         <div className={classes.actions}>
           <Button disabled={count === 0 || !canEdit} loading={plan.isPending} onClick={() => plan.mutate()}>

@@ -1,14 +1,22 @@
+import '../proxy/texts'
+import '../tunnels/texts'
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
-import type { ProposedNetwork } from '../../api/types'
+import type { FirstSite, ProposedNetwork } from '../../api/types'
 import { paths } from '../../app/paths'
+import { optionalText } from '../../i18n/i18n'
 import type { Tone } from '../../kit/Notice'
 import { Badge } from '../../kit/StateBadge'
+import { Waiting } from '../../kit/Waiting'
 import { leasesQuery } from '../dhcp/resources'
+import { checkCode, useLive } from '../proxy/health'
+import { backends } from '../proxy/resources'
+import { PeerConfig } from '../tunnels/Config'
+import { peers, peersQuery, tunnelsQuery } from '../tunnels/resources'
 import classes from './Adopt.module.css'
 
 /** How often the gateway is asked again while something does not work yet. */
@@ -17,9 +25,18 @@ const again = 5000
 /** The name that is looked up to see whether names resolve: it is reserved and always exists. */
 const probe = 'example.com'
 
+/** What was set up. */
+export interface Done {
+  networks: readonly ProposedNetwork[]
+  site: FirstSite | undefined
+  changes: readonly { kind: string; id: string }[]
+}
+
 /** Shows that what was set up works: each service is asked, not believed. */
-export function Proof({ networks }: { networks: readonly ProposedNetwork[] }) {
+export function Proof({ networks, site, changes }: Done) {
   const { t } = useTranslation('network')
+  const made = (kind: string) => changes.find((change) => change.kind === kind)?.id
+  const peer = made(peers.kind)
   const dns = networks.find((one) => one.dns)?.addresses[0]?.split('/')[0]
   const leases = networks.filter((one) => one.dhcp)
   return (
@@ -29,15 +46,21 @@ export function Proof({ networks }: { networks: readonly ProposedNetwork[] }) {
         {dns && <Names server={dns} />}
         {leases.length > 0 && <Leases ranges={leases.map((one) => `${one.range_start} – ${one.range_end}`)} />}
         {networks.some((one) => one.ntp) && <Clock />}
+        {site && <Answers site={site} backend={made(backends.kind)} />}
       </ul>
+      {peer && <Device id={peer} />}
       <div className={classes.actions}>
-        <Button component={Link} to={paths.siteNew}>
-          {t('proof.site')}
-        </Button>
-        <Button component={Link} to={paths.tunnelNew} variant="default">
-          {t('proof.vpn')}
-        </Button>
-        <Button component={Link} to={paths.interfaces} variant="subtle">
+        {!site && (
+          <Button component={Link} to={paths.siteNew} variant="default">
+            {t('proof.publish')}
+          </Button>
+        )}
+        {!peer && (
+          <Button component={Link} to={paths.tunnelNew} variant="default">
+            {t('proof.vpn')}
+          </Button>
+        )}
+        <Button component={Link} to={paths.interfaces}>
           {t('proof.close')}
         </Button>
       </div>
@@ -95,5 +118,33 @@ function Clock() {
     <Line name="NTP" tone={tone}>
       {t(`proof.ntp.${tone}`, { source: data?.source, stratum: data?.stratum })}
     </Line>
+  )
+}
+
+/** Whether the server behind the new site answers the proxy. */
+function Answers({ site, backend = '' }: { site: FirstSite; backend?: string }) {
+  const { t } = useTranslation('network')
+  const row = useLive().server({ backend_id: backend, name: 'server-1' })
+  const code = row ? checkCode(row) : ''
+  // A server counts as up until its first check has ended.
+  const tone = !row || code === '' || code === 'INI' ? 'off' : row.status === 'UP' ? 'live' : 'warn'
+  return (
+    <Line name={t('proof.web')} tone={tone}>
+      {t(`proof.site.${tone}`, { ...site, found: optionalText(`proxy:checks.${code}`) ?? code })}
+    </Line>
+  )
+}
+
+/** What the first device of the VPN needs. */
+function Device({ id }: { id: string }) {
+  const { t } = useTranslation('network')
+  const peer = useQuery(peersQuery).data?.find((one) => one.id === id)
+  const tunnel = useQuery(tunnelsQuery).data?.find((one) => one.id === peer?.interface_id)
+  if (!peer || !tunnel) return <Waiting height={320} />
+  return (
+    <section className={classes.step} aria-label={peer.name}>
+      <h3 className={classes.device}>{t('proof.device', { name: peer.name })}</h3>
+      <PeerConfig tunnel={tunnel} peer={peer} />
+    </section>
   )
 }

@@ -1,5 +1,5 @@
 import { answer, http } from '../../api/client'
-import type { Adoptable, NetworkProposal, ProposedNetwork } from '../../api/types'
+import type { Adoptable, FirstSite, FirstVpn, NetworkProposal, ProposedNetwork } from '../../api/types'
 import { networkOf, propose } from '../dhcp/subnet'
 
 /** What the operator wants of a link that nobody declared. */
@@ -15,6 +15,15 @@ export interface Sources {
   time_servers: string[]
   masquerade: boolean
 }
+
+/** A site to publish, and a VPN with its first device. */
+export interface Beyond {
+  site?: FirstSite
+  vpn?: FirstVpn
+}
+export const usualPorts = { http: 80, https: 443 } as const
+export const noSite: FirstSite = { name: '', scheme: 'http', address: '', port: usualPorts.http }
+export const noVpn: FirstVpn = { peer: '', endpoint: '' }
 
 /** What is proposed for the links; those that are part of another one are not among them. */
 export function proposal(links: readonly Adoptable[], { networks }: NetworkProposal): Choice[] {
@@ -77,8 +86,8 @@ export const reachesOut = (choices: readonly Choice[]) => taken(choices).some(({
 type Intent = { preview: boolean } | { reason: string; confirm_within: number }
 
 /** Sets networks up, or says what that would change. */
-export const setUp = (networks: ProposedNetwork[], sources: Partial<Sources>, intent: Intent) =>
-  answer(http.POST('/network/setup', { body: { networks, ...sources, ...intent } }))
+export const setUp = (networks: ProposedNetwork[], further: Partial<Sources & Beyond>, intent: Intent) =>
+  answer(http.POST('/network/setup', { body: { networks, ...further, ...intent } }))
 
 /** Of what concerns all networks, only what differs from what there is. */
 export function setupOf(choices: readonly Choice[], sources: Sources, was: NetworkProposal) {

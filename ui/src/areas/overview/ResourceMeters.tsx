@@ -1,26 +1,21 @@
-import { type QueryFunctionContext, useQuery } from '@tanstack/react-query'
+import { queryOptions, useQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { live } from '../../api/live'
-import type { Resources } from '../../api/types'
+import type { LoadPoint, Resources } from '../../api/types'
 import { Chart } from '../../kit/Chart'
 import { bytes, count, duration, percent } from '../../kit/format'
+import { hour, lineOf } from '../../kit/history'
 import { Loaded } from '../../kit/Loaded'
 import { Meter } from './Meter'
 import classes from './Overview.module.css'
 
-type Sample = Resources & { at: number }
-
-const interval = 3
-const longest = 300
-const shortest = 60
-
-/** The query cache keeps the last five minutes, so the charts survive a visit to another page. */
-async function sample({ client, queryKey }: QueryFunctionContext): Promise<Sample[]> {
-  const [now] = live([await unwrap(http.GET('/system/resources'))])
-  const past = client.getQueryData<Sample[]>(queryKey) ?? []
-  return [...past, { ...now!, at: Date.now() / 1000 }].slice(-longest / interval)
-}
+const loadQuery = queryOptions({
+  queryKey: ['system', 'resources', 'history'],
+  queryFn: () => unwrap(http.GET('/system/resources/history')),
+  refetchInterval: 5000,
+})
 
 const memoryUsed = (one: Resources) => one.memory_total_bytes - one.memory_available_bytes
 
@@ -29,22 +24,24 @@ export function ResourceMeters() {
   const { t } = useTranslation('overview')
   const query = useQuery({
     queryKey: ['system', 'resources'],
-    queryFn: sample,
-    refetchInterval: interval * 1000,
-    gcTime: longest * 1000,
+    queryFn: async () => live([await unwrap(http.GET('/system/resources'))])[0]!,
+    refetchInterval: 3000,
   })
+  const { data: past } = useQuery(loadQuery)
+  const lines = useMemo(() => {
+    const line = (of: (point: LoadPoint) => number) => lineOf(past ?? { points: [], step_seconds: 0 }, of)
+    return {
+      load: line(({ load1 }) => load1),
+      memory: line(({ memory_used }) => 100 * memory_used),
+      conntrack: line(({ conntrack_count }) => conntrack_count),
+    }
+  }, [past])
+  const common = { window: hour, height: 72 }
 
   return (
     <Loaded query={query} height={150}>
-      {(samples) => {
-        const now = samples.at(-1)!
+      {(now) => {
         const diskUsed = now.disk_total_bytes - now.disk_free_bytes
-        const common = {
-          times: samples.map((one) => one.at),
-          // The charts widen as they fill, so that a page just opened is not an empty frame.
-          window: Math.min(Math.max(now.at - samples[0]!.at, shortest), longest),
-          height: 72,
-        }
         return (
           <div className={classes.meters}>
             <Meter
@@ -57,12 +54,7 @@ export function ResourceMeters() {
               })}
               alarm={now.load1 > 2 * now.num_cpus && t('meters.high')}
             >
-              <Chart
-                {...common}
-                label={t('meters.loadChart')}
-                values={samples.map((one) => one.load1)}
-                format={(value) => value.toFixed(1)}
-              />
+              <Chart {...common} {...lines.load} label={t('meters.loadChart')} format={(value) => value.toFixed(1)} />
             </Meter>
             <Meter
               title={t('meters.memory')}
@@ -72,8 +64,8 @@ export function ResourceMeters() {
             >
               <Chart
                 {...common}
+                {...lines.memory}
                 label={t('meters.memoryChart')}
-                values={samples.map((one) => (100 * memoryUsed(one)) / one.memory_total_bytes)}
                 max={100}
                 format={(value) => `${value} %`}
               />
@@ -86,13 +78,7 @@ export function ResourceMeters() {
               }
               alarm={now.conntrack_max > 0 && now.conntrack_count > 0.8 * now.conntrack_max && t('meters.high')}
             >
-              <Chart
-                {...common}
-                label={t('meters.conntrackChart')}
-                values={samples.map((one) => one.conntrack_count)}
-                floor={10}
-                format={count}
-              />
+              <Chart {...common} {...lines.conntrack} label={t('meters.conntrackChart')} floor={10} format={count} />
             </Meter>
             <Meter
               title={t('meters.disk')}

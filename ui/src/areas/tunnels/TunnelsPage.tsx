@@ -1,8 +1,5 @@
-import { addTexts } from '../../i18n/i18n'
+import './texts'
 import { ServicePage } from '../../kit/ServicePage'
-import en from './en.json'
-
-addTexts('tunnels', en)
 
 export default function TunnelsPage() {
   return <ServicePage text="tunnels" component="tunnel" />
