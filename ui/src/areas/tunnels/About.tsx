@@ -4,7 +4,7 @@ import { useTranslation } from 'react-i18next'
 import type { Tunnel } from '../../api/types'
 import { CopyText } from '../../kit/CopyText'
 import { Facts, Panel } from '../../kit/Page'
-import { liveOf, trafficOf } from './live'
+import { heardOn, liveOf, trafficOf } from './live'
 import { LinkBadge, PeerBadge, Rates, Totals } from './marks'
 import { devicesQuery, liveQuery } from './resources'
 import classes from './Tunnels.module.css'
@@ -39,7 +39,7 @@ export function About({ tunnel }: { tunnel: Tunnel }) {
                   [t('tunnel.upstream_allowed_ips.label'), list(tunnel.upstream_allowed_ips)],
                   [t('live.total'), <Totals key="t" live={upstream} />],
                 ] as [string, ReactNode][])),
-            [t('live.now'), <Rates key="r" traffic={trafficOf(data, tunnel)} />],
+            [t('live.now'), <Rates key="r" traffic={trafficOf(heardOn(data).get(tunnel.name))} />],
           ]}
         />
         <div>

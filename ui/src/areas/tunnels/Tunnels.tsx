@@ -3,20 +3,23 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import { useTranslation } from 'react-i18next'
-import type { Tunnel } from '../../api/types'
+import type { Tunnel, TunnelPeer } from '../../api/types'
 import { paths } from '../../app/paths'
 import type { Column } from '../../kit/DataTable'
 import { count } from '../../kit/format'
 import { FaultNotice } from '../../kit/Loaded'
+import { grouped } from '../../kit/list-logic'
 import { ResourceList } from '../../kit/ResourceList'
 import { RowSwitch } from '../../kit/RowSwitch'
-import { linkOf, peersOf, type Traffic, trafficOf } from './live'
+import { heardOn, linkOf, peersOf, type Traffic, trafficOf } from './live'
 import { LinkBadge, Rates } from './marks'
 import { devicesQuery, importableQuery, liveQuery, peersQuery, tunnels } from './resources'
 import classes from './Tunnels.module.css'
 import { listOf } from './tunnel'
 
 export { Create } from './TunnelForm'
+
+const none: TunnelPeer[] = []
 
 /** A tunnel with what WireGuard says of it. */
 interface Row extends Tunnel {
@@ -29,13 +32,18 @@ export default function Tunnels() {
   const live = useQuery(liveQuery)
   const { data: devices } = useQuery(devicesQuery)
   const { data: peers } = useQuery(peersQuery)
-  const join = useMemo(
-    () => (rows: Tunnel[]) =>
+  const join = useMemo(() => {
+    const own = grouped(peers ?? none, (peer) => peer.interface_id)
+    const heard = heardOn(live.data)
+    return (rows: Tunnel[]) =>
       rows.map(
-        (row): Row => ({ ...row, peers: peersOf(row, peers ?? [], live.data), traffic: trafficOf(live.data, row) }),
-      ),
-    [live.data, peers],
-  )
+        (row): Row => ({
+          ...row,
+          peers: peersOf(row, own.get(row.id) ?? none, live.data),
+          traffic: trafficOf(heard.get(row.name)),
+        }),
+      )
+  }, [live.data, peers])
   const columns: Column<Row>[] = [
     {
       key: 'active',

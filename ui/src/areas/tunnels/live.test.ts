@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Tunnel, TunnelDevice, TunnelPeer, TunnelPeerStatus } from '../../api/types'
-import { linkOf, liveOf, peersOf, remember, slots, trafficOf } from './live'
+import { heardOn, linkOf, liveOf, peersOf, remember, slots, trafficOf } from './live'
 
 const status = (rate: number, part: Partial<TunnelPeerStatus> = {}): TunnelPeerStatus => ({
   interface: 'wg0',
@@ -34,8 +34,8 @@ describe('the rates of the last minute', () => {
   it('of a tunnel are those of its peers together, newest under newest', () => {
     const before = remember({ a: status(1), far: status(9, { interface: 'wg1' }) }, 0, undefined)
     const live = remember({ a: status(2), b: status(3), far: status(9, { interface: 'wg1' }) }, 3000, before)
-    expect(trafficOf(live, tunnel())).toEqual({ rx_rate: 5, tx_rate: 5, history: [2, 10] })
-    expect(trafficOf(undefined, tunnel())).toEqual({ rx_rate: 0, tx_rate: 0, history: [] })
+    expect(trafficOf(heardOn(live).get('wg0'))).toEqual({ rx_rate: 5, tx_rate: 5, history: [2, 10] })
+    expect(trafficOf(heardOn(undefined).get('wg0'))).toEqual({ rx_rate: 0, tx_rate: 0, history: [] })
   })
 })
 
@@ -47,8 +47,8 @@ it('a key that was heard on another tunnel is not known on this one', () => {
 
 it('counts the peers of a server, and the upstream of a client', () => {
   const live = remember({ a: status(0, { online: true }), b: status(0), up: status(0, { online: true }) }, 0, undefined)
-  const peer = (public_key: string, interface_id = 't0') => ({ public_key, interface_id }) as TunnelPeer
-  expect(peersOf(tunnel(), [peer('a'), peer('b'), peer('c', 't1')], live)).toEqual({ all: 2, online: 1 })
+  const peer = (public_key: string) => ({ public_key }) as TunnelPeer
+  expect(peersOf(tunnel(), [peer('a'), peer('b')], live)).toEqual({ all: 2, online: 1 })
   const client = tunnel({ mode: 'client', upstream_public_key: 'up' })
   expect(peersOf(client, [], live)).toEqual({ all: 1, online: 1 })
 })

@@ -1,4 +1,5 @@
 import type { Tunnel, TunnelDevice, TunnelPeer, TunnelPeerStatus } from '../../api/types'
+import { grouped } from '../../kit/list-logic'
 import type { Tone } from '../../kit/Notice'
 
 /** A minute and a half of rates. */
@@ -39,21 +40,20 @@ export interface Traffic {
   history: readonly number[]
 }
 
-/** What goes through a tunnel now, all peers together. */
-export function trafficOf(live: Live | undefined, tunnel: Pick<Tunnel, 'name'>): Traffic {
-  const own = Object.values(live?.peers ?? {}).filter((peer) => peer.interface === tunnel.name)
+/** The peers that were heard on each tunnel, by its name. */
+export const heardOn = (live: Live | undefined) => grouped(Object.values(live?.peers ?? {}), (peer) => peer.interface)
+
+/** What goes through a tunnel now, all its peers together. */
+export function trafficOf(own: readonly PeerLive[] = []): Traffic {
   const sum = (of: (peer: PeerLive) => number) => own.reduce((all, peer) => all + of(peer), 0)
   const length = Math.max(0, ...own.map(({ history }) => history.length))
   const history = Array.from({ length }, (_, index) => sum((peer) => peer.history.at(index - length) ?? 0))
   return { rx_rate: sum((peer) => peer.rx_rate), tx_rate: sum((peer) => peer.tx_rate), history }
 }
 
-/** How many peers a tunnel has, and how many of them were heard from lately. The only one of a client is its upstream. */
-export function peersOf(tunnel: Tunnel, peers: readonly TunnelPeer[], live: Live | undefined) {
-  const keys =
-    tunnel.mode === 'client'
-      ? [tunnel.upstream_public_key]
-      : peers.filter(({ interface_id }) => interface_id === tunnel.id).map(({ public_key }) => public_key)
+/** How many of its own peers a tunnel has, and how many of them were heard from lately. The only one of a client is its upstream. */
+export function peersOf(tunnel: Tunnel, own: readonly TunnelPeer[], live: Live | undefined) {
+  const keys = tunnel.mode === 'client' ? [tunnel.upstream_public_key] : own.map(({ public_key }) => public_key)
   return { all: keys.length, online: keys.filter((key) => liveOf(live, tunnel, key)?.online).length }
 }
 
