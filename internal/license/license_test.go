@@ -3,7 +3,10 @@ package license
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"net/http"
 	"os"
@@ -377,6 +380,38 @@ func TestBuildWithoutAPublicKey(t *testing.T) {
 	h.Do(t, "admin", http.MethodPost, "/license/verify", nil).Want(t, 200)
 	h.restart(t)
 	h.want(t, Active, "")
+}
+
+// Builds have the public half of the development pair, unless they are given another one: whoever has the source can try licenses.
+func TestDevelopmentPair(t *testing.T) {
+	private, err := os.ReadFile("../../packaging/license/development.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(private)
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half, err := os.ReadFile("../../packaging/license/development.pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(half)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHouse(t)
+	h.startWith(t, public)
+	h.put(t, sign(t, license(nil), parsed.(ed25519.PrivateKey))).Want(t, 200)
+	h.want(t, Active, "")
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(makefile), "\nLICENSE_PUBLIC_KEY ?= $(shell cat packaging/license/development.pub)\n") {
+		t.Error("builds do not have this key")
+	}
 }
 
 func TestOverLimits(t *testing.T) {
