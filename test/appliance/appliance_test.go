@@ -96,6 +96,7 @@ func TestAppliance(t *testing.T) {
 		{"Services", long, services},
 		{"Logs", long, logs},
 		{"HostileAPI", always, hostileAPI},
+		{"HostileFiles", long, hostileFiles},
 		{"Restore", long, restore},
 		{"PowerCuts", long, powerCuts},
 		{"Reboot", long, reboot},

@@ -83,15 +83,22 @@ func notRoot(t *testing.T, g *appliance) {
 	}
 }
 
-// A gateway-api that an attacker has taken over gets nothing out of gateway-helper that the gateway does not need.
-func hostileAPI(t *testing.T, g *appliance) {
+// bringAttacker copies the attacker into the node.
+func (g *appliance) bringAttacker(t *testing.T) {
+	t.Helper()
 	attacker := filepath.Join(t.TempDir(), "attacker")
 	build := exec.Command("go", "build", "-o", attacker, "./attacker")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	g.copy(t, attacker, "/srv/attacker")
-	g.sh(t, "chmod 755 /srv/attacker; touch /srv/before")
+	g.sh(t, "chmod 755 /srv/attacker")
+}
+
+// A gateway-api that an attacker has taken over gets nothing out of gateway-helper that the gateway does not need.
+func hostileAPI(t *testing.T, g *appliance) {
+	g.bringAttacker(t)
+	g.sh(t, "touch /srv/before")
 	helper, processes := g.pid(t, "gateway-helper"), g.sh(t, "systemctl list-units --type=service --state=running --no-legend --plain | cut -d' ' -f1")
 	out := g.sh(t, "setpriv --reuid=gateway --regid=gateway --init-groups /srv/attacker")
 	t.Log(node.Tail(out))

@@ -1,5 +1,5 @@
 // Command attacker plays a gateway-api that an attacker has taken over: it asks gateway-helper for all that it must not do, and prints
-// what was not refused.
+// what was not refused. With arguments, it hands over changed files instead, see change.go.
 package main
 
 import (
@@ -34,7 +34,25 @@ func refused(err error, what string, args ...any) {
 	}
 }
 
+// notForTheGateway is what the helper says of a file that no renderer writes.
+const notForTheGateway = "is not for the gateway to write"
+
+// refusedAsHostile notes an attempt that has to fail because of the file, before anything else reads it.
+func refusedAsHostile(err error, what string, args ...any) {
+	refused(err, what, args...)
+	if err != nil && !strings.Contains(err.Error(), notForTheGateway) {
+		fmt.Printf("taken: "+what+": %v\n", append(args, err)...)
+	}
+}
+
 func main() {
+	if len(os.Args) > 1 {
+		if err := change(os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	places()
 	contents()
 	units()
@@ -73,10 +91,10 @@ func places() {
 // contents would have a daemon run, load or read something.
 func contents() {
 	for _, f := range hostile.Files() {
-		refused(helpers.Install(f.Place, f.Content), "installing %s: %q", f.Place, f.Content)
+		refusedAsHostile(helpers.Install(f.Place, f.Content), "installing %s: %q", f.Place, f.Content)
 		for _, c := range known {
 			_, err := helpers.Run(ctx, c, host.Input{Staged: []host.File{f}})
-			refused(err, "%s with %s: %q", c, f.Place, f.Content)
+			refusedAsHostile(err, "%s with %s: %q", c, f.Place, f.Content)
 		}
 	}
 	refused(helpers.Install(host.ProxyHosts, make([]byte, 65<<20)), "a file without end")

@@ -47,7 +47,7 @@ func (m *Machine) EndRepair(_ context.Context, id string) error {
 	return nil
 }
 
-// LendRepair lends what grants a wish for a repair, beside whoever asks.
+// LendRepair lends what grants a wish for a repair while the caller goes on.
 func (m *Machine) LendRepair(grant func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -68,9 +68,9 @@ func (p program) start(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// everybodys are the files that programs read wherever they run: libraries and data of packages, names of users, hosts and numbers,
+// Everybodys are the files that programs read wherever they run: libraries and data of packages, names of users, hosts and numbers,
 // certificates. Debian 13's keepalived refuses to check anything unless it can read how it was built.
-var everybodys = []string{
+var Everybodys = []string{
 	"/usr", "/proc", "/sys/devices/system", "/dev/urandom", "/dev/random", "/dev/zero",
 	"/etc/ld.so.cache", "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf",
 	"/etc/services", "/etc/protocols", "/etc/iproute2", "/etc/connlabel.conf", "/etc/ssl/openssl.cnf", "/etc/ssl/certs",
@@ -112,7 +112,7 @@ func (p program) confine() error {
 	}
 	defer unix.Close(int(set))
 	loader, libraries := linked(p.argv[0])
-	err := errors.Join(allow(set, reading, p.staged), allow(set, reading, everybodys...), allow(set, reading, libraries...), allow(set, executing, p.argv[0], loader),
+	err := errors.Join(allow(set, reading, p.staged), allow(set, reading, Everybodys...), allow(set, reading, libraries...), allow(set, executing, p.argv[0], loader),
 		allow(set, ofFiles&^unix.LANDLOCK_ACCESS_FS_EXECUTE, os.DevNull), allow(set, reading, p.reads...), allow(set, uintptr(rules.Handled_access_fs)&^unix.LANDLOCK_ACCESS_FS_EXECUTE, p.writes))
 	if err != nil {
 		return err

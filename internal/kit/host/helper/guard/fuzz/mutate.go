@@ -1,0 +1,145 @@
+// Package fuzz changes files that the rooms render, and judges what programs do with those that the guard admits, by what strace says of
+// them. It is for tests.
+package fuzz
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/helper/guard"
+	"edge.internal/gateway/internal/kit/host/helper/guard/hostile"
+)
+
+// Subject is what a checker is given: a real rendering, or a changed one.
+type Subject struct {
+	Command host.Command
+	Files   []host.File
+	Changed string // the lines of one file that its rendering does not have
+}
+
+// CheckedPlaces are the places of the files that checkers read, by the checker. The first one has the directives.
+var CheckedPlaces = map[host.Command][]host.Place{
+	host.ChronyCheck:     {host.ChronyDropIn},
+	host.UnboundCheck:    {host.UnboundDropIn},
+	host.SquidCheck:      {host.SquidDropIn},
+	host.KeaCheck:        {host.KeaConfig},
+	host.VRRPCheck:       {host.VRRPConfig},
+	host.FreeRADIUSCheck: {host.RadiusConfig, host.RadiusClients, host.RadiusUsers},
+	host.HAProxyCheck: {host.ProxyConfig, host.ProxyInspection, host.ProxyCertificateList, host.ProxyManagementList, host.ProxyBlockedPage, host.ProxyMaintenancePage,
+		host.ProxyHosts, host.ProxyWildcards, host.ProxyRoutes, host.ProxyHeaders, host.ProxySwitches},
+	host.NftCheck: {host.PacketFilterTable},
+}
+
+// Subjects are the golden files of the rooms, which are in a folder, and the packet filter of a machine that is not set up.
+func Subjects(rooms string) ([]Subject, error) {
+	files := map[string][]byte{}
+	for _, name := range []string{"app/root/first.nft", "proxy/blocked.html"} {
+		content, err := os.ReadFile(filepath.Join(rooms, name))
+		if err != nil {
+			return nil, err
+		}
+		files[name] = content
+	}
+	all := []Subject{{Command: host.NftCheck, Files: []host.File{{Place: host.PacketFilterTable, Content: files["app/root/first.nft"]}}}}
+	golden, err := filepath.Glob(filepath.Join(rooms, "*/testdata/render/*.txtar"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range golden {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			return nil, err
+		}
+		contents := map[string][]byte{
+			host.ProxyBlockedPage.Path(): files["proxy/blocked.html"], host.ProxyMaintenancePage.Path(): []byte("<p>Soon.</p>\n"),
+		}
+		for _, f := range archive.Files {
+			contents[f.Name] = f.Data
+		}
+		all = append(all, Of(contents)...)
+	}
+	for c := range CheckedPlaces {
+		if !slices.ContainsFunc(all, func(s Subject) bool { return s.Command == c }) {
+			return nil, fmt.Errorf("nothing is rendered for %s", c)
+		}
+	}
+	return all, nil
+}
+
+// Of are the checkers all of whose files are there, by path.
+func Of(contents map[string][]byte) (all []Subject) {
+	for _, c := range slices.Sorted(maps.Keys(CheckedPlaces)) {
+		s := Subject{Command: c}
+		for _, p := range CheckedPlaces[c] {
+			if content, ok := contents[p.Path()]; ok {
+				s.Files = append(s.Files, host.File{Place: p, Content: content})
+			}
+		}
+		if len(s.Files) == len(CheckedPlaces[c]) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Admitted tells whether the guard takes all of the files.
+func (s Subject) Admitted() bool {
+	return !slices.ContainsFunc(s.Files, func(f host.File) bool { return guard.Admit(f) != nil })
+}
+
+// marks are what grammars read as more than a letter.
+var marks = []string{"\n", " ", "\t", "\\", "\"", "'", "#", ";", "{", "}", "$", "%", "`", "(", ")", "[", "]", "<", "@", ":", "=", "/", "..", "/etc/shadow", "\\\n", "\r", "\x00", "\x0b", "é"}
+
+// Mutate changes one file of a rendering in a few places, mostly with words of what was refused before.
+func (s Subject) Mutate(r *rand.Rand) Subject {
+	at := r.IntN(len(s.Files))
+	if r.IntN(2) == 0 {
+		at = 0 // the one with the directives
+	}
+	files := slices.Clone(s.Files)
+	var words []string
+	for _, f := range hostile.Files() {
+		if f.Place == files[at].Place {
+			words = append(words, string(f.Content))
+			words = append(words, strings.Fields(string(f.Content))...)
+		}
+	}
+	text := string(files[at].Content)
+	words = append(append(words, marks...), strings.Fields(text)...)
+	for range 1 + r.IntN(3) {
+		lines := strings.SplitAfter(text, "\n")
+		i := r.IntN(len(lines))
+		word := words[r.IntN(len(words))]
+		switch r.IntN(7) {
+		case 0: // a line goes
+			lines = slices.Delete(lines, i, i+1)
+		case 1: // a line comes
+			lines = slices.Insert(lines, i, word+"\n")
+		case 2: // a line moves
+			lines[i], lines[r.IntN(len(lines))] = lines[r.IntN(len(lines))], lines[i]
+		case 3: // two lines are one
+			lines[i] = strings.TrimSuffix(lines[i], "\n") + " "
+		case 4: // one word is another
+			if parts := strings.Split(lines[i], " "); len(parts) > 0 {
+				parts[r.IntN(len(parts))] = word
+				lines[i] = strings.Join(parts, " ")
+			}
+		default: // something stands somewhere
+			j := r.IntN(len(lines[i]) + 1)
+			lines[i] = lines[i][:j] + word + lines[i][j:]
+		}
+		text = strings.Join(lines, "")
+	}
+	was := strings.Split(string(files[at].Content), "\n")
+	changed := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return slices.Contains(was, line) })
+	files[at].Content = []byte(text)
+	return Subject{s.Command, files, string(files[at].Place) + ":\n" + strings.Join(changed, "\n")}
+}

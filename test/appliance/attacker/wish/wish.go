@@ -1,0 +1,41 @@
+// Package wish is what the attacker is told to do with changed files, and what it tells of them.
+package wish
+
+import (
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/helper/guard/fuzz"
+)
+
+// Wish is read from a file, as CBOR.
+type Wish struct {
+	Subjects []fuzz.Subject
+	Seed     uint64
+	// Changes is how many changes of the subjects are handed over to be checked.
+	Changes int
+	// Starts is how many changes of each subject that its checker likes are installed for its daemon to read. Zero: none are.
+	Starts int
+}
+
+// Unchanged is how often a daemon is started with its own files before, and Enough how many changes have one among them that its checker likes.
+const (
+	Unchanged = 2
+	Enough    = 20_000
+)
+
+// Daemons read what a checker checks.
+var Daemons = map[host.Command]host.Unit{
+	host.ChronyCheck: host.Chrony, host.UnboundCheck: host.Unbound, host.SquidCheck: host.Squid, host.KeaCheck: host.Kea, host.VRRPCheck: host.Keepalived,
+	host.FreeRADIUSCheck: host.FreeRADIUS, host.HAProxyCheck: host.HAProxy,
+}
+
+// Told is printed at the end, as JSON.
+type Told struct {
+	Refused  int // by the helper, in its own words
+	Disliked int // by the checker
+	Liked    int
+	Others   []string // what went wrong otherwise
+	// Changed is what is changed in each subject, by its number in the trace.
+	Changed map[int]string
+	Started map[host.Unit]int
+	Failed  map[host.Unit]int // those that did not start
+}
