@@ -1,9 +1,11 @@
 package app
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,26 +39,81 @@ type obstacle struct {
 	busy         func(t *testing.T) (free func())
 }
 
-// obstacles are all there are.
+// heldReading is PostgreSQL's programs with a reading of a dump that waits: it closes entered, and begins when leave is closed.
+type heldReading struct {
+	host.Backups
+	entered, leave chan struct{}
+}
+
+func (h heldReading) ReadDump(ctx context.Context, dump, into *os.File) error {
+	close(h.entered)
+	<-h.leave
+	return h.Backups.ReadDump(ctx, dump, into)
+}
+
+// slowObstacles are those that take seconds to make.
+func slowObstacles(b *kittest.Bench) []obstacle {
+	programs := backups.New(home.Home{}, nil, dbtest.Address(b.DB), nil)
+	return []obstacle{
+		{"a proof", "The proof of a backup is running.", func(t *testing.T) func() {
+			made, err := askAPI[backup.Backup](t.Context(), b.Paths, http.MethodPost, "/backups", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			entered, leave := make(chan struct{}), make(chan struct{})
+			b.Machine.LendPostgreSQL(heldReading{programs, entered, leave})
+			return held(t, b, programs, "/backups/"+made.ID.String()+"/verify", entered, leave)
+		}},
+		{"settings that are locked", "", func(t *testing.T) func() {
+			locked, leave, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(ended)
+				if err := b.DB.Write(t.Context(), func(tx *db.Tx) error {
+					if _, err := tx.Exec(t.Context(), "LOCK TABLE backup_settings"); err != nil {
+						return err
+					}
+					close(locked)
+					<-leave
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			}()
+			<-locked
+			return func() {
+				close(leave)
+				<-ended
+			}
+		}},
+	}
+}
+
+// held posts a request whose programs stop where they have been told to, and waits until they do. What it answers lets them go on.
+func held(t *testing.T, b *kittest.Bench, programs host.Backups, path string, entered <-chan struct{}, leave chan<- struct{}) (release func()) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if _, err := askAPI[backup.Backup](t.Context(), b.Paths, http.MethodPost, path, nil); err != nil {
+			t.Error(err)
+		}
+	}()
+	<-entered
+	return func() {
+		close(leave)
+		<-ended
+		b.Machine.LendPostgreSQL(programs)
+	}
+}
+
+// obstacles are the others, all there are.
 func obstacles(b *kittest.Bench) []obstacle {
 	programs := backups.New(home.Home{}, nil, dbtest.Address(b.DB), nil)
 	b.Machine.LendPostgreSQL(programs)
 	return []obstacle{
 		{"another backup", "A backup is running.", func(t *testing.T) func() {
-			entered, leave, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			entered, leave := make(chan struct{}), make(chan struct{})
 			b.Machine.LendPostgreSQL(hosttest.HeldDump{Backups: programs, Entered: entered, Leave: leave})
-			go func() {
-				defer close(ended)
-				if _, err := askAPI[backup.Backup](t.Context(), b.Paths, http.MethodPost, "/backups", nil); err != nil {
-					t.Error(err)
-				}
-			}()
-			<-entered
-			return func() {
-				close(leave)
-				<-ended
-				b.Machine.LendPostgreSQL(programs)
-			}
+			return held(t, b, programs, "/backups", entered, leave)
 		}},
 		{"an upload", "The upload of a backup is running.", func(t *testing.T) func() {
 			archive, ended := slowly{make(chan struct{})}, make(chan struct{})
@@ -127,14 +184,14 @@ func obstacles(b *kittest.Bench) []obstacle {
 func TestScheduledBackupThatCannotBegin(t *testing.T) {
 	b := kittest.New(t)
 	store := serve(t, b)
-	list := append(obstacles(b), obstacle{name: "nothing", busy: func(*testing.T) func() { return func() {} }})
-	for _, x := range list {
+	const none = "nothing"
+	for _, x := range slices.Concat(obstacles(b), slowObstacles(b), []obstacle{{name: none, busy: func(*testing.T) func() { return func() {} }}}) {
 		t.Run(x.name, func(t *testing.T) {
 			free := x.busy(t)
 			err := scheduledBackup(t.Context(), b.Kit, store)
 			message, found := reported(t, b)
 			free()
-			if x.reason == "" {
+			if x.name == none {
 				if err != nil || found {
 					t.Fatalf("%v, reported: %s", err, message)
 				}
@@ -165,8 +222,8 @@ func TestScheduledBackupThatCannotBegin(t *testing.T) {
 	}
 }
 
-// Sixteen days on each of which the backup cannot begin, for one reason after the other: each day it is told once, however often it is tried, and
-// the next try is never far.
+// For each reason, sixteen days on each of which the backup cannot begin: each day it is told once, however often it is tried, and the next try is
+// never far.
 func TestEveryDayWithoutABackupIsTold(t *testing.T) {
 	b := kittest.New(t)
 	store := serve(t, b)
@@ -180,21 +237,22 @@ func TestEveryDayWithoutABackupIsTold(t *testing.T) {
 		}
 		return n
 	}
-	list := obstacles(b)
-	for day := range 16 {
-		x := list[day%len(list)]
-		free := x.busy(t)
-		for try := range 3 {
-			if err := scheduledBackup(t.Context(), &k, store); !fault.Is(err, fault.Unavailable) { // the scheduler tries again within a minute
-				t.Errorf("day %d, try %d, %s: %v", day, try, x.name, err)
+	for _, x := range obstacles(b) {
+		before := told()
+		for day := range 16 {
+			free := x.busy(t)
+			for try := range 3 {
+				if err := scheduledBackup(t.Context(), &k, store); !fault.Is(err, fault.Unavailable) { // the scheduler tries again within a minute
+					t.Errorf("day %d, try %d, %s: %v", day, try, x.name, err)
+				}
+				now.Move(time.Minute)
 			}
-			now.Move(time.Minute)
+			if n := told() - before; n != day+1 {
+				t.Fatalf("day %d, %s: told %d times", day, x.name, n)
+			}
+			free()
+			now.Move(24 * time.Hour)
 		}
-		if n := told(); n != day+1 {
-			t.Fatalf("day %d, %s: told %d times", day, x.name, n)
-		}
-		free()
-		now.Move(24 * time.Hour)
 	}
 }
 

@@ -130,8 +130,8 @@ func TestSchedulerFindsOutAndTells(t *testing.T) {
 	})
 }
 
-// The agent of the web application firewall is up when it says so, and not while it is starting. Requests that were not inspected are added
-// up for each domain.
+// The agent of the web application firewall is up when it says so, and not while it is starting or does not answer. Requests that were not
+// inspected are added up for each domain.
 func TestInspectionIsAskedFor(t *testing.T) {
 	d := dbtest.New(t)
 	b := kittest.NewOn(t, d)
@@ -140,8 +140,12 @@ func TestInspectionIsAskedFor(t *testing.T) {
 	if x, err := inspection(t.Context(), b.Kit); err != nil || x.Up || x.Reason == "" || len(x.Missed) != 0 {
 		t.Errorf("without an agent: %+v, %v", x, err)
 	}
-	var started atomic.Bool
-	b.FakeDaemon(t, host.WAFSocket, func(w http.ResponseWriter, _ *http.Request) {
+	var started, stalled atomic.Bool
+	b.FakeDaemon(t, host.WAFSocket, func(w http.ResponseWriter, r *http.Request) {
+		if stalled.Load() {
+			<-r.Context().Done()
+			return
+		}
 		if !started.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
@@ -151,6 +155,11 @@ func TestInspectionIsAskedFor(t *testing.T) {
 		t.Errorf("it is starting: %+v, %v", x, err)
 	}
 	started.Store(true)
+	stalled.Store(true)
+	if x, err := inspection(t.Context(), b.Kit); err != nil || x.Up || x.Reason == "" {
+		t.Errorf("it does not answer: %+v, %v", x, err)
+	}
+	stalled.Store(false)
 
 	shop, blog, now := uuid.New(), uuid.New(), b.Clock.Now().UTC().Truncate(time.Second)
 	for i, r := range []struct {
