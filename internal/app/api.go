@@ -122,6 +122,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 		"engine":        k.Engine.Run,
 		"unconfirmed":   k.Resources.Guard,
 		"audit":         func(ctx context.Context) { k.Audit.Run(ctx, k.Log) },
+		"ipv6":          house.System.KeepIPv6,
 		"packet-filter": house.Firewall.Run,
 		"reverse-proxy": house.Proxy.Run,
 		"load":          house.System.Run,

@@ -241,9 +241,9 @@ func (h *House) clusterDeps(store *setup.Store) cluster.Deps {
 			if err != nil {
 				return nil, err
 			}
-			s := store.View()
-			shared["maintenance"], shared["ipv6"] = strconv.FormatBool(s.Maintenance), strconv.FormatBool(s.IPv6Enabled)
-			return shared, nil
+			on, err := h.System.IPv6(ctx, h.DB)
+			shared["maintenance"], shared["ipv6"] = strconv.FormatBool(store.View().Maintenance), strconv.FormatBool(on)
+			return shared, err
 		},
 		Leave: func(ctx context.Context, tx *db.Tx) error {
 			if err := h.Network.LeaveVIPs(ctx, tx); err != nil {
@@ -390,7 +390,7 @@ func (h *House) accountDeps(store *setup.Store, passwords *password.Hasher) acco
 // systemDeps lends the system room its flags, which live in the setup store, and the switches that are settings.
 func (h *House) systemDeps(store *setup.Store) system.Deps {
 	flags := func(s *setup.State) system.Flags {
-		return system.Flags{IPv6: s.IPv6Enabled, Maintenance: s.Maintenance, AutoUpdate: s.AutoUpdate, Retention: system.Retention(s.Retention)}
+		return system.Flags{IPv6: s.IPv6Enabled, IPv6Kept: s.IPv6Kept, Maintenance: s.Maintenance, AutoUpdate: s.AutoUpdate, Retention: system.Retention(s.Retention)}
 	}
 	return system.Deps{
 		Role: func() string { return string(h.Cluster.Role()) },
@@ -404,7 +404,7 @@ func (h *House) systemDeps(store *setup.Store) system.Deps {
 			return store.Update(func(s *setup.State) error {
 				f := flags(s)
 				change(&f)
-				s.IPv6Enabled, s.Maintenance, s.AutoUpdate, s.Retention = f.IPv6, f.Maintenance, f.AutoUpdate, setup.Retention(f.Retention)
+				s.IPv6Enabled, s.IPv6Kept, s.Maintenance, s.AutoUpdate, s.Retention = f.IPv6, f.IPv6Kept, f.Maintenance, f.AutoUpdate, setup.Retention(f.Retention)
 				return nil
 			})
 		},
@@ -472,12 +472,10 @@ func selfSigned(k *kit.Kit, store *setup.Store) *httpd.SelfSigned {
 // proxyDeps lends the proxy what the setup has decided, the certificates, and what is to be inspected.
 func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 	return proxy.Deps{
-		FQDN: func() string { return store.View().FQDN.String() },
-		Flags: func() (ipv6, maintenance bool) {
-			s := store.View()
-			return s.IPv6Enabled, s.Maintenance
-		},
-		Default: h.SelfSigned.PEM,
+		FQDN:        func() string { return store.View().FQDN.String() },
+		IPv6:        h.System.IPv6,
+		Maintenance: func() bool { return store.View().Maintenance },
+		Default:     h.SelfSigned.PEM,
 		Certificates: func(ctx context.Context, q db.Querier) ([]proxy.Certificate, error) {
 			pairs, err := h.Certificate.Pairs(ctx, q)
 			list := make([]proxy.Certificate, len(pairs))

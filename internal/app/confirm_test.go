@@ -158,6 +158,64 @@ func TestUnconfirmedChangeGoesBackAtTheNextStart(t *testing.T) {
 	}
 }
 
+// IPv6 is a change like others: it waits, goes back when it is discarded or the process dies, and can be reverted.
+func TestIPv6GoesBack(t *testing.T) {
+	t.Parallel() // it waits for the most part
+	b := kittest.New(t)
+	h, stop := confirming(t, b)
+	admin := h.setUp(t)
+	look := func() string {
+		t.Helper()
+		files := h.call(t, admin, http.MethodGet, "/system/config-preview?generator=reverse-proxy", nil).Want(t, 200)
+		var p struct{ Files []struct{ Content string } }
+		files.Into(t, &p)
+		on := strings.Contains(fmt.Sprint(p.Files), "bind :::443")
+		if a := h.call(t, admin, http.MethodGet, "/system/ipv6", nil).Want(t, 200); string(a.Data) != fmt.Sprintf(`{"enabled":%v}`, on) {
+			t.Errorf("%s, and in HAProxy's files %v", a.Data, on)
+		}
+		return fmt.Sprint(p.Files)
+	}
+	switchOff := func(headers ...string) (set string) {
+		t.Helper()
+		headers = append(headers, "Authorization", "Bearer "+admin, "X-Test-Client", loopback)
+		a := kittest.Call(t, h.Handler(), http.MethodPost, "/system/ipv6", `{"enabled":false}`, headers...).Want(t, 200)
+		return a.Header.Get(httpd.ChangeSetHeader)
+	}
+	before := look()
+	if !strings.Contains(before, "bind :::443") {
+		t.Fatalf("the setup has switched IPv6 on:\n%s", before)
+	}
+
+	id := switchOff(httpd.ConfirmWithinHeader, "600")
+	if set := h.set(t, admin, id); set.State != "waiting" || len(set.Rows) != 1 || set.Rows[0].Kind != "system.settings" {
+		t.Fatalf("%+v", set)
+	}
+	if look() == before {
+		t.Error("HAProxy's files are as before")
+	}
+	h.call(t, admin, http.MethodPost, "/change-sets/"+id+"/discard", nil).Want(t, 200)
+	if after := look(); after != before {
+		t.Errorf("discarded, and still\n%s", after)
+	}
+
+	id = switchOff(httpd.ConfirmWithinHeader, "600")
+	stop()
+	h, _ = confirming(t, kittest.Again(t, b))
+	waittest.Until(t, "it does not wait any more", func() bool { return len(h.Engine.Waiting()) == 0 })
+	if after := look(); after != before || h.set(t, admin, id).State != "taken_back" {
+		t.Errorf("after a restart\n%s", after)
+	}
+
+	id = switchOff()
+	if look() == before {
+		t.Error("HAProxy's files are as before")
+	}
+	h.call(t, admin, http.MethodPost, "/change-sets/"+id+"/revert", nil).Want(t, 200)
+	if after := look(); after != before || h.Audited(t, "system.ipv6") != 3 {
+		t.Errorf("reverted, and still\n%s", after)
+	}
+}
+
 func TestConfirmWithinHasBounds(t *testing.T) {
 	h, _ := confirming(t, kittest.New(t))
 	admin := h.setUp(t)

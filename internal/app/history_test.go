@@ -220,18 +220,37 @@ func (h house) connect(t *testing.T, token string) {
 	}
 }
 
+// No kind is left out of the random change sets.
+func TestEveryKindIsEditedAtRandom(t *testing.T) {
+	h := build(t, kittest.New(t))
+	edited := map[string]bool{}
+	for _, p := range edits.Paths() {
+		edited[p.Kind] = true
+	}
+	for _, table := range h.Resources.Tables() {
+		if table.Kind != "" && !edited[table.Kind] {
+			t.Errorf("test/edits makes no %s", table.Kind)
+		}
+		delete(edited, table.Kind)
+	}
+	for kind := range edited {
+		t.Errorf("test/edits makes %s, which is no kind", kind)
+	}
+}
+
 // Random change sets of what people configure, each taken back: rows and files are as before. A long run and GATEWAY_REVERTS ask for more of them.
 func TestRandomChangesAreTakenBack(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
 	h.connect(t, admin)
-	e := edits.New(longtest.Seed(t, 1), func(method, path string, body any) (int, string, []byte, error) {
+	h.call(t, admin, http.MethodPost, "/system/ipv6", `{"enabled":true}`).Want(t, 200)
+	e := edits.NewOfAll(longtest.Seed(t, 1), func(method, path string, body any) (int, string, []byte, error) {
 		a := h.call(t, admin, method, path, body)
 		if a.Status != 200 {
 			return a.Status, "", a.Body, nil
 		}
 		return a.Status, a.Header.Get(httpd.ChangeSetHeader), a.Data, nil
-	})
+	}, func() (string, error) { return string(h.export(t, admin, "")), nil })
 	times, err := strconv.Atoi(os.Getenv("GATEWAY_REVERTS"))
 	switch {
 	case err == nil:

@@ -109,7 +109,10 @@ func (r *Room) load(ctx context.Context, q db.Querier) (*Config, error) {
 		return nil, err
 	}
 	c := &Config{Default: fallback, Features: r.capabilities(ctx)}
-	c.IPv6, c.Maintenance = r.deps.Flags()
+	c.Maintenance = r.deps.Maintenance()
+	if c.IPv6, err = r.deps.IPv6(ctx, q); err != nil {
+		return nil, err
+	}
 	if c.FQDN, err = r.fqdn(); err != nil {
 		return nil, err
 	}

@@ -22,8 +22,9 @@ var feeds = []apply.ID{apply.ReverseProxy}
 type Deps struct {
 	// FQDN is the gateway's own name; it is empty before the setup.
 	FQDN func() string
-	// Flags say whether the gateway listens on IPv6, and whether every site is in maintenance.
-	Flags func() (ipv6, maintenance bool)
+	// IPv6 says whether the gateway listens on IPv6, and Maintenance whether every site is in maintenance.
+	IPv6        func(ctx context.Context, q db.Querier) (bool, error)
+	Maintenance func() bool
 	// Certificates are those that can be shown, and Default is shown where none fits.
 	Certificates func(ctx context.Context, q db.Querier) ([]Certificate, error)
 	Default      func() ([]byte, error)

@@ -26,7 +26,8 @@ func bench(t *testing.T) *kittest.Bench {
 	certificate := pem(t, "gw.example.net")
 	proxy.New(b.Kit, proxy.Deps{
 		FQDN:         func() string { return "gw.example.net" },
-		Flags:        func() (ipv6, maintenance bool) { return false, false },
+		IPv6:         func(context.Context, db.Querier) (bool, error) { return false, nil },
+		Maintenance:  func() bool { return false },
 		Certificates: func(context.Context, db.Querier) ([]proxy.Certificate, error) { return nil, nil },
 		Default:      func() ([]byte, error) { return certificate, nil },
 		Changed:      func(apply.Row) (was, now *proxy.Certificate, ok bool) { return nil, nil, false },

@@ -24,7 +24,8 @@ func running(t *testing.T, answer func(q string) string) (*Room, *kittest.Bench)
 	b := kittest.New(t)
 	r := New(b.Kit, Deps{
 		FQDN:              func() string { return "gw.example.net" },
-		Flags:             func() (ipv6, maintenance bool) { return false, false },
+		IPv6:              func(context.Context, db.Querier) (bool, error) { return false, nil },
+		Maintenance:       func() bool { return false },
 		Certificates:      func(context.Context, db.Querier) ([]Certificate, error) { return nil, nil },
 		Default:           func() ([]byte, error) { return []byte("a certificate"), nil },
 		Changed:           func(apply.Row) (was, now *Certificate, ok bool) { return nil, nil, false },

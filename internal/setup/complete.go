@@ -45,7 +45,7 @@ func (s *Site) Validate() error {
 
 func (s *Site) settle(state *State) {
 	state.FQDN, state.ACMEEmail, state.ACMEDirectoryURL = s.FQDN, s.ACMEEmail, s.ACMEDirectoryURL
-	state.ACMEEnabled, state.IPv6Enabled = s.ACMEEnabled, s.IPv6Enabled
+	state.ACMEEnabled, state.IPv6Enabled, state.IPv6Kept = s.ACMEEnabled, s.IPv6Enabled, false
 }
 
 // Gateway is the setup of a gateway with its own admin.

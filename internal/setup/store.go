@@ -32,6 +32,7 @@ type State struct {
 	HasLeft          bool             `json:"has_left,omitzero"` // a cluster, and may join another one
 	PrimaryFQDN      value.DomainName `json:"primary_fqdn"`
 	IPv6Enabled      bool             `json:"ipv6_enabled"`
+	IPv6Kept         bool             `json:"ipv6_kept,omitzero"` // in the database, too, which decides about it from then on
 	Maintenance      bool             `json:"maintenance"`
 	AutoUpdate       bool             `json:"auto_update"`
 	Retention        Retention        `json:"retention"`

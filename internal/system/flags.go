@@ -23,7 +23,7 @@ type Retention struct {
 }
 
 func (r *Room) mountFlags() {
-	r.mountFlag("ipv6", "Whether the gateway listens on IPv6", func(f *Flags) *bool { return &f.IPv6 }, apply.ReverseProxy)
+	r.mountIPv6()
 	r.mountFlag("maintenance", "Whether the gateway shows a maintenance page", func(f *Flags) *bool { return &f.Maintenance }, apply.ReverseProxy)
 	r.mountFlag("auto-update", "Whether updates are installed automatically", func(f *Flags) *bool { return &f.AutoUpdate })
 

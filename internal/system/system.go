@@ -12,13 +12,15 @@ import (
 	"edge.internal/gateway/internal/kit/history"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
 )
 
 // Room is the system.
 type Room struct {
 	*kit.Kit
-	deps    Deps
-	history history.History[host.Resources, Load]
+	deps     Deps
+	history  history.History[host.Resources, Load]
+	settings resource.Singleton[Settings]
 }
 
 // Deps is what other rooms lend.
@@ -36,7 +38,9 @@ type Deps struct {
 
 // Flags are the global settings that live in the setup store, so that they are there without a database.
 type Flags struct {
-	IPv6        bool
+	IPv6 bool
+	// IPv6Kept says that the database decides about IPv6, and not the setup.
+	IPv6Kept    bool
 	Maintenance bool
 	AutoUpdate  bool
 	Retention   Retention
@@ -44,7 +48,7 @@ type Flags struct {
 
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
-	return &Room{Kit: k, deps: d, history: history.History[host.Resources, Load]{Point: load}}
+	return &Room{Kit: k, deps: d, settings: settings, history: history.History[host.Resources, Load]{Point: load}}
 }
 
 // Mount adds the room's routes.

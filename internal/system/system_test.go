@@ -346,8 +346,8 @@ func TestAuditLive(t *testing.T) {
 			t.Fatalf("frame %d: %s", i, f)
 		}
 	}
-	b.Do(t, "admin", http.MethodPost, "/system/ipv6", `{"enabled":true}`).Want(t, 200)
-	if f := next(); !strings.Contains(f, `"action":"system.ipv6"`) || !strings.Contains(f, `"actor":"admin@example.net"`) {
+	b.Do(t, "admin", http.MethodPost, "/system/maintenance", `{"enabled":true}`).Want(t, 200)
+	if f := next(); !strings.Contains(f, `"action":"system.maintenance"`) || !strings.Contains(f, `"actor":"admin@example.net"`) {
 		t.Fatalf("%s", f)
 	}
 }

@@ -263,7 +263,7 @@ test('the peer through which the operator came', async ({ browser }) => {
   await clean()
 })
 
-test('IPv6, which nothing switches on again: whoever uses it is asked', async ({ browser, page }) => {
+test('IPv6, over which the operator came', async ({ browser, page }) => {
   await make('/system/ipv6', { enabled: true })
   const six = { host: 'fd00:10::1', port: 3443 }
   await expect.poll(() => reaches(six)).toBe(true)
@@ -282,18 +282,25 @@ test('IPv6, which nothing switches on again: whoever uses it is asked', async ({
   await expect(flag(sixth)).toBeChecked()
   expect(await reaches(six)).toBe(true)
 
+  const before = await calm()
   await press(sixth)
   await question.getByRole('button', { name: 'Turn off anyway' }).click()
   await expect.poll(() => reaches(six)).toBe(false)
+  const id = waiting()[0]?.id
+  await byAPI((api) => api.post(`/api/v1/change-sets/${id}/discard`), { keep: false })
+  await expect.poll(() => reaches(six)).toBe(true)
+  await expect.poll(state).toBe(before)
   await context.close()
 
-  // Over IPv4 nobody is asked: the way back is there.
+  // Over IPv4 nobody is asked, and the change can be kept.
   await page.goto('/system/settings')
-  for (const there of [true, false, true]) {
+  for (const there of [false, true]) {
     await expect(flag(page)).toBeChecked({ checked: !there })
     await expect(flag(page)).toBeEnabled()
     await press(page)
     await expect.poll(() => reaches(six)).toBe(there)
+    await page.getByRole('button', { name: 'Keep', exact: true }).click()
+    await expect.poll(waiting).toEqual([])
   }
 })
 

@@ -4774,7 +4774,7 @@ export interface paths {
         /** Whether the gateway listens on IPv6 */
         get: operations["system.ipv6.get"];
         put?: never;
-        /** Set: Whether the gateway listens on IPv6 */
+        /** Set: Whether the gateway listens on IPv6. It changes the settings */
         post: operations["system.ipv6"];
         delete?: never;
         options?: never;
@@ -4997,6 +4997,41 @@ export interface paths {
         };
         /** List the daemons and their states */
         get: operations["system.services"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one gateway settings */
+        get: operations["system.settings.get"];
+        /** Change a gateway settings */
+        put: operations["system.settings.update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/settings/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** History of one gateway settings, newest first */
+        get: operations["system.settings.history"];
         put?: never;
         post?: never;
         delete?: never;
@@ -13396,6 +13431,26 @@ export interface components {
         SystemServices: {
             /** @description The daemons of the gateway. */
             services: components["schemas"]["SystemService"][];
+        };
+        SystemSettings: {
+            /**
+             * Format: date-time
+             * @description When it was created.
+             */
+            readonly created_at: string;
+            /** @description Id, assigned by the gateway. */
+            readonly id: string;
+            /** @description Whether the gateway listens on IPv6. */
+            ipv6_enabled: boolean;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            readonly updated_at: string;
+        };
+        SystemSettingsUpdate: {
+            /** @description Whether the gateway listens on IPv6. */
+            ipv6_enabled?: boolean;
         };
         SystemToggleInput: {
             /** @description Whether it runs, now and after the next boot. */
@@ -28075,6 +28130,97 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["SystemServices"];
+                        error: null;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "system.settings.get": {
+        parameters: {
+            query?: {
+                /** @description Show what there was at this time. */
+                at?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemSettings"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "system.settings.update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SystemSettingsUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SystemSettings"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["Stale"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    "system.settings.history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ResourceRowPast"][];
                         error: null;
                     };
                 };

@@ -41,6 +41,7 @@ const texts: Record<string, string> = {
   'radius.client': 'radius:client',
   'radius.settings': 'radius:settings',
   'radius.user': 'radius:user',
+  'system.settings': 'settings:settings',
   'tunnel.interface': 'tunnels:tunnel',
   'tunnel.peer': 'tunnels:peer',
   'waf.config': 'waf:config',

@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import type { Singleton } from '../api/resource'
 import { useCanEdit } from '../app/session'
+import { usualIntent } from './intent'
 import { Loaded } from './Loaded'
 import { Facts } from './Page'
 import { OnOff } from './StateBadge'
@@ -25,7 +26,7 @@ export function Flag({ text, flag, ask, agreed = async () => true }: FlagProps) 
   const queries = useQueryClient()
   const query = useQuery({ queryKey: [flag.kind], queryFn: flag.read })
   const change = useMutation({
-    mutationFn: (enabled: boolean) => flag.update({ enabled }, null),
+    mutationFn: (enabled: boolean) => flag.update({ enabled }, null, undefined, usualIntent(flag.kind)),
     onSuccess: ({ applied }) => toastApplied(t('form.saved'), applied),
     onError: toastFault,
     onSettled: () => queries.invalidateQueries({ queryKey: [flag.kind] }),

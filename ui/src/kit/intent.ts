@@ -22,6 +22,7 @@ const risky = new Set([
   'dns.settings',
   'radius.settings',
   'ids.settings',
+  'system.settings',
 ])
 
 /** What a change of these kinds begins with: no reason, and a confirmation where it can cut people off. */

@@ -17,7 +17,7 @@ import classes from './Settings.module.css'
 
 addTexts('settings', en)
 
-const ipv6 = singleton('system.ipv6', '/system/ipv6', 'post')
+const ipv6 = singleton('system.settings', '/system/ipv6', 'post')
 const retention = singleton('system.retention', '/system/retention', 'put')
 const retentionFields: FieldSpec[] = [
   { name: 'audit_days', type: 'number', min: 0, max: 3650 },
@@ -25,7 +25,7 @@ const retentionFields: FieldSpec[] = [
   { name: 'history_sets', type: 'number', min: 100, max: 1_000_000 },
 ]
 
-/** Switching IPv6 off is not reverted by itself, so anyone connected over IPv6 would be cut off for good. */
+/** Whoever is connected over IPv6 cannot confirm that it is switched off. */
 const agreedToIPv6 = async (enabled: boolean) =>
   enabled ||
   !(await isOverIPv6()) ||

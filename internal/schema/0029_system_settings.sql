@@ -1,0 +1,14 @@
+-- +goose Up
+-- Settings of this node that can cut people off. What the setup has decided about IPv6 the gateway brings here when it has a database.
+CREATE TABLE system_settings (
+    id           uuid PRIMARY KEY,
+    created_at   timestamptz NOT NULL,
+    updated_at   timestamptz NOT NULL,
+    ipv6_enabled boolean NOT NULL
+);
+
+CREATE UNIQUE INDEX system_settings_one ON system_settings ((true));
+
+INSERT INTO system_settings VALUES ('00000000-0000-7000-8000-000000000001', now(), now(), false);
+
+SELECT change_keep('system_settings', 'id', 'local');
