@@ -142,6 +142,9 @@ func TestCtlConfirmWaitsForTheApply(t *testing.T) {
 	starts, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	h.Machine.Script(host.ChronySources, func(ctx context.Context, _ host.Input) (host.Output, error) {
+		if len(h.Resources.Waiting()) == 0 {
+			return host.Output{}, nil // a pass that is not the change's
+		}
 		once.Do(func() { close(starts) })
 		select {
 		case <-goOn:

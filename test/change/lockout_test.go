@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -72,7 +73,7 @@ func (s *site) dial(ctx context.Context, address string) (conn net.Conn, err err
 
 // reach tells why the operator cannot connect to the address.
 func (s *site) reach(t *testing.T, address string) error {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second/2) // so short that the first packet after the way is open tells
 	defer cancel()
 	conn, err := s.dial(ctx, address)
 	if err == nil {
@@ -181,6 +182,58 @@ func (s *site) takenBack(t *testing.T, id string) error {
 	return nil
 }
 
+// promised is how soon after its deadline a change is gone, on a machine that has nothing else to do.
+const promised = 2 * time.Second
+
+// punctual complains about a take-back that began before the deadline or ended late, by the gateway's own clock. Only a long run holds it to
+// what is promised.
+func (s *site) punctual(t *testing.T, id string) {
+	t.Helper()
+	type record struct {
+		CreatedAt  time.Time `json:"created_at"`
+		ConfirmBy  time.Time `json:"confirm_by"`
+		RevertedBy string    `json:"reverted_by"`
+		Components []string
+		Report     []struct {
+			Component  string
+			EndedAt    time.Time `json:"ended_at"`
+			DurationMS int64     `json:"duration_ms"`
+			State      string
+		}
+	}
+	var change, back record
+	s.Must(t, http.MethodGet, "/change-sets/"+id, nil, 200, &change)
+	waittest.UntilNil(t, "the report of the take-back", func() error {
+		back = record{}
+		s.Must(t, http.MethodGet, "/change-sets/"+change.RevertedBy, nil, 200, &back)
+		for _, c := range back.Report {
+			if c.State != "live" {
+				return fmt.Errorf("%+v", c)
+			}
+		}
+		if len(back.Report) == 0 {
+			return errors.New("nobody has told how it went")
+		}
+		return nil
+	})
+	allowed := promised
+	if !longtest.On {
+		allowed *= labtest.Slow
+	}
+	stored := back.CreatedAt.Sub(change.ConfirmBy)
+	if stored < 0 {
+		t.Errorf("it was taken back %s before its time", -stored)
+	}
+	last := stored
+	for _, c := range back.Report {
+		last = max(last, c.EndedAt.Sub(change.ConfirmBy))
+		t.Logf("%s took %d ms", c.Component, c.DurationMS)
+	}
+	if t.Logf("stored %s after the deadline, running after %s", stored, last); last > allowed {
+		t.Errorf("it was gone %s after the deadline; %s are allowed", last, allowed)
+	}
+}
+
 // changes are what cuts an operator off. No rule of the packet filter can close the console: what one closes is the way through.
 func (s *site) changes(t *testing.T) []struct {
 	name, address, method, path string
@@ -197,6 +250,7 @@ func (s *site) changes(t *testing.T) []struct {
 	}
 	var tunnel struct{ ID string }
 	s.Must(t, http.MethodPost, "/tunnel/interfaces", fields{"name": "wg-lockout", "address_cidr": "10.88.0.1/24"}, 201, &tunnel)
+	s.Must(t, http.MethodPost, "/system/ipv6", fields{"enabled": true}, 200, nil)
 	const console = "10.10.0.1:3443"
 	return []struct {
 		name, address, method, path string
@@ -208,6 +262,7 @@ func (s *site) changes(t *testing.T) []struct {
 		{"Address", console, http.MethodPut, "/ip-addresses/" + address, fields{"address": "10.10.7.1"}},
 		{"Route", console, http.MethodPost, "/routes", fields{"destination": "10.10.0.2/32", "gateway": "198.51.100.2"}},
 		{"Tunnel", console, http.MethodPost, "/tunnel/interfaces/" + tunnel.ID + "/peers", fields{"name": "greedy", "allowed_ips": "10.88.0.2/32, 10.10.0.2/32"}},
+		{"IPv6", "[fd00:10::1]:3443", http.MethodPost, "/system/ipv6", fields{"enabled": false}},
 	}
 }
 
@@ -234,10 +289,11 @@ func TestLockout(t *testing.T) {
 			waittest.Within(t, labtest.Slow*(within+5*time.Second), "the way back", func() error { return s.reach(t, c.address) })
 			late := time.Since(by).Round(time.Millisecond)
 			t.Logf("reached again %s after the deadline", late)
-			if late < 0 {
-				t.Error("it was taken back before its time")
+			if late < 0 || longtest.On && late > promised {
+				t.Errorf("it is reached again %s after the deadline", late)
 			}
 			waittest.UntilNil(t, "the end", func() error { return s.takenBack(t, id) })
+			s.punctual(t, id)
 			s.same(t, before)
 		})
 	}

@@ -2,6 +2,7 @@
 package edits
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,117 +23,6 @@ type Operation struct {
 	Body map[string]any `json:"body,omitempty"`
 }
 
-type row = map[string]any
-
-// kind is what is edited. make is the body of a new row, with a number that no other has; change is an update. Without make, rows are neither
-// created nor deleted; one is the only row of its kind. Where free is set, only rows that it likes are touched.
-type kind struct {
-	name, path   string
-	make, change func(e *Editor, n int) row
-	one          bool
-	free         func(x row) bool
-}
-
-func described(field string) func(*Editor, int) row {
-	return func(_ *Editor, n int) row { return row{field: fmt.Sprintf("edit %d", n)} }
-}
-
-var kinds = []kind{
-	{name: "firewall.address-object", path: "/firewall/address-objects", make: func(e *Editor, n int) row {
-		return row{"name": fmt.Sprintf("object-%d", n), "kind": "host", "value": e.address(n)}
-	}, change: func(e *Editor, n int) row { return row{"value": e.address(n)} }},
-	{name: "firewall.service", path: "/firewall/services", make: func(e *Editor, n int) row {
-		return row{"name": fmt.Sprintf("service-%d", n), "protocol": e.one("tcp", "udp"), "port_start": 1024 + n%60000}
-	}, change: func(e *Editor, n int) row { return row{"port_start": 1024 + n%60000} }},
-	{name: "firewall.rule", path: "/firewall/rules", make: func(e *Editor, n int) row {
-		body := row{"name": fmt.Sprintf("rule %d", n), "src_zone": e.one("lan", "wan", "any"), "dst_zone": e.one("wan", "self"), "action": e.one("accept", "drop", "reject")}
-		if id := e.some("/firewall/services"); id != "" {
-			body["service_object_id"] = id
-		}
-		return body
-	}, change: func(e *Editor, n int) row {
-		return row{"action": e.one("accept", "drop", "reject"), "enabled": n%2 == 0, "comment": fmt.Sprintf("edit %d", n)}
-	}},
-	{name: "firewall.nat-rule", path: "/nat-rules", make: func(e *Editor, n int) row {
-		return row{"name": fmt.Sprintf("forward %d", n), "kind": "dnat", "in_zone": "wan", "out_zone": "any", "protocol": "tcp", "dst_port": 10000 + n%50000, "target_address": "10.10.0.2"}
-	}, change: func(e *Editor, n int) row { return row{"enabled": n%2 == 0, "comment": fmt.Sprintf("edit %d", n)} }},
-	{name: "dns.zone", path: "/dns/zones", make: func(e *Editor, n int) row { return row{"name": fmt.Sprintf("zone%d.example.net", n)} }, change: described("description")},
-	{name: "dns.record", path: "/dns/records", make: func(e *Editor, n int) row {
-		zone := e.some("/dns/zones")
-		if zone == "" {
-			return nil
-		}
-		return row{"zone_id": zone, "name": fmt.Sprintf("host%d", n), "type": "A", "value": e.address(n)}
-	}, change: func(e *Editor, n int) row { return row{"value": e.address(n)} }},
-	{name: "ntp.pool", path: "/ntp/pools", make: func(e *Editor, n int) row {
-		return row{"kind": "pool", "address": fmt.Sprintf("time%d.example.net", n)}
-	}, change: func(e *Editor, n int) row { return row{"iburst": n%2 == 0, "maxpoll": 7 + n%4} }},
-	{name: "proxy.backend", path: "/backends", make: func(e *Editor, n int) row {
-		return row{"name": fmt.Sprintf("backend-%d", n), "scheme": "http", "health_check_enabled": false}
-	}, change: func(e *Editor, n int) row { return row{"lb_algorithm": e.one("roundrobin", "leastconn", "source")} }},
-	{name: "proxy.domain", path: "/domains", make: func(e *Editor, n int) row {
-		backend := e.some("/backends")
-		if backend == "" {
-			return nil
-		}
-		return row{"name": fmt.Sprintf("site%d.example.net", n), "backend_id": backend, "http_to_https": false}
-	}, change: func(e *Editor, n int) row { return row{"http_to_https": n%2 == 0} }},
-	{name: "radius.client", path: "/radius/clients", make: func(e *Editor, n int) row {
-		return row{"name": fmt.Sprintf("switch-%d", n), "address": e.address(n), "secret": fmt.Sprintf("shared secret %d", n)}
-	}, change: func(e *Editor, n int) row { return row{"secret": fmt.Sprintf("another secret %d", n)} }},
-	{name: "forward-proxy.acl", path: "/forward-proxy/acls", make: func(e *Editor, n int) row {
-		return row{"name": fmt.Sprintf("acl-%d", n), "type": "src", "value": e.address(n), "action": e.one("allow", "deny")}
-	}, change: func(e *Editor, n int) row { return row{"action": e.one("allow", "deny")} }},
-	{name: "network.route", path: "/routes", make: func(e *Editor, n int) row {
-		return row{"destination": fmt.Sprintf("203.0.%d.0/24", n%250), "gateway": "198.51.100.2"}
-	}, change: described("comment")},
-	{name: "firewall.address-group", path: "/firewall/address-groups", make: func(e *Editor, n int) row {
-		return row{"name": fmt.Sprintf("addresses-%d", n), "members": e.members("/firewall/address-objects")}
-	}, change: func(e *Editor, n int) row { return row{"members": e.members("/firewall/address-objects")} }},
-	{name: "firewall.service-group", path: "/firewall/service-groups", make: func(e *Editor, n int) row {
-		return row{"name": fmt.Sprintf("services-%d", n), "members": e.members("/firewall/services")}
-	}, change: described("description")},
-	{name: "proxy.server", path: "/backend-servers", make: func(e *Editor, n int) row {
-		backend := e.some("/backends")
-		if backend == "" {
-			return nil
-		}
-		return row{"backend_id": backend, "name": fmt.Sprintf("server-%d", n), "address": e.address(n), "port": 8000 + n%1000}
-	}, change: func(e *Editor, n int) row { return row{"weight": n % 200, "active": n%3 > 0} }},
-	{name: "proxy.routing-rule", path: "/routing-rules", make: func(e *Editor, n int) row {
-		domain, backend := e.some("/domains"), e.some("/backends")
-		if domain == "" || backend == "" {
-			return nil
-		}
-		return row{"domain_id": domain, "backend_id": backend, "path_prefix": fmt.Sprintf("/part%d", n)}
-	}, change: func(e *Editor, n int) row { return row{"strip_prefix": n%2 == 0} }},
-	{name: "radius.user", path: "/radius/users", make: func(e *Editor, n int) row {
-		return row{"name": fmt.Sprintf("person-%d", n), "password": fmt.Sprintf("a password %d", n)}
-	}, change: func(e *Editor, n int) row { return row{"active": n%2 == 0} }},
-	{name: "tunnel.interface", path: "/tunnel/interfaces", make: func(e *Editor, n int) row {
-		return row{"name": fmt.Sprintf("wg%d", n), "address_cidr": fmt.Sprintf("10.%d.%d.1/24", 200+n>>8&31, n&255), "listen_port": 20000 + n%40000}
-	}, change: func(e *Editor, n int) row { return row{"endpoint_host": fmt.Sprintf("vpn%d.example.net", n)} }},
-	{name: "tunnel.peer", path: "/peers", make: func(e *Editor, n int) row {
-		tunnel := e.some("/tunnel/interfaces")
-		if tunnel == "" {
-			return nil
-		}
-		return row{"interface_id": tunnel, "name": fmt.Sprintf("peer-%d", n)}
-	}, change: func(e *Editor, n int) row { return row{"keepalive": n % 100, "active": n%3 > 0} }},
-	{name: "dhcp.subnet", path: "/dhcp/subnets", make: func(e *Editor, n int) row {
-		network := fmt.Sprintf("10.%d.%d.", 150+n>>8&31, n&255)
-		return row{"interface": "lan0", "cidr": network + "0/24", "range_start": network + "100", "range_end": network + "200", "active": false}
-	}, change: func(e *Editor, n int) row { return row{"lease_seconds": 600 + n%600} }},
-	{name: "network.interface", path: "/network-interfaces", change: described("description")},
-	{name: "network.ip-address", path: "/ip-addresses", make: func(e *Editor, n int) row {
-		return row{"interface_id": e.some("/network-interfaces"), "address": e.address(n), "prefix": 32}
-	}, change: described("description"), free: func(x row) bool { return x["prefix"] == 32.0 }},
-	{name: "ntp.settings", path: "/ntp/settings", one: true, change: func(e *Editor, n int) row { return row{"rtcsync": n%2 == 0} }},
-	{name: "dns.settings", path: "/dns/settings", one: true, change: func(e *Editor, n int) row { return row{"cache_max_ttl": 3600 + n%3600} }},
-	{name: "dhcp.settings", path: "/dhcp/settings", one: true, change: func(e *Editor, n int) row { return row{"default_lease_seconds": 600 + n%600} }},
-	{name: "alert.settings", path: "/alerts/settings", one: true, change: func(e *Editor, n int) row { return row{"cert_warning_days": 15 + n%15} }},
-}
-
 // Path is where the rows of a kind are, or the only one is.
 type Path struct {
 	Kind, Path string
@@ -141,9 +31,9 @@ type Path struct {
 
 // Paths are those of everything that is edited.
 func Paths() []Path {
-	list := make([]Path, len(kinds))
-	for i, k := range kinds {
-		list[i] = Path{k.name, k.path, k.one}
+	var list []Path
+	for _, k := range slices.Concat(usual, special) {
+		list = append(list, Path{k.name, k.path, k.one})
 	}
 	return list
 }
@@ -151,16 +41,26 @@ func Paths() []Path {
 // Editor makes random change sets.
 type Editor struct {
 	*rand.Rand
-	call Call
-	n    int
-	rows map[string][]string // ids by path
+	call  Call
+	kinds []kind
+	n     int
+	rows  map[string][]row // by path
+	// document is the configuration with its secrets, sealed.
+	document func() (string, error)
 	// Kernel, where there is one, is what the kernel has.
 	Kernel func() string
 }
 
-// New makes an editor, whose sets are the same for the same seed and the same state.
+// New makes an editor of the usual kinds, whose sets are the same for the same seed and the same state.
 func New(seed uint64, call Call) *Editor {
-	return &Editor{Rand: rand.New(rand.NewPCG(seed, 1)), call: call}
+	return &Editor{Rand: rand.New(rand.NewPCG(seed, 1)), call: call, kinds: usual}
+}
+
+// NewOfAll makes an editor of every kind, which compares the document, too.
+func NewOfAll(seed uint64, call Call, document func() (string, error)) *Editor {
+	e := New(seed, call)
+	e.kinds, e.document = slices.Concat(usual, special), document
+	return e
 }
 
 func (e *Editor) one(choices ...string) string { return choices[e.IntN(len(choices))] }
@@ -173,7 +73,12 @@ func (e *Editor) some(path string) string {
 	if len(e.rows[path]) == 0 {
 		return ""
 	}
-	return e.rows[path][e.IntN(len(e.rows[path]))]
+	return e.rows[path][e.IntN(len(e.rows[path]))]["id"].(string)
+}
+
+// row is the row with an id.
+func (e *Editor) row(path, id string) row {
+	return e.rows[path][slices.IndexFunc(e.rows[path], func(x row) bool { return x["id"] == id })]
 }
 
 // members are up to three rows.
@@ -195,28 +100,28 @@ func (e *Editor) Next() ([]Operation, error) {
 	var set []Operation
 	touched := map[string]bool{}
 	for want := 1 + e.IntN(5); len(set) < want; {
-		k := kinds[e.IntN(len(kinds))]
+		k := e.kinds[e.IntN(len(e.kinds))]
 		e.n++
-		id := e.some(k.path)
+		id := e.some(cmp.Or(k.of, k.path))
 		switch choice := e.IntN(4); {
 		case k.one && !touched[k.name]:
 			touched[k.name] = true
 			set = append(set, Operation{Kind: k.name, Verb: "update", Body: k.change(e, e.n)})
 		case k.one:
-		case k.make == nil && !touched[id]:
-			touched[id] = true
+		case k.make == nil && id != "" && !touched[k.name+id]:
+			touched[k.name+id] = true
 			set = append(set, Operation{Kind: k.name, Verb: "update", ID: id, Body: k.change(e, e.n)})
 		case k.make == nil:
-		case choice < 2 || id == "" || touched[id]:
+		case choice < 2 || id == "" || touched[k.name+id]:
 			if body := k.make(e, e.n); body != nil {
 				set = append(set, Operation{Kind: k.name, Verb: "create", Body: body})
 			}
-		case choice == 2:
-			touched[id] = true
+		case choice == 2 && k.change != nil:
+			touched[k.name+id] = true
 			set = append(set, Operation{Kind: k.name, Verb: "update", ID: id, Body: k.change(e, e.n)})
 		default:
-			touched[id] = true
-			e.rows[k.path] = slices.DeleteFunc(e.rows[k.path], func(x string) bool { return x == id })
+			touched[k.name+id] = true
+			e.rows[k.path] = slices.DeleteFunc(e.rows[k.path], func(x row) bool { return x["id"] == id })
 			set = append(set, Operation{Kind: k.name, Verb: "delete", ID: id})
 		}
 	}
@@ -224,15 +129,15 @@ func (e *Editor) Next() ([]Operation, error) {
 }
 
 func (e *Editor) look() error {
-	e.rows = map[string][]string{}
-	for _, k := range kinds {
+	e.rows = map[string][]row{}
+	for _, k := range e.kinds {
 		list, err := e.list(k)
 		if err != nil {
 			return err
 		}
 		for _, x := range list {
 			if builtin, _ := x["builtin"].(bool); !builtin && (k.free == nil || k.free(x)) {
-				e.rows[k.path] = append(e.rows[k.path], x["id"].(string))
+				e.rows[k.path] = append(e.rows[k.path], x)
 			}
 		}
 	}
@@ -246,8 +151,22 @@ func (e *Editor) list(k kind) (list []row, err error) {
 		err = e.get(k.path, &list[0])
 		return list, err
 	}
-	err = e.get(k.path, &list)
-	return list, err
+	if k.below == "" {
+		err = e.get(k.path, &list)
+		return list, err
+	}
+	var parents []struct{ ID string }
+	if err := e.get(k.below, &parents); err != nil {
+		return nil, err
+	}
+	for _, parent := range parents {
+		var some []row
+		if err := e.get(strings.Replace(k.path, "{parent}", parent.ID, 1), &some); err != nil {
+			return nil, err
+		}
+		list = append(list, some...)
+	}
+	return list, nil
 }
 
 func (e *Editor) get(path string, into any) error {
@@ -261,10 +180,10 @@ func (e *Editor) get(path string, into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// State is all rows but for their times, the files that they mean, and what the kernel has.
+// State is all rows but for their times, the same as a document with the secrets, the files that they mean, and what the kernel has.
 func (e *Editor) State() (string, error) {
 	var all strings.Builder
-	for _, k := range kinds {
+	for _, k := range e.kinds {
 		list, err := e.list(k)
 		if err != nil {
 			return "", err
@@ -291,6 +210,11 @@ func (e *Editor) State() (string, error) {
 			fmt.Fprintf(&all, "%s\n%s\n", f.Path, f.Content)
 		}
 	}
+	document, err := e.document()
+	if err != nil {
+		return "", err
+	}
+	all.WriteString(document)
 	if e.Kernel != nil {
 		all.WriteString(e.Kernel())
 	}

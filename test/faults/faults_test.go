@@ -126,6 +126,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"OthersGoOn", othersGoOn},
 		{"KillAtEveryFailpoint", killAtEveryFailpoint},
+		{"KillAroundHeldChange", killAroundHeldChange},
 		{"AcknowledgedWritesSurvive", acknowledgedWritesSurvive},
 		{"DatabaseGoesAndReturns", databaseGoesAndReturns},
 		{"DaemonGoesAndReturns", daemonGoesAndReturns},
@@ -208,28 +209,14 @@ func killAtEveryFailpoint(t *testing.T, l *labtest.Lab) {
 // dies changes a component, which meets an armed point, and tells how long the API was gone.
 func dies(t *testing.T, l *labtest.Lab, cycle int, d death) time.Duration {
 	t.Helper()
-	name := fmt.Sprintf("cycle %d", cycle)
-	path, body := "/firewall/rules", map[string]any{"name": name, "src_zone": "any", "dst_zone": "self", "action": "drop"}
-	if d.component == "ntp" {
-		name = fmt.Sprintf("10.%d.%d.%d", cycle>>16&255, cycle>>8&255, cycle&255)
-		path, body = "/ntp/pools", map[string]any{"kind": "server", "address": name}
-	}
+	name, path, body := d.change(cycle)
 	died := time.Now()
 	a, err := l.Do(t.Context(), http.MethodPost, path, body)
 	if (err == nil) != failpoint.InHelper(d.point) || err == nil && a.Status != 201 || !struck(l, d.point) {
 		t.Fatalf("cycle %d: the failpoint %s: %v, %+v", cycle, d.point, err, a)
 	}
 	gone := ready(t, l, died)
-	var ids []string
-	if d.component == "ntp" {
-		for _, p := range whole(t, l) {
-			if p.Address == name {
-				ids = append(ids, p.ID)
-			}
-		}
-	} else {
-		ids = filterWhole(t, l, name)
-	}
+	ids := d.stored(t, l, name)
 	if (len(ids) > 0) != committed(d.point) {
 		t.Fatalf("cycle %d: after a death at %s the row is stored: %v", cycle, d.point, len(ids) > 0)
 	}
@@ -237,6 +224,30 @@ func dies(t *testing.T, l *labtest.Lab, cycle int, d death) time.Duration {
 		l.Must(t, http.MethodDelete, path+"/"+id, nil, 200, nil)
 	}
 	return gone
+}
+
+// change is a change of the component, and the name of the row that it makes.
+func (d death) change(cycle int) (name, path string, body map[string]any) {
+	if d.component == "ntp" {
+		name = fmt.Sprintf("10.%d.%d.%d", cycle>>16&255, cycle>>8&255, cycle&255)
+		return name, "/ntp/pools", map[string]any{"kind": "server", "address": name}
+	}
+	name = fmt.Sprintf("cycle %d", cycle)
+	return name, "/firewall/rules", map[string]any{"name": name, "src_zone": "any", "dst_zone": "self", "action": "drop"}
+}
+
+// stored are the rows of that name, in the database and in what runs.
+func (d death) stored(t *testing.T, l *labtest.Lab, name string) (ids []string) {
+	t.Helper()
+	if d.component != "ntp" {
+		return filterWhole(t, l, name)
+	}
+	for _, p := range whole(t, l) {
+		if p.Address == name {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
 }
 
 // A point that is armed for one component is not met by another one.
