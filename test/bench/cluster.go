@@ -380,17 +380,23 @@ func served(ctx context.Context, s settings, primary, standby *clusterNode) (goa
 	} {
 		var failed, asked int
 		var gaps []float64
+		why := map[string]int{}
 		for range min(s.rounds, 3) {
 			r, err := notice(what.rate, what.do)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", what.name, err)
 			}
 			failed, asked, gaps = failed+r.Failed, asked+r.Asked, append(gaps, r.Longest.Seconds())
+			for name, n := range r.Why {
+				why[name] += n
+			}
 		}
-		goals = append(goals, goal{"K6 requests that fail: " + what.name, float64(failed), "", 0, false, fmt.Sprintf("of %d, %d a second", asked, what.rate)},
+		goals = append(goals, goal{"K6 requests that fail: " + what.name, float64(failed), "", 0, false, fmt.Sprintf("of %d, %d a second %v", asked, what.rate, why)},
 			goal{"   without an answer", slices.Max(gaps), "s", what.gap, false, inSeconds(gaps)})
 	}
 
+	// Others come at any moment, and the kernel asks again only a second later for who has come already.
+	site.Within /= 4
 	var gaps []float64
 	for range min(s.rounds, 3) {
 		if err := moveVIP(ctx, primary, standby); err != nil {

@@ -470,12 +470,21 @@ export async function barriers(page: Page) {
     // What is wrong is told by its HTML, without selectors. No rule that matters here needs what axe would load beforehand.
     selectors: false,
     preload: false,
+    elementRef: true,
   }
   // No page has frames of others: it is looked at in place. What a document has loaded stays there.
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe.source)
   return page.evaluate(async (options) => {
     const { violations } = await window.axe.run(document, options)
-    return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' | ')}`)
+    // The list that a field has opened lies outside of all regions of the page. It belongs to its field.
+    const opened = (node: axe.NodeResult) => !!node.element?.closest('.mantine-Popover-dropdown')
+    const found = violations.map(({ id, nodes }) => ({
+      id,
+      nodes: nodes.filter((one) => id !== 'region' || !opened(one)),
+    }))
+    return found
+      .filter(({ nodes }) => nodes.length > 0)
+      .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' | ')}`)
   }, options)
 }
 

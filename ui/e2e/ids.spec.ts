@@ -39,7 +39,7 @@ test.describe('the settings', () => {
   test('are saved, and refused where they are wrong', async ({ page }) => {
     await page.goto('/security/ids/settings')
     await page.getByRole('textbox', { name: 'Ban duration' }).fill('2')
-    await page.getByRole('main').getByLabel('Proxy', { exact: true }).uncheck({ force: true })
+    await page.getByRole('main').getByRole('switch', { name: 'Proxy' }).uncheck({ force: true })
     await page.getByRole('button', { name: 'Add a network' }).click()
     await page.getByLabel('Address or network, row 1').fill('0.0.0.0/0')
     await page.getByLabel('Description, row 1').fill('Office')

@@ -170,7 +170,7 @@ async function type(page: Page): Promise<number> {
   return slowest
 }
 
-/** Makes many rows of a few: with another id, and another name where they have one. */
+/** Makes many rows of a few: with another id, and another name where they have one. Each entry of the audit log is a change of its own. */
 function many(rows: Record<string, unknown>[]) {
   if (rows.length === 0 || typeof rows[0] !== 'object') return rows
   const naming = ['name', 'hostname', 'address', 'email'].find((key) => typeof rows[0]?.[key] === 'string')
@@ -181,6 +181,7 @@ function many(rows: Record<string, unknown>[]) {
     return {
       ...row,
       ...(typeof row.id === 'string' && { id: `00000000-0000-4000-8000-${tail}` }),
+      ...(typeof row.details === 'object' && { details: { ...row.details, change_set: tail } }),
       ...(naming && { [naming]: `row${i} ${row[naming]}` }),
     }
   })
