@@ -6,14 +6,14 @@ import { parseDiff } from './diff-lines'
 const words = { add: 'diff.added', del: 'diff.removed' } as const
 const signs = { add: '+', del: '−', same: ' ', hunk: '' }
 
-/** A unified diff as the server made it, with line numbers of both sides. */
-export function Diff({ text }: { text: string }) {
+/** A unified diff as the server made it, with line numbers of both sides. The file's name tells it from others on the same page. */
+export function Diff({ text, file }: { text: string; file?: string }) {
   const { t } = useTranslation()
   const lines = useMemo(() => parseDiff(text), [text])
   if (lines.length === 0) return <p className="soft">{t('diff.none')}</p>
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls sideways must be reachable by keyboard.
-    <section className={classes.diff} aria-label={t('diff.label')} tabIndex={0}>
+    <section className={classes.diff} aria-label={file ? t('diff.of', { file }) : t('diff.label')} tabIndex={0}>
       <table>
         <tbody>
           {lines.map((line, index) => (
@@ -41,7 +41,7 @@ export function FileDiffs({ files }: { files: readonly { path: string; diff: str
   return files.map(({ path, diff }) => (
     <div key={path}>
       <p className={`mono ${classes.path}`}>{path}</p>
-      <Diff text={diff} />
+      <Diff text={diff} file={path} />
     </div>
   ))
 }

@@ -99,7 +99,7 @@ function NodeCard({ node, status }: { node: ClusterNode; status: ClusterStatus }
     >
       <header>
         <IconServer2 size={20} stroke={1.6} aria-hidden />
-        <h3 className="mono">{node.fqdn}</h3>
+        <h2 className="mono">{node.fqdn}</h2>
         {node.local && <span className={classes.here}>{t('node.here')}</span>}
       </header>
       <div className={classes.badges}>
