@@ -1,15 +1,16 @@
 import { useQuery } from '@tanstack/react-query'
 import { Outlet, useSearch } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { mutes } from '../../api/resources'
 import type { AlertMute } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { Column } from '../../kit/DataTable'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { Time } from '../../kit/Time'
+import type { FieldSpec } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import type { Column } from '../../kit/list/DataTable'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { Time } from '../../kit/text/Time'
+import { paths } from '../../paths'
 import { muteShape, spans } from './mute-form'
-import { kindsQuery, mutes } from './resources'
+import { kindsQuery } from './resources'
 
 /** What no channel is told about for a while. */
 export default function Mutes() {

@@ -1,8 +1,8 @@
 import { useTranslation } from 'react-i18next'
-import type { FieldSpec } from '../../kit/fields'
-import { Panel } from '../../kit/Page'
-import { SettingsForm } from '../../kit/ResourceForm'
-import { alertSettings } from './resources'
+import { alertSettings } from '../../api/resources'
+import type { FieldSpec } from '../../kit/form/fields'
+import { SettingsForm } from '../../kit/form/ResourceForm'
+import { Panel } from '../../kit/page/Page'
 
 const number = (name: string, min: number, max: number, section?: string): FieldSpec => ({
   name,

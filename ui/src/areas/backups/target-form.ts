@@ -1,5 +1,5 @@
 import type { BackupTarget } from '../../api/types'
-import type { FieldSpec, Values } from '../../kit/fields'
+import type { FieldSpec, Values } from '../../kit/form/fields'
 
 /** The settings of each kind, by the names of the API. */
 const settings = {

@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { CreateDrawer } from '../../kit/ResourceDrawers'
+import { certificates, dnsProviders } from '../../api/resources'
+import type { FieldSpec, Values } from '../../kit/form/fields'
+import { CreateDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import { AcmeOff } from './AcmeOff'
 import { Preflight } from './Preflight'
-import { certificates, dnsProviders } from './resources'
 import { needsDns } from './words'
 
 export function useOrderFields(): FieldSpec[] {

@@ -1,7 +1,7 @@
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer } from '../../kit/ResourceDrawers'
-import { certificates } from './resources'
+import { certificates } from '../../api/resources'
+import type { FieldSpec } from '../../kit/form/fields'
+import { CreateDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 
 export const pemFields: FieldSpec[] = [
   { name: 'certificate_pem', type: 'pem', required: true, covers: ['names', 'source'] },

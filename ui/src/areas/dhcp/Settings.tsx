@@ -1,8 +1,8 @@
 import { useTranslation } from 'react-i18next'
-import type { FieldSpec } from '../../kit/fields'
-import { Panel } from '../../kit/Page'
-import { SettingsForm } from '../../kit/ResourceForm'
-import { dhcpSettings } from './resources'
+import { dhcpSettings } from '../../api/resources'
+import type { FieldSpec } from '../../kit/form/fields'
+import { SettingsForm } from '../../kit/form/ResourceForm'
+import { Panel } from '../../kit/page/Page'
 
 const fields: FieldSpec[] = [
   { name: 'enabled', type: 'switch' },

@@ -1,12 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { dnsRecords, dnsZones } from '../../api/resources'
+import type { FieldSpec, Values } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import classes from './Dns.module.css'
 import { fullName, hasNumber, recordShape, recordTypes } from './record'
-import { dnsRecords, dnsZones } from './resources'
 
 /** The form of a record: what it asks for, and what it explains, follows from the type. */
 function useForm() {

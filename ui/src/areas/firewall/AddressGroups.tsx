@@ -1,9 +1,9 @@
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { addressGroups } from '../../api/resources'
+import type { FieldSpec } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import { useBook } from './book'
 import { GroupList } from './GroupList'
-import { addressGroups } from './resources'
 
 export default function AddressGroups() {
   return (

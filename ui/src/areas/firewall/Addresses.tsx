@@ -1,14 +1,14 @@
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { addresses } from '../../api/resources'
 import type { Address } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
+import type { FieldSpec } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { paths } from '../../paths'
 import { useUsage } from './book'
 import classes from './Firewall.module.css'
 import { UsedBy } from './marks'
-import { addresses } from './resources'
 
 const kinds = ['host', 'network', 'range', 'fqdn'] as const
 const fields: FieldSpec[] = [

@@ -1,10 +1,10 @@
 import './texts'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { ownConnection } from '../../kit/own-connection'
-import { CreateDrawer } from '../../kit/ResourceDrawers'
+import { natRules } from '../../api/resources'
+import { ownConnection } from '../../kit/change/own-connection'
+import type { FieldSpec, Values } from '../../kit/form/fields'
+import { CreateDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import { forwardFollows, forwardShape } from './port-forward'
-import { natRules } from './resources'
 
 const port = { type: 'number', min: 1, max: 65535 } as const
 

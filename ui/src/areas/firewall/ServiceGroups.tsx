@@ -1,10 +1,10 @@
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { serviceGroups } from '../../api/resources'
+import type { FieldSpec } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import { portsOf, useBook } from './book'
 import { GroupList } from './GroupList'
-import { serviceGroups } from './resources'
 
 export default function ServiceGroups() {
   return (

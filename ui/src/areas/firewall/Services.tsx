@@ -1,12 +1,12 @@
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
+import { services } from '../../api/resources'
+import type { FieldSpec, Values } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { paths } from '../../paths'
 import { portsOf, useUsage } from './book'
 import { Builtin, UsedBy } from './marks'
-import { services } from './resources'
 
 const protocols = ['tcp', 'udp', 'tcp+udp', 'icmp', 'icmpv6', 'any'] as const
 const ported = ({ protocol }: Values) => ['tcp', 'udp', 'tcp+udp'].includes(String(protocol))

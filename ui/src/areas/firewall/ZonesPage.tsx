@@ -1,15 +1,15 @@
 import './texts'
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { Page } from '../../kit/Page'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
+import { zones } from '../../api/resources'
+import type { FieldSpec } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { Page } from '../../kit/page/Page'
+import { paths } from '../../paths'
 import { interfaceKind, useUsage } from './book'
 import classes from './Firewall.module.css'
 import { Builtin, UsedBy } from './marks'
-import { zones } from './resources'
 
 const fields: FieldSpec[] = [
   { name: 'name', type: 'mono', required: true },

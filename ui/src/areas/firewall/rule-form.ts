@@ -1,7 +1,7 @@
 import type { TFunction } from 'i18next'
 import type { Rule } from '../../api/types'
-import type { Creation } from '../../kit/Choice'
-import type { FieldSpec, Values } from '../../kit/fields'
+import type { Creation } from '../../kit/form/Choice'
+import type { FieldSpec, Values } from '../../kit/form/fields'
 import { type Book, portsOf } from './book'
 
 export const actions = ['accept', 'drop', 'reject'] as const

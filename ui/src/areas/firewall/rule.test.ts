@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest'
 import type { Rule } from '../../api/types'
-import { selectRows } from '../../kit/list-logic'
+import { selectRows } from '../../kit/list/list-logic'
 import { Book, type Lists, portsOf, serviceOf, sideOf } from './book'
 import { ruleFields, ruleShape, startOf, typedService } from './rule-form'
 import { ruleGuard } from './rule-guard'

@@ -1,5 +1,5 @@
 import type { Data } from '../../api/resource'
-import type { FieldSpec, Values } from '../../kit/fields'
+import type { FieldSpec, Values } from '../../kit/form/fields'
 import { durationOf, secondsOf } from './duration'
 
 type Settings = Data<'/ids/settings'>

@@ -1,8 +1,8 @@
 import './texts'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer } from '../../kit/ResourceDrawers'
+import type { FieldSpec } from '../../kit/form/fields'
+import { CreateDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import { licenseKey } from './resources'
 
 const fields: FieldSpec[] = [{ name: 'key', type: 'pem', required: true }]

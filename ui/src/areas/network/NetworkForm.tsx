@@ -1,11 +1,11 @@
 import './texts'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { ownConnection } from '../../kit/own-connection'
-import { CreateDrawer } from '../../kit/ResourceDrawers'
+import { interfaces } from '../../api/resources'
+import { ownConnection } from '../../kit/change/own-connection'
+import type { FieldSpec, Values } from '../../kit/form/fields'
+import { CreateDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import { setUp } from './adoption'
 import { networkFollows, networkOfForm } from './network-form'
-import { interfaces } from './resources'
 import { useLinks, useUnsupported, useZoneNames } from './useLinks'
 
 const defaults: Values = {

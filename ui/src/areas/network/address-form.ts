@@ -1,4 +1,4 @@
-import type { FieldSpec } from '../../kit/fields'
+import type { FieldSpec } from '../../kit/form/fields'
 import { withPrefix } from './address-rows'
 
 /** What an address has, whichever interface it is on. */

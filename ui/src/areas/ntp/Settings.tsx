@@ -1,10 +1,10 @@
 import type { ComboboxData } from '@mantine/core'
 import { useTranslation } from 'react-i18next'
-import type { FieldSpec } from '../../kit/fields'
-import { Panel } from '../../kit/Page'
-import { SettingsForm } from '../../kit/ResourceForm'
+import { ntpSettings } from '../../api/resources'
+import type { FieldSpec } from '../../kit/form/fields'
+import { SettingsForm } from '../../kit/form/ResourceForm'
+import { Panel } from '../../kit/page/Page'
 import { useOwnAddresses } from '../network/useLinks'
-import { ntpSettings } from './resources'
 
 const fields = (own: ComboboxData): FieldSpec[] => [
   { name: 'serve_clients', type: 'switch' },

@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { useTranslation } from 'react-i18next'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { Loaded } from '../../kit/Loaded'
-import { SubList } from '../../kit/SubList'
-import { headersOf } from './resources'
+import { headersOf } from '../../api/resources'
+import type { FieldSpec, Values } from '../../kit/form/fields'
+import { SubList } from '../../kit/list/SubList'
+import { Loaded } from '../../kit/state/Loaded'
 
 /** What sites are often told to set. */
 const usual = [

@@ -1,9 +1,9 @@
 import { useState } from 'react'
 import { changeSet } from '../../api/resource'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { CreateDrawer } from '../../kit/ResourceDrawers'
-import { domains } from './resources'
+import { domains } from '../../api/resources'
+import type { FieldSpec, Values } from '../../kit/form/fields'
+import { CreateDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import { newIds, siteOperations } from './site'
 import { useBackends } from './useSites'
 

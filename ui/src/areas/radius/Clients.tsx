@@ -1,13 +1,13 @@
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { randomSecret } from '../../kit/random-secret'
-import { Badge } from '../../kit/StateBadge'
-import { Time } from '../../kit/Time'
-import { radiusClients } from './resources'
+import { radiusClients } from '../../api/resources'
+import type { FieldSpec } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { randomSecret } from '../../kit/form/random-secret'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { Badge } from '../../kit/state/StateBadge'
+import { Time } from '../../kit/text/Time'
+import { paths } from '../../paths'
 
 const fields = (fresh: boolean): FieldSpec[] => [
   { name: 'name', type: 'mono', required: true },

@@ -1,5 +1,5 @@
 import type { RadiusUser } from '../../api/types'
-import type { FieldSpec, Values } from '../../kit/fields'
+import type { FieldSpec, Values } from '../../kit/form/fields'
 
 /** What a client is told about a user, as fields of the form. A VLAN takes three attributes, of which two follow. */
 const attributes = {

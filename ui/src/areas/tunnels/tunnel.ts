@@ -1,5 +1,5 @@
 import type { NatRule, Tunnel } from '../../api/types'
-import type { Values } from '../../kit/fields'
+import type { Values } from '../../kit/form/fields'
 import { holds, type Prefix, parsePrefix, textOf } from './prefix'
 
 export const listOf = (text: unknown) =>

@@ -1,5 +1,5 @@
 import type { WafConfig, WafExclusion } from '../../api/types'
-import type { FieldSpec, Values } from '../../kit/fields'
+import type { FieldSpec, Values } from '../../kit/form/fields'
 
 export type State = 'off' | WafConfig['mode']
 
