@@ -120,14 +120,7 @@ const form = {
 
 export function Create() {
   const { t } = useTranslation('alerts')
-  return (
-    <CreateDrawer
-      {...form}
-      fields={channelFields(t)}
-      follow={followPort}
-      defaults={{ kind: 'webhook', name: '', target: '', min_severity: 'info', allow_internal: false, active: true }}
-    />
-  )
+  return <CreateDrawer {...form} fields={channelFields(t)} follow={followPort} defaults={{ kind: 'webhook' }} />
 }
 
 export function Edit() {

@@ -3,7 +3,7 @@ import { Outlet, useSearch } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { mutes } from '../../api/resources'
 import type { AlertMute } from '../../api/types'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
 import type { Column } from '../../kit/list/DataTable'
 import { ResourceList } from '../../kit/list/ResourceList'
@@ -54,13 +54,13 @@ export default function Mutes() {
 
 const form = { resource: mutes, text: 'alerts:mute', list: paths.alertMutes, shape: muteShape(), preview: false }
 
-function useFields(): FieldSpec[] {
+function useFields(): Fields<'alert.mute', 'hours'> {
   const kinds = useQuery(kindsQuery)
   const choices = (kinds.data ?? [])
     .filter(({ mutable }) => mutable)
     .map(({ kind, meaning }) => ({ value: kind, label: `${kind}: ${meaning}` }))
   return [
-    { name: 'kind', type: 'select', required: true, choices },
+    { name: 'kind', type: 'select', choices },
     { name: 'hours', type: 'choice', options: spans, covers: ['until'] },
     { name: 'reason', type: 'text' },
   ]
@@ -68,7 +68,7 @@ function useFields(): FieldSpec[] {
 
 export function Create() {
   const { kind = null } = useSearch({ strict: false }) as { kind?: string }
-  return <CreateDrawer {...form} fields={useFields()} defaults={{ kind, reason: '', hours: '24' }} />
+  return <CreateDrawer {...form} fields={useFields()} defaults={{ kind, hours: '24' }} />
 }
 
 export function Edit() {

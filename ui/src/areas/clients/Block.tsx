@@ -16,7 +16,7 @@ import { addressesOf, blockOperations, nameOf, type Stored } from './block'
 import classes from './Clients.module.css'
 import { clientQuery, disconnect } from './resources'
 
-const fields: FieldSpec[] = [{ name: 'end', type: 'switch' }]
+const fields: FieldSpec<'end'>[] = [{ name: 'end', type: 'switch' }]
 
 /** Drops everything that a client sends. */
 export function Block() {

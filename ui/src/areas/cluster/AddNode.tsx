@@ -17,7 +17,7 @@ import classes from './Cluster.module.css'
 import { statusQuery } from './resources'
 import { joinedSteps } from './standing'
 
-const fields: FieldSpec[] = [{ name: 'node_fqdn', type: 'mono', required: true }]
+const fields: FieldSpec<'node_fqdn'>[] = [{ name: 'node_fqdn', type: 'mono', required: true }]
 
 interface Made {
   token: string
@@ -50,7 +50,6 @@ export default function AddNode() {
             resource={tokens}
             text="cluster:add"
             fields={fields}
-            defaults={{ node_fqdn: '' }}
             verb={t('add.verb')}
             preview={false}
             onDone={() => {

@@ -7,7 +7,7 @@ import { useTranslation } from 'react-i18next'
 import { vipSettings } from '../../api/resources'
 import { useCanEdit } from '../../api/session'
 import type { ClusterStatus, VipStatus } from '../../api/types'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { SettingsForm } from '../../kit/form/ResourceForm'
 import { Facts, Page, Panel } from '../../kit/page/Page'
 import { Loaded } from '../../kit/state/Loaded'
@@ -35,10 +35,10 @@ export default function ClusterPage() {
       {t('add.title')}
     </Button>
   )
-  const fields: FieldSpec[] = [
+  const fields: Fields<'cluster.vip-settings'> = [
     { name: 'vip_address', type: 'mono' },
     { name: 'vip_interface', type: 'suggest', choices: linkNames(links, 'lo') },
-    { name: 'vrrp_router_id', type: 'number', min: 1, max: 255, required: true },
+    { name: 'vrrp_router_id', type: 'number', required: true },
   ]
   return (
     <Page title={t('title')} lead={t('lead')} actions={!single && add}>

@@ -4,7 +4,7 @@ import { useMemo, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
 import { dnsRecords, dnsZones } from '../../api/resources'
 import type { DnsZone } from '../../api/types'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { CreateForm } from '../../kit/form/ResourceForm'
 import type { Column } from '../../kit/list/DataTable'
 import { ResourceList } from '../../kit/list/ResourceList'
@@ -13,8 +13,8 @@ import { DetailDrawer } from '../../kit/page/DetailDrawer'
 import { count } from '../../kit/text/format'
 import { paths } from '../../paths'
 
-export const zoneFields: FieldSpec[] = [
-  { name: 'name', type: 'mono', required: true },
+export const zoneFields: Fields<'dns.zone'> = [
+  { name: 'name', type: 'mono' },
   { name: 'forward_to', type: 'list' },
   { name: 'description', type: 'text' },
   { name: 'active', type: 'switch' },
@@ -111,7 +111,6 @@ export function Create() {
         resource={zones}
         text="dns:zone"
         fields={zoneFields}
-        defaults={{ name: '', forward_to: [], description: '', active: true }}
         onDone={() => navigate({ to: paths.dnsZone(made.current) })}
       />
     </DetailDrawer>

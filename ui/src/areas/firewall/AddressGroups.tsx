@@ -1,5 +1,5 @@
 import { addressGroups } from '../../api/resources'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
 import { paths } from '../../paths'
 import { useBook } from './book'
@@ -19,8 +19,8 @@ export default function AddressGroups() {
 
 function useForm() {
   const { addresses } = useBook().lists
-  const fields: FieldSpec[] = [
-    { name: 'name', type: 'text', required: true },
+  const fields: Fields<'firewall.address-group'> = [
+    { name: 'name', type: 'text' },
     {
       name: 'members',
       type: 'members',
@@ -32,7 +32,7 @@ function useForm() {
 }
 
 export function Create() {
-  return <CreateDrawer {...useForm()} defaults={{ name: '', members: [], description: '' }} />
+  return <CreateDrawer {...useForm()} />
 }
 
 export function Edit() {

@@ -2,7 +2,7 @@ import './texts'
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { zones } from '../../api/resources'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
 import { ResourceList } from '../../kit/list/ResourceList'
 import { Page } from '../../kit/page/Page'
@@ -11,8 +11,8 @@ import { interfaceKind, useUsage } from './book'
 import classes from './Firewall.module.css'
 import { Builtin, UsedBy } from './marks'
 
-const fields: FieldSpec[] = [
-  { name: 'name', type: 'mono', required: true },
+const fields: Fields<'firewall.zone'> = [
+  { name: 'name', type: 'mono' },
   { name: 'description', type: 'text' },
 ]
 const form = { resource: zones, text: 'firewall:zone', list: paths.zones, fields }
@@ -80,7 +80,7 @@ export default function ZonesPage() {
 }
 
 export function Create() {
-  return <CreateDrawer {...form} defaults={{ name: '', description: '' }} />
+  return <CreateDrawer {...form} />
 }
 
 /** A zone of the gateway keeps its name; what it is for may be said anew. */

@@ -3,7 +3,7 @@ import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { forwardProxyAcls } from '../../api/resources'
 import type { ForwardProxyAcl } from '../../api/types'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
 import type { Column } from '../../kit/list/DataTable'
 import { ResourceList } from '../../kit/list/ResourceList'
@@ -106,18 +106,16 @@ function End() {
 
 function useForm() {
   const { t } = useTranslation('forward-proxy')
-  const fields: FieldSpec[] = [
-    { name: 'name', type: 'text', required: true },
+  const fields: Fields<'forward-proxy.acl'> = [
+    { name: 'name', type: 'text' },
     {
       name: 'type',
       type: 'select',
-      required: true,
       choices: aclTypes.map((value) => ({ value, label: t(`acl.types.${value}`) })),
     },
     {
       name: 'value',
       type: 'mono',
-      required: true,
       help: ({ type }) => t(`acl.value.helps.${type}`),
       placeholder: ({ type }) => t(`acl.value.examples.${type}`),
     },
@@ -128,7 +126,7 @@ function useForm() {
 }
 
 export function Create() {
-  const defaults = { name: '', type: 'dstdomain', value: '', action: 'deny', active: true }
+  const defaults = { type: 'dstdomain', action: 'deny' }
   return <CreateDrawer {...useForm()} defaults={defaults} />
 }
 

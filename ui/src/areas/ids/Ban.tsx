@@ -6,14 +6,14 @@ import { idsSettings } from '../../api/resources'
 import type { IdsDecision } from '../../api/types'
 import i18n from '../../i18n/i18n'
 import { confirm } from '../../kit/change/confirm'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { CreateDrawer } from '../../kit/form/ResourceDrawers'
 import { Loaded } from '../../kit/state/Loaded'
 import { paths } from '../../paths'
 import { durationOf, secondsOf } from './duration'
 
-const fields: FieldSpec[] = [
-  { name: 'value', type: 'mono', required: true },
+const fields: Fields<'ids.decision'> = [
+  { name: 'value', type: 'mono' },
   { name: 'duration', type: 'span' },
   { name: 'reason', type: 'text' },
 ]
@@ -70,7 +70,7 @@ export function Create() {
           text="ids:decision"
           list={paths.ids}
           fields={fields}
-          defaults={{ value: '', duration: secondsOf(value.ban_duration), reason: '' }}
+          defaults={{ duration: secondsOf(value.ban_duration) }}
           preview={false}
           verb={i18n.t('ids:decision.verb')}
         />

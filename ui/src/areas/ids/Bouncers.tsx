@@ -7,7 +7,7 @@ import { answer, http, unwrap } from '../../api/client'
 import type { Resource } from '../../api/resource'
 import { useCanEdit } from '../../api/session'
 import type { IdsBouncer } from '../../api/types'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { CreateForm } from '../../kit/form/ResourceForm'
 import type { Column } from '../../kit/list/DataTable'
 import { RowList } from '../../kit/list/ResourceList'
@@ -117,7 +117,7 @@ function useColumns(): Column<Row>[] {
   ]
 }
 
-const fields: FieldSpec[] = [{ name: 'name', type: 'mono', required: true }]
+const fields: Fields<'ids.bouncer'> = [{ name: 'name', type: 'mono' }]
 
 /** A new bouncer: its key is shown this once. */
 export function Create() {
@@ -149,7 +149,6 @@ export function Create() {
           resource={bouncers}
           text="ids:bouncer"
           fields={fields}
-          defaults={{ name: '' }}
           preview={false}
           onDone={() => setKey(made.current)}
         />

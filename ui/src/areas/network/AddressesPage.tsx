@@ -4,7 +4,7 @@ import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { ipAddresses } from '../../api/resources'
 import { ownConnection } from '../../kit/change/own-connection'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
 import { ResourceList } from '../../kit/list/ResourceList'
 import { Page } from '../../kit/page/Page'
@@ -93,7 +93,7 @@ export default function AddressesPage() {
 function useForm() {
   const { queries } = useLinks()
   const declared = queries.declared.data ?? []
-  const fields: FieldSpec[] = [
+  const fields: Fields<'network.ip-address'> = [
     {
       name: 'interface_id',
       type: 'select',
@@ -106,7 +106,7 @@ function useForm() {
 }
 
 export function Create() {
-  return <CreateDrawer {...useForm()} defaults={{ interface_id: null, ...addressDefaults }} />
+  return <CreateDrawer {...useForm()} defaults={addressDefaults} />
 }
 
 export function Edit() {

@@ -3,7 +3,7 @@ import { useTranslation } from 'react-i18next'
 import { interfaces, ipAddresses } from '../../api/resources'
 import type { NetworkInterface } from '../../api/types'
 import { ownConnection } from '../../kit/change/own-connection'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
 import { useDraft } from '../../kit/form/useDraft'
 import { SubList } from '../../kit/list/SubList'
@@ -18,30 +18,19 @@ import classes from './Network.module.css'
 import { addressesQuery, useLinks, useUnsupported, useZoneNames } from './useLinks'
 import { rateWords } from './words'
 
-const defaults = {
-  name: '',
-  type: 'vlan',
-  role: null,
-  parent: null,
-  vlan_id: null,
-  members: [],
-  bond_mode: 'active-backup',
-  mtu: null,
-  description: '',
-  active: true,
-}
+const defaults = { type: 'vlan', bond_mode: 'active-backup' }
 
 function useForm() {
   const { links } = useLinks()
   const zones = useZoneNames()
   const choices = linkNames(links)
   const undeclared = linkNames(links.filter(({ declared }) => !declared))
-  const fields: FieldSpec[] = [
+  const fields: Fields<'network.interface'> = [
     { name: 'type', type: 'choice', options: types, remarks: useUnsupported() },
-    { name: 'name', type: 'suggest', choices: undeclared, required: true },
-    { name: 'role', type: 'select', choices: zones, required: true },
+    { name: 'name', type: 'suggest', choices: undeclared },
+    { name: 'role', type: 'select', choices: zones },
     { name: 'parent', type: 'select', choices, required: true, when: ({ type }) => type === 'vlan' },
-    { name: 'vlan_id', type: 'number', min: 1, max: 4094, required: true, when: ({ type }) => type === 'vlan' },
+    { name: 'vlan_id', type: 'number', required: true, when: ({ type }) => type === 'vlan' },
     {
       name: 'members',
       type: 'members',
@@ -50,7 +39,7 @@ function useForm() {
       when: ({ type }) => type === 'bridge' || type === 'bond',
     },
     { name: 'bond_mode', type: 'select', choices: bondModes, required: true, when: ({ type }) => type === 'bond' },
-    { name: 'mtu', type: 'number', min: 68, max: 65_535 },
+    { name: 'mtu', type: 'number' },
     { name: 'description', type: 'text' },
     { name: 'active', type: 'switch' },
   ]

@@ -8,7 +8,7 @@ import { setUp } from './adoption'
 import { networkFollows, networkOfForm } from './network-form'
 import { useLinks, useUnsupported, useZoneNames } from './useLinks'
 
-const defaults: Values = {
+const defaults = {
   on: 'vlan',
   parent: null,
   vlan_id: null,
@@ -35,7 +35,7 @@ export default function NetworkForm() {
   const unsupported = useUnsupported()
   const carriers = links.filter(({ type }) => type !== 'vlan' && type !== 'wireguard').map(({ name }) => name)
   const free = links.filter(({ addresses, zone, declared }) => addresses.length === 0 && (!declared || zone !== 'wan'))
-  const fields: FieldSpec[] = [
+  const fields: FieldSpec<keyof typeof defaults, string>[] = [
     {
       name: 'on',
       type: 'segments',

@@ -8,7 +8,7 @@ import { answer, http, unwrap } from '../../api/client'
 import type { Resource } from '../../api/resource'
 import { useMe } from '../../api/session'
 import type { ApiToken } from '../../api/types'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { CreateForm } from '../../kit/form/ResourceForm'
 import { type Column, DataTable } from '../../kit/list/DataTable'
 import { RowButton } from '../../kit/list/RowButton'
@@ -97,8 +97,8 @@ export function Create() {
   const me = useMe()
   const made = useRef('')
   const [token, setToken] = useState('')
-  const fields: FieldSpec[] = [
-    { name: 'name', type: 'mono', required: true },
+  const fields: Fields<'api-token', 'lifetime'> = [
+    { name: 'name', type: 'mono' },
     { name: 'role', type: 'choice', options: me.role === 'admin' ? ['viewer', 'admin'] : ['viewer'] },
     { name: 'lifetime', type: 'choice', options: Object.keys(lifetimes) },
   ]
@@ -130,7 +130,7 @@ export function Create() {
           resource={tokens}
           text="profile:token"
           fields={fields}
-          defaults={{ name: '', role: 'viewer', lifetime: 'quarter' }}
+          defaults={{ role: 'viewer', lifetime: 'quarter' }}
           preview={false}
           onDone={() => setToken(made.current)}
         />

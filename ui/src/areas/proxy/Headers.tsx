@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { useTranslation } from 'react-i18next'
 import { headersOf } from '../../api/resources'
-import type { FieldSpec, Values } from '../../kit/form/fields'
+import type { Fields, Values } from '../../kit/form/fields'
 import { SubList } from '../../kit/list/SubList'
 import { Loaded } from '../../kit/state/Loaded'
 
@@ -18,9 +18,9 @@ const usual = [
   'X-Powered-By',
 ]
 
-const fields: FieldSpec[] = [
-  { name: 'operation', type: 'segments', options: ['set', 'add', 'remove'] },
-  { name: 'name', type: 'suggest', choices: usual, required: true },
+const fields: Fields<'proxy.header'> = [
+  { name: 'operation', type: 'segments' },
+  { name: 'name', type: 'suggest', choices: usual },
   { name: 'value', type: 'mono', required: true, when: (values) => values.operation !== 'remove' },
 ]
 
@@ -62,7 +62,6 @@ export function Headers({ domain }: { domain: string }) {
             },
           ]}
           fields={fields}
-          defaults={{ operation: 'set', name: '', value: '' }}
           shape={{ read: (row) => row, write }}
           name={(row) => row.name}
         />

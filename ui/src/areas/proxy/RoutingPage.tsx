@@ -8,7 +8,7 @@ import { routingRules } from '../../api/resources'
 import { useCanEdit } from '../../api/session'
 import type { RoutingRule } from '../../api/types'
 import { askToRemove } from '../../kit/change/remove'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
 import type { Column } from '../../kit/list/DataTable'
 import { ResourceList } from '../../kit/list/ResourceList'
@@ -145,17 +145,17 @@ function useForm() {
   const { all } = useBackends()
   const choices = (rows: readonly { id: string; name: string }[]) =>
     rows.map(({ id, name }) => ({ value: id, label: name }))
-  const fields: FieldSpec[] = [
-    { name: 'domain_id', type: 'select', required: true, choices: choices(domains.all) },
-    { name: 'path_prefix', type: 'mono', required: true },
-    { name: 'backend_id', type: 'select', required: true, choices: choices(all) },
+  const fields: Fields<'proxy.routing-rule'> = [
+    { name: 'domain_id', type: 'select', choices: choices(domains.all) },
+    { name: 'path_prefix', type: 'mono' },
+    { name: 'backend_id', type: 'select', choices: choices(all) },
     { name: 'strip_prefix', type: 'switch' },
     { name: 'active', type: 'switch' },
   ]
   return { resource: routingRules, text: 'proxy:routing', list: paths.routing, fields }
 }
 
-const blank = { domain_id: null, path_prefix: '/', backend_id: null, strip_prefix: false, active: true }
+const blank = { path_prefix: '/' }
 
 /** A new rule; a draft comes along from the domain that it is for. */
 export function Create() {

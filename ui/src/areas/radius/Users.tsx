@@ -4,17 +4,17 @@ import { useTranslation } from 'react-i18next'
 import { radiusUsers } from '../../api/resources'
 import { useCanEdit } from '../../api/session'
 import type { RadiusUser } from '../../api/types'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
 import type { Column } from '../../kit/list/DataTable'
 import { ResourceList } from '../../kit/list/ResourceList'
 import { RowSwitch } from '../../kit/list/RowSwitch'
 import { duration } from '../../kit/text/format'
 import { paths } from '../../paths'
-import { replyFields, userShape } from './reply'
+import { type ReplyField, replyFields, userShape } from './reply'
 
-const fields = (fresh: boolean): FieldSpec[] => [
-  { name: 'name', type: 'mono', required: true },
+const fields = (fresh: boolean): Fields<'radius.user', ReplyField> => [
+  { name: 'name', type: 'mono' },
   { name: 'password', type: 'password', required: fresh, configured: fresh ? undefined : 'password_configured' },
   { name: 'active', type: 'switch' },
   ...replyFields,
@@ -108,8 +108,7 @@ function TestLink({ name }: { name: string }) {
 }
 
 export function Create() {
-  const defaults = { name: '', active: true, reply_attributes: null }
-  return <CreateDrawer {...form} fields={fields(true)} defaults={defaults} />
+  return <CreateDrawer {...form} fields={fields(true)} />
 }
 
 export function Edit() {

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
+import type { Data } from '../../api/resource'
 import { ipv6, retention } from '../../api/resources'
 import i18n, { addTexts } from '../../i18n/i18n'
 import { confirm } from '../../kit/change/confirm'
@@ -17,7 +18,7 @@ import classes from './Settings.module.css'
 
 addTexts('settings', en)
 
-const retentionFields: FieldSpec[] = [
+const retentionFields: FieldSpec<keyof Data<'/system/retention'>>[] = [
   { name: 'audit_days', type: 'number', min: 0, max: 3650 },
   { name: 'history_days', type: 'number', min: 1, max: 3650 },
   { name: 'history_sets', type: 'number', min: 100, max: 1_000_000 },

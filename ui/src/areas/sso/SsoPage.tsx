@@ -4,7 +4,7 @@ import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { oidcSettings } from '../../api/resources'
 import { addTexts } from '../../i18n/i18n'
-import type { FieldSpec, Values } from '../../kit/form/fields'
+import type { Fields, Values } from '../../kit/form/fields'
 import { SettingsForm } from '../../kit/form/ResourceForm'
 import { TestSteps } from '../../kit/job/TestSteps'
 import { CopyText } from '../../kit/page/CopyText'
@@ -16,7 +16,7 @@ import classes from './Sso.module.css'
 
 addTexts('sso', en)
 
-const fields: FieldSpec[] = [
+const fields: Fields<'oidc.settings'> = [
   { name: 'enabled', type: 'switch' },
   { name: 'issuer', type: 'mono' },
   { name: 'client_id', type: 'mono' },

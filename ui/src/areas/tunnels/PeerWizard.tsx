@@ -7,7 +7,7 @@ import { peers } from '../../api/resources'
 import type { Tunnel, TunnelPeer } from '../../api/types'
 import i18n from '../../i18n/i18n'
 import { ownConnection } from '../../kit/change/own-connection'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { CreateForm } from '../../kit/form/ResourceForm'
 import { DetailDrawer } from '../../kit/page/DetailDrawer'
 import { FaultNotice } from '../../kit/state/Loaded'
@@ -21,8 +21,8 @@ import classes from './Tunnels.module.css'
 import { peerShape, randomKey } from './tunnel'
 import { useTunnel, useTunnelId } from './useTunnel'
 
-const fresh: FieldSpec[] = [
-  { name: 'name', type: 'text', required: true },
+const fresh: Fields<'tunnel.peer', 'key'> = [
+  { name: 'name', type: 'text' },
   { name: 'allowed_ips', type: 'list', required: true },
   { name: 'key', type: 'choice', options: ['made', 'own'] },
   {
@@ -91,7 +91,7 @@ function NewPeer({ tunnel, onMade }: { tunnel: Tunnel; onMade: (peer: TunnelPeer
         resource={resource}
         text="tunnels:peer"
         fields={fresh}
-        defaults={{ name: '', allowed_ips: address, key: 'made', public_key: '', keepalive: 0, endpoint: '' }}
+        defaults={{ allowed_ips: address, key: 'made' }}
         shape={peerShape(tunnel.id)}
         guard={ownConnection}
         onDone={() => made.current && onMade(made.current)}

@@ -4,7 +4,7 @@ import { users } from '../../api/resources'
 import { useMe } from '../../api/session'
 import type { User } from '../../api/types'
 import { addTexts } from '../../i18n/i18n'
-import type { FieldSpec } from '../../kit/form/fields'
+import type { Fields } from '../../kit/form/fields'
 import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
 import type { Column } from '../../kit/list/DataTable'
 import { ResourceList } from '../../kit/list/ResourceList'
@@ -19,13 +19,12 @@ import { SetPassword } from './SetPassword'
 addTexts('users', en)
 
 const roles = ['admin', 'viewer'] as const
-const fields: FieldSpec[] = [
-  { name: 'email', type: 'email', required: true },
+const fields: Fields<'user'> = [
+  { name: 'email', type: 'email' },
   { name: 'name', type: 'text' },
   { name: 'role', type: 'choice', options: roles },
   { name: 'active', type: 'switch' },
 ]
-const defaults = { email: '', name: '', role: 'viewer', active: true, password: '' }
 
 export default function UsersPage() {
   const { t } = useTranslation('users')
@@ -109,7 +108,6 @@ export function Create() {
       text="users:user"
       list={paths.users}
       fields={[...fields, { name: 'password', type: 'password', required: true }]}
-      defaults={defaults}
       preview={false}
     />
   )

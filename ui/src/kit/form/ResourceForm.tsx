@@ -18,7 +18,7 @@ import { type UseFormReturn, useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
 import type { Answer, Intent } from '../../api/client'
 import { type Fault, toFault } from '../../api/fault'
-import type { Extension, Operation, Resource, Singleton } from '../../api/resource'
+import type { Extension, Kind, Operation, Resource, Singleton } from '../../api/resource'
 import { useCanEdit } from '../../api/session'
 import type { DraftOperation } from '../../api/types'
 import { confirm } from '../change/confirm'
@@ -39,6 +39,7 @@ import { FieldText } from './FieldText'
 import { Field, type FieldSpec, isSecret, type Values } from './fields'
 import { placeFault } from './form-errors'
 import { differing } from './form-values'
+import { known, startOfNew } from './known'
 import classes from './ResourceForm.module.css'
 import { RowHistoryContext, type RowHistoryProps } from './row-history'
 
@@ -70,7 +71,8 @@ interface FormProps {
 export function CreateForm<T>(
   props: FormProps & {
     resource: Pick<Resource<T>, 'kind' | 'create'> & Partial<Pick<Resource<unknown>, 'past'>>
-    defaults: Values
+    /** What a new row begins with, where that is not what the API says. */
+    defaults?: Values
     /** What is stored, where it is more than the one row; the gateway may have to say. */
     operations?: (body: Values) => Operation[] | Promise<Operation[]>
   },
@@ -80,7 +82,7 @@ export function CreateForm<T>(
     <FormBody
       {...props}
       fresh
-      initial={defaults}
+      initial={{ ...startOfNew(resource.kind, props.fields), ...defaults }}
       save={(body, _, intent) => resource.create(body, intent)}
       kind={resource.kind}
       kept={Boolean(resource.past)}
@@ -287,7 +289,7 @@ interface BodyProps extends FormProps {
 
 function FormBody({
   text,
-  fields,
+  fields: listed,
   kind,
   initial,
   fresh,
@@ -315,6 +317,8 @@ function FormBody({
   const [problem, setProblem] = useState('')
   const [intent, setIntent] = useState(() => usualIntent(kind))
   const [shown, setShown] = useState<Operation[] | null>(null)
+  // What is no row of a kind, such as a license, has forms of its own.
+  const fields = known(kind as Kind, listed)
   const names = fields.map((field) => field.name)
   const [objection, setObjection] = useState<{ to: string; text: ReactNode; deed: Deed } | null>(null)
   const [busy, setBusy] = useState<Deed | null>(null)

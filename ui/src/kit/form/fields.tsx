@@ -13,6 +13,7 @@ import {
 import { type ReactNode, useRef } from 'react'
 import { type Control, Controller } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
+import type { FieldOf, Kind, ShownOf } from '../../api/resource'
 import { optionalText } from '../../i18n/i18n'
 import { Choice, Choices, type Creation } from './Choice'
 import { CodeText } from './CodeText'
@@ -24,8 +25,9 @@ import { type RowColumn, Rows } from './Rows'
 
 export type { Values }
 
-export interface FieldSpec {
-  name: string
+/** A field of a form. Its name is one of the API's, or one of the form's own, where its shape makes several of one or one of several. */
+export interface FieldSpec<Name extends string = string, Covered extends string = Name, Shown extends string = Name> {
+  name: Name
   type:
     | 'text'
     | 'mono'
@@ -47,7 +49,7 @@ export interface FieldSpec {
     | 'pem-key'
     | 'code'
     | 'rows'
-  /** For a choice or segments: the values; their texts stand at `<field>.options.<value>`. */
+  /** For a choice or segments: the values, where they are not all that the API has; their texts stand at `<field>.options.<value>`. */
   options?: readonly string[]
   /** For a choice: what is to be said about one of the values. */
   remarks?: Record<string, string>
@@ -58,12 +60,13 @@ export interface FieldSpec {
   /** The title over this field and those after it stands at `sections.<section>`. */
   section?: string
   /** The fields of the API whose complaints belong here, where the form has one field for several. */
-  covers?: readonly string[]
+  covers?: readonly Covered[]
   /** For rows: what each of them has. */
   columns?: readonly RowColumn[]
+  /** Whether it must be filled in, where that is not as the API says. The same goes for its bounds. */
   required?: boolean
   /** For a secret: the field that tells whether there is one, or how the stored row does. */
-  configured?: string | ((row: Values) => boolean)
+  configured?: Shown | ((row: Values) => boolean)
   min?: number
   max?: number
   /** For a secret: how a good one is made. */
@@ -76,6 +79,14 @@ export interface FieldSpec {
   /** Whether the field makes sense with what the others say, or with the row as it is stored. */
   when?: (values: Values, row: Values) => boolean
 }
+
+/** The fields of a form for rows of a kind, with those of the form's own. */
+export type Fields<K extends Kind, Own extends string = never> = KindField<K, Own>[]
+export type KindField<K extends Kind, Own extends string = never> = FieldSpec<
+  FieldOf<K> | Own,
+  FieldOf<K> | `${FieldOf<K>}.${string}`,
+  ShownOf<K>
+>
 
 /** What is never shown, and kept when its field stays empty. */
 export const isSecret = ({ type }: FieldSpec) => type === 'password' || type === 'pem-key'

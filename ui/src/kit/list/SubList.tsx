@@ -17,7 +17,7 @@ interface SubListProps<T> {
   text: string
   columns: Column<T>[]
   fields: FieldSpec[]
-  defaults: Values
+  defaults?: Values
   shape: { read: (row: Values) => Values; write: (values: Values) => Values }
   name: (row: T) => string
   guard?: Guard
