@@ -21,9 +21,9 @@ say "UI"
 (cd ui && npm run --silent lint && npm run --silent typecheck)
 
 say "generated files"
-before=$(sha256sum api/openapi.json ui/src/api/schema.ts)
+before=$(sha256sum api/openapi.json ui/src/api/schema.ts ui/src/api/fields.ts)
 make --no-print-directory generate
-if [ "$before" != "$(sha256sum api/openapi.json ui/src/api/schema.ts)" ]; then
-	echo "api/openapi.json or ui/src/api/schema.ts was stale: commit what make generate wrote" >&2
+if [ "$before" != "$(sha256sum api/openapi.json ui/src/api/schema.ts ui/src/api/fields.ts)" ]; then
+	echo "api/openapi.json, ui/src/api/schema.ts or ui/src/api/fields.ts was stale: commit what make generate wrote" >&2
 	exit 1
 fi

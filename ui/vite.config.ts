@@ -28,7 +28,7 @@ export default defineConfig({
             { name: 'base', test: /src\/(main|door\/Door)\.tsx$/, priority: 2 },
             {
               name: 'console',
-              test: /src\/(app|kit)\/(?!Palette|Plot|ChangePreview|SortableTable)\w+\.tsx?$/,
+              test: /src\/(app|kit\/\w+)\/(?!Palette|Plot|ChangePreview|SortableTable)\w+\.tsx?$/,
               priority: 1,
             },
           ],

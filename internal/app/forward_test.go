@@ -93,8 +93,8 @@ func TestForwarding(t *testing.T) {
 	call("nonsense", http.MethodDelete, "/ntp/pools/"+pool.ID, nil).Want(t, 401)
 	// Conditions are the primary's to judge.
 	tag := call(p.there, http.MethodGet, "/ntp/pools/"+pool.ID, nil).Header.Get("ETag")
-	call(p.there, http.MethodPut, "/ntp/pools/"+pool.ID, `{"iburst":true}`, "If-Match", `"other"`).Want(t, 412)
-	changed := call(p.there, http.MethodPut, "/ntp/pools/"+pool.ID, `{"iburst":true}`, "If-Match", tag).Want(t, 200).Header.Get("ETag")
+	call(p.there, http.MethodPut, "/ntp/pools/"+pool.ID, `{"iburst":false}`, "If-Match", `"other"`).Want(t, 412)
+	changed := call(p.there, http.MethodPut, "/ntp/pools/"+pool.ID, `{"iburst":false}`, "If-Match", tag).Want(t, 200).Header.Get("ETag")
 	if now := call(p.there, http.MethodGet, "/ntp/pools/"+pool.ID, nil).Header.Get("ETag"); changed != now || now == tag {
 		t.Errorf("%s, then %s, and now %s", tag, changed, now)
 	}

@@ -53,13 +53,13 @@ func TestPoolLife(t *testing.T) {
 	made := b.Do(t, "admin", http.MethodPost, "/ntp/pools", `{"kind":"server","address":"NTP.Example.NET."}`).Want(t, 201)
 	var p ntp.Pool
 	made.Into(t, &p)
-	if p.Address.String() != "ntp.example.net" || p.IBurst || p.MinPoll != 6 {
+	if p.Address.String() != "ntp.example.net" || !p.IBurst || p.MinPoll != 6 {
 		t.Fatalf("defaults or canonical form are wrong: %s", made.Body)
 	}
 	if made.Header.Get("Gateway-Apply") != "ntp=live" || !strings.HasSuffix(made.Header.Get("Location"), "/ntp/pools/"+p.ID.String()) {
 		t.Fatalf("headers: %v", made.Header)
 	}
-	if !strings.Contains(dropIn(t, b), "\nserver ntp.example.net minpoll 6 maxpoll 10\n") {
+	if !strings.Contains(dropIn(t, b), "\nserver ntp.example.net iburst minpoll 6 maxpoll 10\n") {
 		t.Fatalf("not in the file:\n%s", dropIn(t, b))
 	}
 	if b.Machine.Restarts(host.Chrony) != restarts+1 {
@@ -67,8 +67,8 @@ func TestPoolLife(t *testing.T) {
 	}
 
 	path := "/ntp/pools/" + p.ID.String()
-	b.Do(t, "admin", http.MethodPut, path, `{"iburst":true,"prefer":true}`).Want(t, 200)
-	if !strings.Contains(dropIn(t, b), "\nserver ntp.example.net iburst prefer minpoll 6 maxpoll 10\n") {
+	b.Do(t, "admin", http.MethodPut, path, `{"iburst":false,"prefer":true}`).Want(t, 200)
+	if !strings.Contains(dropIn(t, b), "\nserver ntp.example.net prefer minpoll 6 maxpoll 10\n") {
 		t.Fatalf("not in the file:\n%s", dropIn(t, b))
 	}
 	b.Do(t, "admin", http.MethodDelete, path, nil).Want(t, 200)
@@ -218,7 +218,7 @@ func TestPreviewStoresNothing(t *testing.T) {
 	b, _ := bench(t)
 	before := dropIn(t, b)
 	a := b.Do(t, "viewer", http.MethodPost, "/change-sets", `{"preview":true,"operations":[{"kind":"ntp.pool","verb":"create","body":{"address":"x.example"}}]}`).Want(t, 200)
-	if !strings.Contains(string(a.Data), `+pool x.example minpoll`) {
+	if !strings.Contains(string(a.Data), `+pool x.example iburst minpoll`) {
 		t.Fatalf("no diff: %s", a.Data)
 	}
 	if dropIn(t, b) != before || b.Rows(t, "ntp_pools") != 4 || b.Audited(t, "ntp.pool.create") != 0 {

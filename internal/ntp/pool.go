@@ -31,5 +31,5 @@ func (p *Pool) Label() string { return p.Address.String() }
 var pools = resource.Kind[Pool]{
 	Name: "ntp.pool", Title: "time source", Path: "/ntp/pools", Table: "ntp_pools", Order: "address",
 	Feeds: []apply.ID{apply.NTP},
-	New:   func() Pool { return Pool{Kind: "pool", MinPoll: 6, MaxPoll: 10} },
+	New:   func() Pool { return Pool{Kind: "pool", IBurst: true, MinPoll: 6, MaxPoll: 10} },
 }

@@ -70,7 +70,7 @@ func (r *Room) replace(ctx context.Context, q db.Querier, d *resource.Bundle, so
 		if _, err := netip.ParseAddr(source.String()); err == nil {
 			kind = "server"
 		}
-		d.Create(r.pools.Name, map[string]any{"kind": kind, "address": source, "iburst": true})
+		d.Create(r.pools.Name, map[string]any{"kind": kind, "address": source})
 	}
 	return nil
 }

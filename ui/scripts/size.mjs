@@ -25,7 +25,7 @@ const pages = [
   { name: 'login', chunks: ['index.html', 'src/door/Door.tsx'], budget: 150 },
   {
     name: 'overview',
-    chunks: ['index.html', 'src/app/App.tsx', 'src/areas/overview/OverviewPage.tsx', 'src/kit/Plot.tsx'],
+    chunks: ['index.html', 'src/app/App.tsx', 'src/areas/overview/OverviewPage.tsx', 'src/kit/chart/Plot.tsx'],
     budget: 350,
   },
 ]

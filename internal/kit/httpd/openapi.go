@@ -192,7 +192,7 @@ func operation(registry huma.Registry, route *Route) *huma.Operation {
 func (s *SchemaSource) schema(registry huma.Registry, input bool) *huma.Schema {
 	schema := func(t reflect.Type) *huma.Schema {
 		if input {
-			return wire.Input(registry, t, s.Suffix, s.New, s.Only)
+			return wire.Input(registry, t, s.Suffix, s.New, s.Only, s.Defaults)
 		}
 		return wire.Output(registry, t)
 	}

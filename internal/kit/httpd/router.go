@@ -97,6 +97,8 @@ type SchemaSource struct {
 	// Optional says that a body may be left out.
 	Optional bool
 	Only     []string // the fields that an input form has; nil for all
+	// Defaults are what the fields of a new value are where a request does not say, by their names.
+	Defaults map[string]any
 }
 
 // Router holds the routes of the API.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/apply"
@@ -31,12 +32,13 @@ type route struct {
 	read, write      httpd.Policy
 	feeds            []string
 	typ              reflect.Type
-	below            bool // beside a collection of all rows: the one of a parent
+	defaults         map[string]any // of a new row
+	below            bool           // beside a collection of all rows: the one of a parent
 }
 
 func (k *kind) route(r *Registry) route {
 	tag, _, _ := strings.Cut(k.Name, ".")
-	x := route{registry: r, name: k.Name, tag: tag, title: k.Title, read: httpd.Read, write: httpd.Write.OnPrimary(), typ: k.typ}
+	x := route{registry: r, name: k.Name, tag: tag, title: k.Title, read: httpd.Read, write: httpd.Write.OnPrimary(), typ: k.typ, defaults: k.documented()}
 	if k.Local {
 		x.write = httpd.Write.Here()
 	}
@@ -47,6 +49,23 @@ func (k *kind) route(r *Registry) route {
 		x.feeds = append(x.feeds, string(id))
 	}
 	return x
+}
+
+// documented is what the fields of a new row are where nobody says. It goes behind all others, and which row it belongs to has to be said.
+func (k *kind) documented() map[string]any {
+	text, err := wire.Encode(k.fresh())
+	if err != nil {
+		panic(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		panic(err)
+	}
+	delete(fields, k.Column)
+	if k.ordered() {
+		delete(fields, "priority")
+	}
+	return fields
 }
 
 // What the routes of a kind take from the URL. Those that read also take a time.
@@ -162,7 +181,7 @@ func (x route) create(path, home string, in reflect.Type, parent bool) {
 	doc := x.doc("create", "Create a "+x.title)
 	doc.Creates = home + "/{id}"
 	x.registry.Router.Add(httpd.Route{Doc: doc, Method: http.MethodPost, Path: path, Policy: x.write, In: in,
-		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Create", New: true}, Out: &httpd.SchemaSource{Type: x.typ}}, func(c *httpd.Call) error {
+		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Create", New: true, Defaults: x.defaults}, Out: &httpd.SchemaSource{Type: x.typ}}, func(c *httpd.Call) error {
 		op := Operation{Kind: x.name, Verb: "create"}
 		if parent {
 			id, err := httpd.PathID(c.Request, "parent")

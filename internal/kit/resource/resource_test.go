@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -96,6 +97,31 @@ func create(t *testing.T, b *kittest.Bench, body string) Toy {
 	var toy Toy
 	b.Do(t, "admin", http.MethodPost, "/toys", body).Want(t, 201).Into(t, &toy)
 	return toy
+}
+
+// What the documentation says of a new row is what becomes of one that says nothing more than it must.
+func TestDefaultsAreDocumented(t *testing.T) {
+	b := bench(t)
+	schemas := b.Router.Spec("1").Components.Schemas.Map()
+	var made map[string]any
+	b.Do(t, "admin", http.MethodPost, "/toys", `{"name":"ball"}`).Want(t, 201).Into(t, &made)
+	documented := 0
+	for name, property := range schemas["Resource_testToyCreate"].Properties {
+		if property.Default == nil {
+			continue
+		}
+		documented++
+		if !reflect.DeepEqual(property.Default, made[name]) {
+			t.Errorf("%s is %v in a new row, and %v in the documentation", name, made[name], property.Default)
+		}
+	}
+	if documented != 4 {
+		t.Errorf("%d defaults", documented)
+	}
+	// A new row goes behind the others, and what exists stays as it is.
+	if p := schemas["Resource_testToyCreate"].Properties; p["priority"].Default != nil || schemas["Resource_testToyUpdate"].Properties["count"].Default != nil {
+		t.Error("there is a default of the place, or of a change")
+	}
 }
 
 func TestPutKeepsWhatIsAbsentAndNullClears(t *testing.T) {

@@ -54,8 +54,8 @@ func Output(r huma.Registry, t reflect.Type) *huma.Schema {
 }
 
 // Input is the schema of a value in a request: what may be sent, and what must be when the value is new.
-// With only, those fields alone may be.
-func Input(r huma.Registry, t reflect.Type, suffix string, isNew bool, only []string) *huma.Schema {
+// With only, those fields alone may be. A new value is as the defaults say where a request does not.
+func Input(r huma.Registry, t reflect.Type, suffix string, isNew bool, only []string, defaults map[string]any) *huma.Schema {
 	name := schemaName(t, "") + suffix
 	ref := &huma.Schema{Ref: "#/components/schemas/" + name}
 	if r.Map()[name] != nil {
@@ -76,6 +76,8 @@ func Input(r huma.Registry, t reflect.Type, suffix string, isNew bool, only []st
 		full.Properties[f.Name] = property
 		if isNew && (f.Required || f.Given) {
 			full.Required = append(full.Required, f.Name)
+		} else if !f.Secret {
+			property.Default = defaults[f.Name]
 		}
 	}
 	slices.Sort(full.Required)

@@ -94,13 +94,16 @@ func TestNilListsAreEmptyLists(t *testing.T) {
 func TestSchemas(t *testing.T) {
 	r := wire.NewRegistry()
 	wire.Output(r, reflect.TypeFor[thing]())
-	wire.Input(r, reflect.TypeFor[thing](), "Create", true, nil)
+	wire.Input(r, reflect.TypeFor[thing](), "Create", true, nil, map[string]any{"host": "localhost", "word": "quiet", "key": "known"})
 	out, in := r.Map()["Wire_testThing"], r.Map()["Wire_testThingCreate"]
 	if out.Properties["key"] != nil || out.Properties["id"] == nil {
 		t.Error("the answer shows a secret, or no id")
 	}
 	if in.Properties["id"] != nil || in.Properties["key"] == nil || len(in.Required) != 1 || in.Required[0] != "host" {
 		t.Errorf("input: %v %v", in.Properties, in.Required)
+	}
+	if p := in.Properties; p["word"].Default != "quiet" || p["host"].Default != nil || p["key"].Default != nil {
+		t.Errorf("defaults: %v, and %v of what must be given, %v of a secret", p["word"].Default, p["host"].Default, p["key"].Default)
 	}
 }
 

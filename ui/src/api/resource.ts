@@ -1,5 +1,5 @@
 import { type Answer, answer, http, type Intent, ifMatch, intentHeaders } from './client'
-import type { paths } from './schema'
+import type { operations, paths } from './schema'
 
 // What a page needs to know about a resource is its path: the item type follows from the OpenAPI document.
 
@@ -25,6 +25,27 @@ export interface Past<T> {
   at: (id: string, moment: string) => Promise<T>
 }
 export type RowPast = Data<'/firewall/rules/{id}/history'>[number]
+
+type Body<O> = O extends { requestBody: { content: { 'application/json': infer B } } } ? B : never
+/** What makes a row of a kind, or changes the one that there is. */
+type Change<K extends string> = `${K}.create` extends keyof operations
+  ? operations[`${K}.create`]
+  : `${K}.update` extends keyof operations
+    ? operations[`${K}.update`]
+    : never
+/** The kinds of rows that the API takes, by their names in change sets and audit actions. */
+export type Kind = {
+  [O in keyof operations]: O extends `${infer K}.create` | `${infer K}.update`
+    ? Body<operations[O]> extends never
+      ? never
+      : K
+    : never
+}[keyof operations]
+/** The fields that the API takes for a row of a kind, and those that it shows. */
+export type FieldOf<K extends Kind> = keyof Body<Change<K>> & string
+export type ShownOf<K extends Kind> = `${K}.get` extends keyof operations
+  ? keyof Payload<operations[`${K}.get`]> & string
+  : never
 
 /** The calls behind one list and its forms. `kind` is the name in change sets and audit actions. */
 export interface Resource<T> {

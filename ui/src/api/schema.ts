@@ -5999,7 +5999,10 @@ export interface components {
             readonly updated_at: string;
         };
         AccountUserCreate: {
-            /** @description Whether the user may log in. */
+            /**
+             * @description Whether the user may log in.
+             * @default true
+             */
             active?: boolean;
             /**
              * @description The user logs in with it, exactly as written.
@@ -6008,6 +6011,7 @@ export interface components {
             email: string;
             /**
              * @description Name of the user.
+             * @default
              * @example a note
              */
             name?: string;
@@ -6015,6 +6019,7 @@ export interface components {
             password: string;
             /**
              * @description Administrators can change everything, viewers can only read.
+             * @default viewer
              * @enum {string}
              */
             role?: "admin" | "viewer";
@@ -6118,9 +6123,15 @@ export interface components {
             readonly updated_at: string;
         };
         AlertChannelCreate: {
-            /** @description Whether alerts are sent to it; true by default. */
+            /**
+             * @description Whether alerts are sent to it; true by default.
+             * @default true
+             */
             active?: boolean;
-            /** @description Allow targets on the gateway itself and at link-local addresses, for example a receiver on this machine. Otherwise they are refused, whatever their name. */
+            /**
+             * @description Allow targets on the gateway itself and at link-local addresses, for example a receiver on this machine. Otherwise they are refused, whatever their name.
+             * @default false
+             */
             allow_internal?: boolean;
             /**
              * @description How messages are sent: by a POST with JSON, or by e-mail.
@@ -6129,15 +6140,29 @@ export interface components {
             kind: "webhook" | "email";
             /**
              * @description Less severe alerts are not sent to it.
+             * @default info
              * @enum {string}
              */
             min_severity?: "info" | "warning" | "error" | "critical";
             /**
              * @description Name of the channel; its target by default.
+             * @default
              * @example a note
              */
             name?: string;
-            /** @description Further fields of the kind. */
+            /**
+             * @description Further fields of the kind.
+             * @default {
+             *       "from": "",
+             *       "headers": {},
+             *       "implicit_tls": false,
+             *       "password": "",
+             *       "smtp_host": "",
+             *       "smtp_port": 0,
+             *       "use_tls": false,
+             *       "username": ""
+             *     }
+             */
             settings?: components["schemas"]["AlertChannelSettings"];
             /** @description For a webhook: its http or https URL. For e-mail: one or more recipients, separated by commas. */
             target: string;
@@ -6275,7 +6300,10 @@ export interface components {
         AlertMuteCreate: {
             /** @description Which kind; see /alerts/kinds. */
             kind: string;
-            /** @description Why, for other administrators. */
+            /**
+             * @description Why, for other administrators.
+             * @default
+             */
             reason?: string;
             /**
              * Format: date-time
@@ -7014,10 +7042,14 @@ export interface components {
             enabled?: boolean;
         };
         CertificateCreate: {
-            /** @description The certificate in PEM, followed by the one that signed it, and so on. Sent when you upload a certificate; read-only for others. */
+            /**
+             * @description The certificate in PEM, followed by the one that signed it, and so on. Sent when you upload a certificate; read-only for others.
+             * @default
+             */
             certificate_pem?: string;
             /**
              * @description Domain validation: by a file that the proxy serves on port 80, or by a DNS record, which wildcards require.
+             * @default http-01
              * @enum {string}
              */
             challenge?: "http-01" | "dns-01";
@@ -7027,15 +7059,20 @@ export interface components {
             domain_id?: string;
             /**
              * @description Type of key to generate. An uploaded certificate has its own.
+             * @default ecdsa-p256
              * @enum {string}
              */
             key_type?: "ecdsa-p256" | "rsa-2048";
-            /** @description Names in the certificate, at most 100. For an uploaded certificate they are read from it. */
+            /**
+             * @description Names in the certificate, at most 100. For an uploaded certificate they are read from it.
+             * @default []
+             */
             names?: string[];
             /** @description The key of an uploaded certificate in PEM, without a passphrase. If left out of a change, the stored key is kept; it must match the certificate. */
             private_key_pem?: string;
             /**
              * @description Whether it is issued by ACME, was uploaded, or is self-signed. It cannot be changed.
+             * @default acme
              * @enum {string}
              */
             source?: "acme" | "uploaded" | "self-signed";
@@ -7087,11 +7124,13 @@ export interface components {
         CertificateDNSProviderCreate: {
             /**
              * @description For rfc2136: the algorithm of the TSIG key.
+             * @default hmac-sha256
              * @enum {string}
              */
             algorithm?: "hmac-sha256" | "hmac-sha384" | "hmac-sha512";
             /**
              * @description For httpreq: where the web service is.
+             * @default
              * @example https://acme.example.net/directory
              */
             endpoint?: string;
@@ -7107,11 +7146,20 @@ export interface components {
             name: string;
             /** @description The TSIG key in base64, the API token, or the password. */
             secret?: string;
-            /** @description For rfc2136: the primary name server, by name or address, with a port if it is not 53. */
+            /**
+             * @description For rfc2136: the primary name server, by name or address, with a port if it is not 53.
+             * @default
+             */
             server?: string;
-            /** @description For rfc2136: name of the TSIG key. For httpreq: the user, if the service requires one. */
+            /**
+             * @description For rfc2136: name of the TSIG key. For httpreq: the user, if the service requires one.
+             * @default
+             */
             username?: string;
-            /** @description Zones that it serves; if empty, all. */
+            /**
+             * @description Zones that it serves; if empty, all.
+             * @default []
+             */
             zones?: string[];
         };
         CertificateDNSProviderUpdate: {
@@ -7754,6 +7802,7 @@ export interface components {
         DhcpReservationCreate: {
             /**
              * @description Host name to send to the device; empty to send none.
+             * @default
              * @example printer
              */
             hostname?: string;
@@ -7885,22 +7934,30 @@ export interface components {
             readonly updated_at: string;
         };
         DhcpSubnetCreate: {
-            /** @description When off, the subnet is kept but no addresses are handed out. */
+            /**
+             * @description When off, the subnet is kept but no addresses are handed out.
+             * @default true
+             */
             active?: boolean;
             /**
              * @description The IPv4 network, from /8 to /30. Subnets do not overlap.
              * @example 192.0.2.0/24
              */
             cidr: string;
-            /** @description DNS servers for clients. */
+            /**
+             * @description DNS servers for clients.
+             * @default []
+             */
             dns_servers?: string[];
             /**
              * @description Domain of the clients.
+             * @default
              * @example printer
              */
             domain_name?: string;
             /**
              * @description Default gateway for clients, outside the range; empty to send none.
+             * @default
              * @example 192.0.2.1
              */
             gateway?: string;
@@ -7914,7 +7971,10 @@ export interface components {
              * @description Lease time in seconds; null for the default.
              */
             lease_seconds?: number | null;
-            /** @description NTP servers for clients. */
+            /**
+             * @description NTP servers for clients.
+             * @default []
+             */
             ntp_servers?: string[];
             /**
              * @description Last address to hand out.
@@ -8312,7 +8372,10 @@ export interface components {
             zone_id: string;
         };
         DnsRecordCreate: {
-            /** @description Name. Empty or @ is the zone itself. A name that ends with a dot is a full name; it may be outside the zone. A name that ends with the zone is used as it is; to any other name the zone is appended. A name that starts with *. covers the name and all names below it that have no records of their own. It is stored without the zone. */
+            /**
+             * @description Name. Empty or @ is the zone itself. A name that ends with a dot is a full name; it may be outside the zone. A name that ends with the zone is used as it is; to any other name the zone is appended. A name that starts with *. covers the name and all names below it that have no records of their own. It is stored without the zone.
+             * @default
+             */
             name?: string;
             /**
              * Format: int64
@@ -8327,6 +8390,7 @@ export interface components {
             /**
              * Format: int64
              * @description TTL in seconds.
+             * @default 3600
              */
             ttl?: number;
             /**
@@ -8538,14 +8602,21 @@ export interface components {
             readonly updated_at: string;
         };
         DnsZoneCreate: {
-            /** @description When off, the zone and its records are kept but not applied. */
+            /**
+             * @description When off, the zone and its records are kept but not applied.
+             * @default true
+             */
             active?: boolean;
             /**
              * @description Description.
+             * @default
              * @example a note
              */
             description?: string;
-            /** @description Resolvers for other names in the zone: addresses, with @port if it is not 53. If empty, these names are resolved normally. */
+            /**
+             * @description Resolvers for other names in the zone: addresses, with @port if it is not 53. If empty, these names are resolved normally.
+             * @default []
+             */
             forward_to?: string[];
             /**
              * @description Name of the zone, for example corp.example.net, lan or 10.in-addr.arpa.
@@ -8627,7 +8698,10 @@ export interface components {
             value: string;
         };
         FirewallAddressCreate: {
-            /** @description What it is. */
+            /**
+             * @description What it is.
+             * @default
+             */
             description?: string;
             /**
              * @description What the value is: one address, a network, a range of addresses, or a name that is resolved in the background.
@@ -8666,9 +8740,15 @@ export interface components {
             readonly updated_at: string;
         };
         FirewallAddressGroupCreate: {
-            /** @description What it is. */
+            /**
+             * @description What it is.
+             * @default
+             */
             description?: string;
-            /** @description Ids of the address objects in it. A group without members matches nothing. */
+            /**
+             * @description Ids of the address objects in it. A group without members matches nothing.
+             * @default []
+             */
             members?: string[];
             /**
              * @description Name of the group.
@@ -8958,10 +9038,14 @@ export interface components {
             readonly updated_at: string;
         };
         FirewallNATRuleCreate: {
-            /** @description What the rule is for. */
+            /**
+             * @description What the rule is for.
+             * @default
+             */
             comment?: string;
             /**
              * @description Destination network. Empty means any destination; for dnat, the addresses of the gateway.
+             * @default
              * @example 192.0.2.0/24
              */
             dst_cidr?: string;
@@ -8975,7 +9059,10 @@ export interface components {
              * @description The last port of the range.
              */
             dst_port_end?: number | null;
-            /** @description When off, the rule is kept but not applied. */
+            /**
+             * @description When off, the rule is kept but not applied.
+             * @default true
+             */
             enabled?: boolean;
             /**
              * @description Zone that the traffic comes from, or any.
@@ -8987,14 +9074,20 @@ export interface components {
              * @enum {string}
              */
             kind: "dnat" | "snat" | "masquerade";
-            /** @description Labels to find it by. */
+            /**
+             * @description Labels to find it by.
+             * @default []
+             */
             labels?: string[];
             /**
              * @description Name of the rule.
              * @example a note
              */
             name: string;
-            /** @description Note for other administrators. */
+            /**
+             * @description Note for other administrators.
+             * @default
+             */
             note?: string;
             /**
              * @description Zone that the traffic leaves by, or any. Must be any for dnat, because the outgoing interface is not known yet.
@@ -9013,13 +9106,18 @@ export interface components {
             protocol: "tcp" | "udp" | "tcp+udp" | "any";
             /**
              * @description Source network; empty means any source.
+             * @default
              * @example 192.0.2.0/24
              */
             src_cidr?: string;
-            /** @description Whether a dnat rule may redirect management ports of the gateway: tcp 22, tcp 443 and udp 443 of its own addresses. Port 3443 is never redirected. */
+            /**
+             * @description Whether a dnat rule may redirect management ports of the gateway: tcp 22, tcp 443 and udp 443 of its own addresses. Port 3443 is never redirected.
+             * @default false
+             */
             takes_management_ports?: boolean;
             /**
              * @description Target address, for dnat and snat.
+             * @default
              * @example 192.0.2.1
              */
             target_address?: string;
@@ -9298,10 +9396,14 @@ export interface components {
              * @enum {string}
              */
             action: "accept" | "drop" | "reject";
-            /** @description What the rule is for. */
+            /**
+             * @description What the rule is for.
+             * @default
+             */
             comment?: string;
             /**
              * @description The network, for dst_kind cidr.
+             * @default
              * @example 192.0.2.0/24
              */
             dst_cidr?: string;
@@ -9309,6 +9411,7 @@ export interface components {
             dst_group_id?: string;
             /**
              * @description How the destination is given.
+             * @default any
              * @enum {string}
              */
             dst_kind?: "any" | "object" | "group" | "cidr";
@@ -9319,18 +9422,30 @@ export interface components {
              * @example lan
              */
             dst_zone: string;
-            /** @description When off, the rule is kept but not applied. */
+            /**
+             * @description When off, the rule is kept but not applied.
+             * @default true
+             */
             enabled?: boolean;
-            /** @description Labels to find it by. */
+            /**
+             * @description Labels to find it by.
+             * @default []
+             */
             labels?: string[];
-            /** @description Log each packet that the rule decides about. */
+            /**
+             * @description Log each packet that the rule decides about.
+             * @default false
+             */
             log?: boolean;
             /**
              * @description Name of the rule.
              * @example a note
              */
             name: string;
-            /** @description Note for other administrators. */
+            /**
+             * @description Note for other administrators.
+             * @default
+             */
             note?: string;
             /**
              * Format: int64
@@ -9343,6 +9458,7 @@ export interface components {
             service_object_id?: string;
             /**
              * @description The network, for src_kind cidr.
+             * @default
              * @example 192.0.2.0/24
              */
             src_cidr?: string;
@@ -9350,6 +9466,7 @@ export interface components {
             src_group_id?: string;
             /**
              * @description How the source is given.
+             * @default any
              * @enum {string}
              */
             src_kind?: "any" | "object" | "group" | "cidr";
@@ -9481,7 +9598,10 @@ export interface components {
             readonly updated_at: string;
         };
         FirewallServiceCreate: {
-            /** @description What it is. */
+            /**
+             * @description What it is.
+             * @default
+             */
             description?: string;
             /**
              * @description Name of the service.
@@ -9530,9 +9650,15 @@ export interface components {
             readonly updated_at: string;
         };
         FirewallServiceGroupCreate: {
-            /** @description What it is. */
+            /**
+             * @description What it is.
+             * @default
+             */
             description?: string;
-            /** @description Ids of the services in it. A group without members matches nothing. */
+            /**
+             * @description Ids of the services in it. A group without members matches nothing.
+             * @default []
+             */
             members?: string[];
             /**
              * @description Name of the group.
@@ -9678,7 +9804,10 @@ export interface components {
             readonly updated_at: string;
         };
         FirewallZoneCreate: {
-            /** @description What the zone is for. */
+            /**
+             * @description What the zone is for.
+             * @default
+             */
             description?: string;
             /**
              * @description Name of the zone; rules, NAT rules and interfaces refer to it.
@@ -9742,7 +9871,10 @@ export interface components {
              * @enum {string}
              */
             action: "allow" | "deny";
-            /** @description When off, the entry is kept but not applied. */
+            /**
+             * @description When off, the entry is kept but not applied.
+             * @default true
+             */
             active?: boolean;
             /**
              * @description Name of the entry.
@@ -10490,11 +10622,17 @@ export interface components {
              * @example 192.0.2.1
              */
             address: string;
-            /** @description What it is for. */
+            /**
+             * @description What it is for.
+             * @default
+             */
             description?: string;
             /** @description The interface that has it; left out below an interface's own path. */
             interface_id?: string;
-            /** @description Whether it is a virtual address, which moves between the nodes of a cluster. */
+            /**
+             * @description Whether it is a virtual address, which moves between the nodes of a cluster.
+             * @default false
+             */
             is_vip?: boolean;
             /**
              * Format: int64
@@ -10504,6 +10642,7 @@ export interface components {
             /**
              * Format: int64
              * @description Priority of this node for the virtual addresses. The healthy node with the highest number holds them; with equal numbers they stay where they are. They move together, so the highest number on a node counts for all of them.
+             * @default 100
              */
             vip_priority?: number;
         };
@@ -10636,16 +10775,25 @@ export interface components {
             vlan_id: number | null;
         };
         NetworkInterfaceCreate: {
-            /** @description Whether it is on. When off, its addresses and routes are removed, and a VLAN, bond or bridge is taken down. */
+            /**
+             * @description Whether it is on. When off, its addresses and routes are removed, and a VLAN, bond or bridge is taken down.
+             * @default true
+             */
             active?: boolean;
             /**
              * @description How a bond uses its members; active-backup unless said otherwise.
              * @enum {string|null}
              */
             bond_mode?: "balance-rr" | "active-backup" | "balance-xor" | "broadcast" | "802.3ad" | "balance-tlb" | "balance-alb" | null;
-            /** @description What it is for. */
+            /**
+             * @description What it is for.
+             * @default
+             */
             description?: string;
-            /** @description The interfaces of a bond or a bridge. */
+            /**
+             * @description The interfaces of a bond or a bridge.
+             * @default []
+             */
             members?: string[];
             /**
              * Format: int64
@@ -10659,6 +10807,7 @@ export interface components {
             name: string;
             /**
              * @description The interface that carries a VLAN.
+             * @default
              * @example lan0
              */
             parent?: string;
@@ -10817,9 +10966,15 @@ export interface components {
             readonly updated_at: string;
         };
         NetworkRouteCreate: {
-            /** @description Whether it is in the kernel. */
+            /**
+             * @description Whether it is in the kernel.
+             * @default true
+             */
             active?: boolean;
-            /** @description What it is for. */
+            /**
+             * @description What it is for.
+             * @default
+             */
             comment?: string;
             /**
              * @description Destination network, or default, which is stored as 0.0.0.0/0 or ::/0.
@@ -10828,21 +10983,25 @@ export interface components {
             destination: string;
             /**
              * @description Outgoing interface; by default the one that reaches the next hop.
+             * @default
              * @example lan0
              */
             dev?: string;
             /**
              * @description Address of the next hop; empty if the destination is directly connected.
+             * @default
              * @example 192.0.2.1
              */
             gateway?: string;
             /**
              * Format: int64
              * @description Among routes to the same network, the lowest wins. For IPv6, 0 means 1024.
+             * @default 0
              */
             metric?: number;
             /**
              * @description Number or name of the routing table; main by default.
+             * @default main
              * @example main
              */
             table_name?: string;
@@ -10997,24 +11156,33 @@ export interface components {
              * @example ntp.example.net
              */
             address: string;
-            /** @description Send a burst at start for a faster first sync. */
+            /**
+             * @description Send a burst at start for a faster first sync.
+             * @default true
+             */
             iburst?: boolean;
             /**
              * @description Whether the name is a single server or a pool.
+             * @default pool
              * @enum {string}
              */
             kind?: "pool" | "server";
             /**
              * Format: int64
              * @description Longest polling interval, log2 seconds.
+             * @default 10
              */
             maxpoll?: number;
             /**
              * Format: int64
              * @description Shortest polling interval, log2 seconds.
+             * @default 6
              */
             minpoll?: number;
-            /** @description Prefer this source while it is healthy. */
+            /**
+             * @description Prefer this source while it is healthy.
+             * @default false
+             */
             prefer?: boolean;
         };
         NtpPoolUpdate: {
@@ -11239,11 +11407,20 @@ export interface components {
             websocket: boolean;
         };
         ProxyBackendCreate: {
-            /** @description When off, its sites answer 503. */
+            /**
+             * @description When off, its sites answer 503.
+             * @default true
+             */
             active?: boolean;
-            /** @description Use HTTP/1.1 to the servers, even if they offer HTTP/2. */
+            /**
+             * @description Use HTTP/1.1 to the servers, even if they offer HTTP/2.
+             * @default false
+             */
             force_http1?: boolean;
-            /** @description Check each server regularly. */
+            /**
+             * @description Check each server regularly.
+             * @default true
+             */
             health_check_enabled?: boolean;
             /**
              * @description Healthy status codes.
@@ -11252,16 +11429,19 @@ export interface components {
             health_check_expect: string;
             /**
              * @description Host header of the check. If empty, the address of the first server if it is a name, otherwise localhost.
+             * @default
              * @example ntp.example.net
              */
             health_check_host?: string;
             /**
              * Format: int64
              * @description Seconds between two checks.
+             * @default 5
              */
             health_check_interval_seconds?: number;
             /**
              * @description Method.
+             * @default GET
              * @enum {string}
              */
             health_check_method?: "GET" | "HEAD" | "OPTIONS";
@@ -11272,6 +11452,7 @@ export interface components {
             health_check_path: string;
             /**
              * @description Load balancing: round robin, least connections, or by client address.
+             * @default roundrobin
              * @enum {string}
              */
             lb_algorithm?: "roundrobin" | "leastconn" | "source";
@@ -11282,12 +11463,19 @@ export interface components {
             name: string;
             /**
              * @description Protocol to the servers.
+             * @default http
              * @enum {string}
              */
             scheme?: "http" | "https";
-            /** @description Refuse servers whose certificate the system does not trust. */
+            /**
+             * @description Refuse servers whose certificate the system does not trust.
+             * @default false
+             */
             verify_tls?: boolean;
-            /** @description Keep idle WebSocket connections for one hour. */
+            /**
+             * @description Keep idle WebSocket connections for one hour.
+             * @default false
+             */
             websocket?: boolean;
         };
         ProxyBackendStats: {
@@ -11483,34 +11671,60 @@ export interface components {
             www_redirect: "none" | "to_www" | "to_apex";
         };
         ProxyDomainCreate: {
-            /** @description Log every request, not only failed ones. See GET /logs?sources=reverse-proxy-access. */
+            /**
+             * @description Log every request, not only failed ones. See GET /logs?sources=reverse-proxy-access.
+             * @default false
+             */
             access_log?: boolean;
-            /** @description When off, the proxy does not serve the domain. */
+            /**
+             * @description When off, the proxy does not serve the domain.
+             * @default true
+             */
             active?: boolean;
             /** @description Backend for all paths without a routing rule. */
             backend_id: string;
             /** @description Certificate to use. If null, the one that fits the name best. */
             certificate_id?: string;
-            /** @description Disable HTTP/3 for this domain. */
+            /**
+             * @description Disable HTTP/3 for this domain.
+             * @default false
+             */
             disable_h3?: boolean;
-            /** @description Tell browsers to use HTTPS only (Strict-Transport-Security). */
+            /**
+             * @description Tell browsers to use HTTPS only (Strict-Transport-Security).
+             * @default false
+             */
             hsts_enabled?: boolean;
-            /** @description Include subdomains. */
+            /**
+             * @description Include subdomains.
+             * @default false
+             */
             hsts_include_subdomains?: boolean;
             /**
              * Format: int64
              * @description Seconds for which browsers remember it.
+             * @default 31536000
              */
             hsts_max_age?: number;
-            /** @description Allow browsers to include the site in their HSTS preload lists. */
+            /**
+             * @description Allow browsers to include the site in their HSTS preload lists.
+             * @default false
+             */
             hsts_preload?: boolean;
-            /** @description Redirect HTTP to HTTPS. When off, both are served. */
+            /**
+             * @description Redirect HTTP to HTTPS. When off, both are served.
+             * @default true
+             */
             http_to_https?: boolean;
-            /** @description Show the maintenance page instead of the site. */
+            /**
+             * @description Show the maintenance page instead of the site.
+             * @default false
+             */
             maintenance?: boolean;
             /**
              * Format: int64
              * @description Largest request body; 0 means no limit. Larger requests get 413, and requests without a length get 411.
+             * @default 0
              */
             max_body_size_bytes?: number;
             /**
@@ -11518,22 +11732,31 @@ export interface components {
              * @example www.example.net
              */
             name: string;
-            /** @description Note for other administrators. */
+            /**
+             * @description Note for other administrators.
+             * @default
+             */
             notes?: string;
-            /** @description Limit the requests of each client address. Requests over the limit get 429. */
+            /**
+             * @description Limit the requests of each client address. Requests over the limit get 429.
+             * @default false
+             */
             rate_limit_enabled?: boolean;
             /**
              * Format: int64
              * @description Length of the period.
+             * @default 60
              */
             rate_limit_period_seconds?: number;
             /**
              * Format: int64
              * @description Requests that one client may make in a period.
+             * @default 100
              */
             rate_limit_requests?: number;
             /**
              * @description Redirect the bare domain to www, or www to the bare domain. The domain then answers to both names.
+             * @default none
              * @enum {string}
              */
             www_redirect?: "none" | "to_www" | "to_apex";
@@ -11688,11 +11911,13 @@ export interface components {
             name: string;
             /**
              * @description Whether to set the header, add another one, or remove it.
+             * @default set
              * @enum {string}
              */
             operation?: "set" | "add" | "remove";
             /**
              * @description Its value, sent exactly as given; empty for remove.
+             * @default
              * @example DENY
              */
             value?: string;
@@ -11758,7 +11983,10 @@ export interface components {
             readonly updated_at: string;
         };
         ProxyRuleCreate: {
-            /** @description When off, the rule is kept but not applied. */
+            /**
+             * @description When off, the rule is kept but not applied.
+             * @default true
+             */
             active?: boolean;
             /** @description Backend that answers. */
             backend_id: string;
@@ -11774,7 +12002,10 @@ export interface components {
              * @description Lower comes first. By default a new rule goes last.
              */
             priority?: number;
-            /** @description Strip the prefix from the path before the backend sees it. */
+            /**
+             * @description Strip the prefix from the path before the backend sees it.
+             * @default false
+             */
             strip_prefix?: boolean;
         };
         ProxyRuleUpdate: {
@@ -11838,7 +12069,10 @@ export interface components {
             weight: number;
         };
         ProxyServerCreate: {
-            /** @description When off, it gets no requests. */
+            /**
+             * @description When off, it gets no requests.
+             * @default true
+             */
             active?: boolean;
             /**
              * @description Host name or IP address.
@@ -11847,7 +12081,10 @@ export interface components {
             address: string;
             /** @description Backend that it belongs to. */
             backend_id: string;
-            /** @description Only used while every other server is down. */
+            /**
+             * @description Only used while every other server is down.
+             * @default false
+             */
             backup?: boolean;
             /**
              * @description Name of the server. In the proxy, its whitespace and dots are underscores.
@@ -11862,6 +12099,7 @@ export interface components {
             /**
              * Format: int64
              * @description Share of the requests; with 0 it gets no new ones.
+             * @default 100
              */
             weight?: number;
         };
@@ -12027,7 +12265,10 @@ export interface components {
              * @example switch-1
              */
             name: string;
-            /** @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596). */
+            /**
+             * @description Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596).
+             * @default true
+             */
             require_message_authenticator?: boolean;
             /** @description Shared secret: 1 to 128 bytes without control characters and backslashes. */
             secret: string;
@@ -12168,7 +12409,10 @@ export interface components {
             readonly updated_at: string;
         };
         RadiusUserCreate: {
-            /** @description When off, the user is kept but cannot log in. */
+            /**
+             * @description When off, the user is kept but cannot log in.
+             * @default true
+             */
             active?: boolean;
             /**
              * @description Name to log in with; upper and lower case differ.
@@ -12260,13 +12504,20 @@ export interface components {
             size: number;
         };
         RemoteCreate: {
-            /** @description Whether archives are sent there; true by default. */
+            /**
+             * @description Whether archives are sent there; true by default.
+             * @default true
+             */
             active?: boolean;
-            /** @description Allow a target on this machine or at a link-local address. Refused otherwise. */
+            /**
+             * @description Allow a target on this machine or at a link-local address. Refused otherwise.
+             * @default false
+             */
             allow_internal?: boolean;
             /**
              * Format: int64
              * @description How many archives of this gateway stay there; older ones are deleted after an upload. Other files are never touched.
+             * @default 14
              */
             keep?: number;
             /**
@@ -12276,6 +12527,7 @@ export interface components {
             kind: "s3" | "sftp";
             /**
              * @description Its name; its address by default.
+             * @default
              * @example a note
              */
             name?: string;
@@ -13615,7 +13867,10 @@ export interface components {
             upstream_public_key: string;
         };
         TunnelInterfaceCreate: {
-            /** @description When off, the interface is removed, but the tunnel and its peers are kept. */
+            /**
+             * @description When off, the interface is removed, but the tunnel and its peers are kept.
+             * @default true
+             */
             active?: boolean;
             /**
              * @description Address of the gateway in the tunnel with its prefix length; several are separated by commas.
@@ -13624,26 +13879,31 @@ export interface components {
             address_cidr: string;
             /**
              * @description For a server: networks that peers reach through the tunnel besides its own, separated by commas. They are part of the peers' configuration; 0.0.0.0/0,::/0 is everything.
+             * @default
              * @example 10.20.0.0/16,fd00:20::/48
              */
             client_routes?: string;
             /**
              * @description For a server: addresses of DNS servers for peers, separated by commas.
+             * @default
              * @example 10.8.0.1
              */
             dns?: string;
             /**
              * @description For a server: name or address at which peers reach the gateway; empty for its host name.
+             * @default
              * @example ntp.example.net
              */
             endpoint_host?: string;
             /**
              * Format: int64
              * @description UDP port. With 0, a server uses the first free port from 51820, and a client any free port.
+             * @default 0
              */
             listen_port?: number;
             /**
              * @description Whether it serves peers or is the client of one upstream. An interface with peers must stay a server.
+             * @default server
              * @enum {string}
              */
             mode?: "server" | "client";
@@ -13661,23 +13921,27 @@ export interface components {
             private_key?: string;
             /**
              * @description For a client: networks reached through the upstream, separated by commas. 0.0.0.0/0 is all of IPv4; more specific routes of the gateway, for example to its own networks, still apply, and so do its answers on its other addresses.
+             * @default 0.0.0.0/0,::/0
              * @example 10.20.0.0/16,fd00:20::/48
              */
             upstream_allowed_ips?: string;
             /**
              * @description For a client: endpoint of the upstream, host:port.
+             * @default
              * @example vpn.example.net:51820
              */
             upstream_endpoint?: string;
             /**
              * Format: int64
              * @description For a client: seconds between keepalive packets; 0 sends none.
+             * @default 25
              */
             upstream_keepalive?: number;
             /** @description For a client: preshared key, if the upstream uses one. */
             upstream_preshared_key?: string;
             /**
              * @description For a client: public key of the upstream.
+             * @default
              * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
              */
             upstream_public_key?: string;
@@ -13816,15 +14080,20 @@ export interface components {
             readonly warnings: string[];
         };
         TunnelPeerCreate: {
-            /** @description When off, the peer is kept but cannot connect. */
+            /**
+             * @description When off, the peer is kept but cannot connect.
+             * @default true
+             */
             active?: boolean;
             /**
              * @description Allowed IPs: the peer's address in the tunnel and the networks behind it, separated by commas. Leave it out for a new peer to use the next free address.
+             * @default
              * @example 10.20.0.0/16,fd00:20::/48
              */
             allowed_ips?: string;
             /**
              * @description Endpoint at which the gateway reaches the peer, host:port; empty if the peer connects to the gateway.
+             * @default
              * @example vpn.example.net:51820
              */
             endpoint?: string;
@@ -13833,6 +14102,7 @@ export interface components {
             /**
              * Format: int64
              * @description Seconds between keepalive packets, at both ends; 0 sends none.
+             * @default 0
              */
             keepalive?: number;
             /**
@@ -13846,6 +14116,7 @@ export interface components {
             private_key?: string;
             /**
              * @description Public key. Leave it out for a new peer to generate a key pair, so that its configuration can be downloaded. If you replace it, the gateway forgets the private key.
+             * @default
              * @example xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
              */
             public_key?: string;

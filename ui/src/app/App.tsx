@@ -2,11 +2,13 @@ import '@mantine/notifications/styles.layer.css'
 import { Notifications } from '@mantine/notifications'
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
+import { lazy } from 'react'
 import { onFault } from '../api/client'
 import { toFault } from '../api/fault'
+import { isLeaving } from '../api/session'
 import { takeNext } from '../door/next'
+import { RowHistoryContext } from '../kit/form/row-history'
 import { createAppRouter } from './routes'
-import { isLeaving } from './session'
 
 onFault((fault) => {
   if (fault.code === 'setup_required') location.replace('/setup')
@@ -35,12 +37,17 @@ const queryClient = new QueryClient({
 // A single sign-on always comes back to the front page.
 if (location.pathname === '/') history.replaceState(null, '', takeNext())
 
+// The history of one row is loaded when someone wants to see it.
+const RowHistory = lazy(() => import('../areas/history/RowHistory'))
+
 const router = createAppRouter(queryClient)
 
 export default function App() {
   return (
     <QueryClientProvider client={queryClient}>
-      <RouterProvider router={router} />
+      <RowHistoryContext value={RowHistory}>
+        <RouterProvider router={router} />
+      </RowHistoryContext>
       <Notifications position="top-center" zIndex={500} />
     </QueryClientProvider>
   )

@@ -4,10 +4,10 @@ import { IconChevronRight } from '@tabler/icons-react'
 import { Link, useLocation } from '@tanstack/react-router'
 import { useEffect, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
+import { useCanEdit } from '../api/session'
+import { paths } from '../paths'
 import { navigation } from './navigation'
-import { paths } from './paths'
 import classes from './Shell.module.css'
-import { useCanEdit } from './session'
 
 /** The areas and their pages. On a rail there are their icons alone, and the names on hover. */
 export function Nav({ onGo, rail }: { onGo?: () => void; rail?: boolean }) {

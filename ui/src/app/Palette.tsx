@@ -27,23 +27,39 @@ import {
 import { useQueries, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { certificates } from '../areas/certificates/resources'
-import { dhcpReservations, dhcpSubnets } from '../areas/dhcp/resources'
+import {
+  addresses,
+  addressGroups,
+  backends,
+  certificates,
+  dhcpReservations,
+  dhcpSubnets,
+  dnsRecords,
+  dnsZones,
+  domains,
+  forwardProxyAcls,
+  interfaces,
+  ipAddresses,
+  natRules,
+  ntpPools,
+  radiusClients,
+  radiusUsers,
+  routes,
+  rules,
+  serviceGroups,
+  services,
+  peers as tunnelPeers,
+  tunnels,
+  users,
+  zones,
+} from '../api/resources'
+import { logOut, useCanEdit } from '../api/session'
+import { reapply } from '../areas/components/reapply'
 import { answerOf, fullName } from '../areas/dns/record'
-import { dnsRecords, dnsZones } from '../areas/dns/resources'
-import { addresses, addressGroups, natRules, rules, serviceGroups, services, zones } from '../areas/firewall/resources'
-import { forwardProxyAcls } from '../areas/forward-proxy/resources'
-import { interfaces, ipAddresses, routes } from '../areas/network/resources'
-import { ntpPools } from '../areas/ntp/resources'
-import { backends, domains } from '../areas/proxy/resources'
-import { radiusClients, radiusUsers } from '../areas/radius/resources'
-import { peers as tunnelPeers, tunnels, tunnelsQuery } from '../areas/tunnels/resources'
-import { users } from '../areas/users/resources'
+import { tunnelsQuery } from '../areas/tunnels/resources'
 import { optionalText } from '../i18n/i18n'
-import { reapply } from './actions'
+import { pathOfThing, paths } from '../paths'
 import { navigation } from './navigation'
-import { pathOfThing, paths } from './paths'
-import { logOut, useCanEdit } from './session'
 
 export const show = spotlight.open
 

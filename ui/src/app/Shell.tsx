@@ -15,18 +15,18 @@ import {
 import { Link, Outlet } from '@tanstack/react-router'
 import { lazy, type ReactNode, type RefObject, Suspense, useEffect, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { ConfirmHost } from '../kit/confirm'
-import { Badge } from '../kit/StateBadge'
+import { logOut, useCanEdit, useMe } from '../api/session'
+import { ConfirmHost } from '../kit/change/confirm'
+import { Badge } from '../kit/state/StateBadge'
+import { paths } from '../paths'
 import { Nav } from './Nav'
-import { paths } from './paths'
 import classes from './Shell.module.css'
 import { StateBar } from './StateBar'
-import { logOut, useCanEdit, useMe } from './session'
 import { useLiveCache } from './useLiveCache'
 
 const Bell = lazy(() => import('../areas/alerts/Bell'))
 const ConfirmBar = lazy(() => import('../areas/history/ConfirmBar'))
-const DraftBar = lazy(() => import('../kit/DraftBar'))
+const DraftBar = lazy(() => import('../kit/change/DraftBar'))
 const NodeBanner = lazy(() => import('./NodeBanner'))
 const Palette = lazy(() => import('./Palette'))
 const Shortcuts = lazy(() => import('./Shortcuts'))

@@ -44,7 +44,7 @@ import {
   IconWorldUpload,
 } from '@tabler/icons-react'
 import type { ComponentType } from 'react'
-import { paths } from './paths'
+import { paths } from '../paths'
 
 interface NavItem {
   /** The name of its text: nav.<name>. */

@@ -10,14 +10,14 @@ import {
   lazyRouteComponent,
 } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { meQuery } from '../api/session'
 import i18n from '../i18n/i18n'
-import { FaultNotice } from '../kit/Loaded'
-import { listSearch } from '../kit/list-logic'
-import { Page } from '../kit/Page'
-import { Waiting } from '../kit/Waiting'
-import { paths } from './paths'
+import { listSearch } from '../kit/list/list-logic'
+import { Page } from '../kit/page/Page'
+import { FaultNotice } from '../kit/state/Loaded'
+import { Waiting } from '../kit/state/Waiting'
+import { paths } from '../paths'
 import { Shell } from './Shell'
-import { meQuery } from './session'
 
 const root = createRootRouteWithContext<{ queries: QueryClient }>()({
   // Nothing is shown before it is known who is asking; without a session the client leads to the login.

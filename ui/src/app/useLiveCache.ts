@@ -1,10 +1,10 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
+import { meQuery } from '../api/session'
 import { alertStream, auditStream, componentStream } from '../api/streams'
 import { changeSetOf } from '../areas/audit/changes'
-import { renew } from '../kit/renew'
-import { useStream } from '../kit/useStream'
-import { meQuery } from './session'
+import { renew } from '../kit/change/renew'
+import { useStream } from '../kit/state/useStream'
 
 /**
  * Every mutation leaves an audit entry, so the audit stream says which lists are out of date, whoever

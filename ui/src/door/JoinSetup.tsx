@@ -6,9 +6,9 @@ import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../api/client'
 import { toFault } from '../api/fault'
 import type { SetupStatus } from '../api/types'
-import { placeFault } from '../kit/form-errors'
-import { Notice } from '../kit/Notice'
-import { Badge } from '../kit/StateBadge'
+import { placeFault } from '../kit/form/form-errors'
+import { Notice } from '../kit/state/Notice'
+import { Badge } from '../kit/state/StateBadge'
 import classes from './Door.module.css'
 
 const steps = ['certificate', 'register', 'master-key', 'sync'] as const

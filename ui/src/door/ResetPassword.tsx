@@ -4,9 +4,9 @@ import { useForm } from 'react-hook-form'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../api/client'
 import { toFault } from '../api/fault'
-import { placeFault } from '../kit/form-errors'
-import { Notice } from '../kit/Notice'
-import { Password } from '../kit/Password'
+import { placeFault } from '../kit/form/form-errors'
+import { Password } from '../kit/form/Password'
+import { Notice } from '../kit/state/Notice'
 import classes from './Door.module.css'
 
 export default function ResetPassword() {

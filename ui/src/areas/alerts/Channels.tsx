@@ -3,16 +3,16 @@ import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
+import { channels } from '../../api/resources'
+import { useCanEdit } from '../../api/session'
 import type { AlertChannel, AlertTested } from '../../api/types'
-import { paths } from '../../app/paths'
-import { useCanEdit } from '../../app/session'
-import type { Column } from '../../kit/DataTable'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { OnOff } from '../../kit/StateBadge'
-import { toast, toastFault } from '../../kit/toast'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import type { Column } from '../../kit/list/DataTable'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { OnOff } from '../../kit/state/StateBadge'
+import { toast, toastFault } from '../../kit/state/toast'
+import { paths } from '../../paths'
 import { channelFields, channelShape, followPort } from './channel-form'
-import { channels } from './resources'
 
 /** Who is told. */
 export default function Channels() {
@@ -120,14 +120,7 @@ const form = {
 
 export function Create() {
   const { t } = useTranslation('alerts')
-  return (
-    <CreateDrawer
-      {...form}
-      fields={channelFields(t)}
-      follow={followPort}
-      defaults={{ kind: 'webhook', name: '', target: '', min_severity: 'info', allow_internal: false, active: true }}
-    />
-  )
+  return <CreateDrawer {...form} fields={channelFields(t)} follow={followPort} defaults={{ kind: 'webhook' }} />
 }
 
 export function Edit() {

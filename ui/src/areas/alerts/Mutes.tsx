@@ -1,15 +1,16 @@
 import { useQuery } from '@tanstack/react-query'
 import { Outlet, useSearch } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { mutes } from '../../api/resources'
 import type { AlertMute } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { Column } from '../../kit/DataTable'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { Time } from '../../kit/Time'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import type { Column } from '../../kit/list/DataTable'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { Time } from '../../kit/text/Time'
+import { paths } from '../../paths'
 import { muteShape, spans } from './mute-form'
-import { kindsQuery, mutes } from './resources'
+import { kindsQuery } from './resources'
 
 /** What no channel is told about for a while. */
 export default function Mutes() {
@@ -53,13 +54,13 @@ export default function Mutes() {
 
 const form = { resource: mutes, text: 'alerts:mute', list: paths.alertMutes, shape: muteShape(), preview: false }
 
-function useFields(): FieldSpec[] {
+function useFields(): Fields<'alert.mute', 'hours'> {
   const kinds = useQuery(kindsQuery)
   const choices = (kinds.data ?? [])
     .filter(({ mutable }) => mutable)
     .map(({ kind, meaning }) => ({ value: kind, label: `${kind}: ${meaning}` }))
   return [
-    { name: 'kind', type: 'select', required: true, choices },
+    { name: 'kind', type: 'select', choices },
     { name: 'hours', type: 'choice', options: spans, covers: ['until'] },
     { name: 'reason', type: 'text' },
   ]
@@ -67,7 +68,7 @@ function useFields(): FieldSpec[] {
 
 export function Create() {
   const { kind = null } = useSearch({ strict: false }) as { kind?: string }
-  return <CreateDrawer {...form} fields={useFields()} defaults={{ kind, reason: '', hours: '24' }} />
+  return <CreateDrawer {...form} fields={useFields()} defaults={{ kind, hours: '24' }} />
 }
 
 export function Edit() {

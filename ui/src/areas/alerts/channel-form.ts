@@ -1,5 +1,5 @@
 import type { Data } from '../../api/resource'
-import type { FieldSpec, Values } from '../../kit/fields'
+import type { Fields, KindField, Values } from '../../kit/form/fields'
 
 type Channel = Data<'/alerts/{id}'>
 type Settings = Channel['settings']
@@ -69,16 +69,21 @@ export const channelShape = {
 }
 
 const isMail = ({ kind }: Values) => kind === 'email'
-const mail = (spec: FieldSpec): FieldSpec => ({ ...spec, when: isMail, covers: [`settings.${spec.name}`] })
+/** What the form has beside the other fields, and the API in the settings of a channel for mail. */
+type Own = 'smtp_host' | 'smtp_port' | 'username' | 'password' | 'from'
+const mail = (spec: KindField<'alert.channel', Own> & { name: Own }): KindField<'alert.channel', Own> => ({
+  ...spec,
+  when: isMail,
+  covers: [`settings.${spec.name}`],
+})
 
 /** `t` says the texts that depend on the other fields. */
-export const channelFields = (t: (key: string) => string): FieldSpec[] => [
-  { name: 'kind', type: 'segments', options: ['webhook', 'email'], covers: ['settings'] },
+export const channelFields = (t: (key: string) => string): Fields<'alert.channel', Own | 'security' | 'headers'> => [
+  { name: 'kind', type: 'segments', covers: ['settings'] },
   { name: 'name', type: 'text' },
   {
     name: 'target',
     type: 'mono',
-    required: true,
     help: (values) => t(isMail(values) ? 'channel.target.emailHelp' : 'channel.target.webhookHelp'),
     placeholder: (values) => (isMail(values) ? 'ops@example.net' : 'https://hooks.example.net/alerts'),
   },
@@ -109,7 +114,6 @@ export const channelFields = (t: (key: string) => string): FieldSpec[] => [
     name: 'min_severity',
     type: 'segments',
     section: 'rules',
-    options: ['info', 'warning', 'error', 'critical'],
   },
   { name: 'allow_internal', type: 'switch' },
   { name: 'active', type: 'switch' },

@@ -1,8 +1,8 @@
 import './texts'
 import { useTranslation } from 'react-i18next'
 import type { AlertEvent } from '../../api/types'
-import type { Tone } from '../../kit/Notice'
-import { Badge } from '../../kit/StateBadge'
+import type { Tone } from '../../kit/state/Notice'
+import { Badge } from '../../kit/state/StateBadge'
 
 export type Severity = AlertEvent['severity']
 

@@ -1,4 +1,4 @@
-import type { Values } from '../../kit/fields'
+import type { Values } from '../../kit/form/fields'
 
 export const spans = ['1', '8', '24', '168', '720'] as const
 

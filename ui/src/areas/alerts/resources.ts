@@ -1,10 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
-import { resource, settings } from '../../api/resource'
-
-export const channels = resource('alert.channel', '/alerts')
-export const mutes = resource('alert.mute', '/alert-mutes')
-export const alertSettings = settings('alert.settings', '/alerts/settings')
 
 // What is found leaves no audit entry: it is read again when the stream of events has news, and now and then.
 export const openQuery = queryOptions({

@@ -4,7 +4,7 @@ import { createMemoryHistory, createRootRoute, createRouter, RouterProvider } fr
 import { cleanup, render, screen } from '@testing-library/react'
 import { afterEach, expect, it, vi } from 'vitest'
 import type { AuditEntry } from '../../api/types'
-import { nextPage } from '../../kit/next-page'
+import { nextPage } from '../../kit/list/next-page'
 import { AuditList } from './AuditList'
 import { isLogin } from './words'
 

@@ -1,5 +1,5 @@
 import type { AuditEntry } from '../../api/types'
-import type { FieldChange } from '../../kit/FieldChanges'
+import type { FieldChange } from '../../kit/change/FieldChanges'
 
 /** What became of one thing in a span of time. */
 export interface ChangedThing {

@@ -1,5 +1,5 @@
 import type { AuditEntry } from '../../api/types'
-import type { ListSearch } from '../../kit/list-logic'
+import type { ListSearch } from '../../kit/list/list-logic'
 
 export const filters = ['actor', 'action', 'subject'] as const
 

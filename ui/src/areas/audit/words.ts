@@ -1,7 +1,7 @@
 import type { AuditEntry } from '../../api/types'
-import { deedsOf, kindName, together } from '../../app/change-words'
-import { kinds } from '../../app/kinds'
 import i18n, { optionalText } from '../../i18n/i18n'
+import { kinds } from '../../kit/change/kinds'
+import { deedsOf, kindName, together } from '../../kit/change/words'
 import { changeSetOf, detailsOf, partsOf } from './changes'
 
 const verbs = { create: 'created', update: 'updated', delete: 'deleted' } as const

@@ -1,7 +1,7 @@
 import './texts'
 import { useQuery } from '@tanstack/react-query'
-import { LastJob } from '../../kit/LastJob'
-import { Notice } from '../../kit/Notice'
+import { LastJob } from '../../kit/job/LastJob'
+import { Notice } from '../../kit/state/Notice'
 import { restoreQuery } from './resources'
 import { usual } from './usual'
 

@@ -1,6 +1,6 @@
 import { useTranslation } from 'react-i18next'
 import type { Backup } from '../../api/types'
-import { bytes } from '../../kit/format'
+import { bytes } from '../../kit/text/format'
 import classes from './Backups.module.css'
 import { heights, standingOf, standingTone } from './standing'
 

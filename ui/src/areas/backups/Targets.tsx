@@ -1,22 +1,20 @@
 import './texts'
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { resource } from '../../api/resource'
+import { targets } from '../../api/resources'
 import type { BackupTarget } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { Column } from '../../kit/DataTable'
-import { Notice } from '../../kit/Notice'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { RowSwitch } from '../../kit/RowSwitch'
-import { Badge } from '../../kit/StateBadge'
-import { Time } from '../../kit/Time'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import type { Column } from '../../kit/list/DataTable'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { RowSwitch } from '../../kit/list/RowSwitch'
+import { Notice } from '../../kit/state/Notice'
+import { Badge } from '../../kit/state/StateBadge'
+import { Time } from '../../kit/text/Time'
+import { paths } from '../../paths'
 import { TargetArchives } from './TargetArchives'
 import classes from './Targets.module.css'
 import { TargetTest } from './TargetTest'
 import { targetDefaults, targetFields, targetShape } from './target-form'
-
-export const targets = resource('backup.remote', '/backup-remotes')
 
 const nameOf = (row: BackupTarget) => row.name || row.target_url
 

@@ -1,6 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
-import { settings } from '../../api/resource'
 
 /** While something is under way it is asked for often; the gateway is away for a part of that time. */
 const often = 1000
@@ -19,7 +18,5 @@ export const restoreQuery = queryOptions({
   queryFn: () => unwrap(http.GET('/backups/restore')),
   refetchInterval: ({ state: { data } }) => (data?.state === 'running' ? often : 60_000),
 })
-
-export const backupSettings = settings('backup.settings', '/backup-settings')
 
 export const downloadOf = (id: string) => `/api/v1/backups/${encodeURIComponent(id)}/download`

@@ -1,5 +1,5 @@
 import type { Backup } from '../../api/types'
-import type { Tone } from '../../kit/Notice'
+import type { Tone } from '../../kit/state/Notice'
 
 /** What a backup is worth: only what was proven is known to be of use. */
 export type Standing = 'running' | 'failed' | 'proving' | 'proven' | 'unusable' | 'unproven'

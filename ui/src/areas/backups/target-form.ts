@@ -1,5 +1,5 @@
 import type { BackupTarget } from '../../api/types'
-import type { FieldSpec, Values } from '../../kit/fields'
+import type { KindField, Values } from '../../kit/form/fields'
 
 /** The settings of each kind, by the names of the API. */
 const settings = {
@@ -8,6 +8,8 @@ const settings = {
 } as const
 
 type Kind = keyof typeof settings
+type Setting = (typeof settings)[Kind][number]
+type TargetField = KindField<'backup.remote', Setting | 'login'>
 
 const mask = '***SET***'
 const stored = (name: 'secret_key' | 'password' | 'private_key') => (row: Values) =>
@@ -18,15 +20,19 @@ const of =
   (values: Values) =>
     values.kind === kind && extra(values)
 
-const field = (kind: Kind, spec: FieldSpec, extra?: (values: Values) => boolean): FieldSpec => ({
+const field = (
+  kind: Kind,
+  spec: TargetField & { name: Setting },
+  extra?: (values: Values) => boolean,
+): TargetField => ({
   ...spec,
   when: of(kind, extra),
   covers: [`settings.${spec.name}`],
 })
 
 /** The form has the settings beside the other fields, and says how to log in instead of showing two secrets. */
-export const targetFields: FieldSpec[] = [
-  { name: 'kind', type: 'segments', options: ['s3', 'sftp'], covers: ['settings'] },
+export const targetFields: TargetField[] = [
+  { name: 'kind', type: 'segments', covers: ['settings'] },
   field('s3', { name: 'endpoint', type: 'mono', required: true }),
   field('s3', { name: 'bucket', type: 'mono', required: true }),
   field('s3', { name: 'path_prefix', type: 'mono' }),
@@ -52,7 +58,7 @@ export const targetFields: FieldSpec[] = [
   ),
   field('sftp', { name: 'host_key_fingerprint', type: 'mono' }),
   { name: 'name', type: 'text', section: 'general' },
-  { name: 'keep', type: 'number', required: true, min: 1, max: 1000 },
+  { name: 'keep', type: 'number', required: true },
   { name: 'active', type: 'switch' },
   { name: 'allow_internal', type: 'switch' },
 ]

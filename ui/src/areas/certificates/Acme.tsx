@@ -1,11 +1,12 @@
 import './texts'
 import { useTranslation } from 'react-i18next'
-import type { FieldSpec } from '../../kit/fields'
-import { Panel } from '../../kit/Page'
-import { SettingsForm } from '../../kit/ResourceForm'
-import { acme } from './resources'
+import type { Data } from '../../api/resource'
+import { acme } from '../../api/resources'
+import type { FieldSpec } from '../../kit/form/fields'
+import { SettingsForm } from '../../kit/form/ResourceForm'
+import { Panel } from '../../kit/page/Page'
 
-const fields: FieldSpec[] = [
+const fields: FieldSpec<keyof Data<'/certificates/acme'>>[] = [
   { name: 'enabled', type: 'switch' },
   { name: 'email', type: 'email' },
   { name: 'directory_url', type: 'mono' },

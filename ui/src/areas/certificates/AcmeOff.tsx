@@ -2,9 +2,9 @@ import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import { Notice } from '../../kit/Notice'
-import { acme } from './resources'
+import { acme } from '../../api/resources'
+import { Notice } from '../../kit/state/Notice'
+import { paths } from '../../paths'
 
 /** Without ACME nothing is ordered or renewed: that is said where certificates are. */
 export function AcmeOff() {

@@ -1,9 +1,9 @@
 import './texts'
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import { Page } from '../../kit/Page'
-import { Tabs } from '../../kit/Tabs'
+import { Page } from '../../kit/page/Page'
+import { Tabs } from '../../kit/page/Tabs'
+import { paths } from '../../paths'
 
 export default function CertificatesPage() {
   const { t } = useTranslation('certificates')

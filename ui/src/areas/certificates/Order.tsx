@@ -1,21 +1,20 @@
 import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { CreateDrawer } from '../../kit/ResourceDrawers'
+import { certificates, dnsProviders } from '../../api/resources'
+import type { Fields, Values } from '../../kit/form/fields'
+import { CreateDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import { AcmeOff } from './AcmeOff'
 import { Preflight } from './Preflight'
-import { certificates, dnsProviders } from './resources'
 import { needsDns } from './words'
 
-export function useOrderFields(): FieldSpec[] {
+export function useOrderFields(): Fields<'certificate.certificate'> {
   const { data: providers = [] } = useQuery({ queryKey: [dnsProviders.kind], queryFn: dnsProviders.list })
   return [
     { name: 'names', type: 'list', required: true },
     {
       name: 'challenge',
       type: 'choice',
-      options: ['http-01', 'dns-01'],
       when: (values) => !needsDns(values.names),
     },
     {
@@ -24,7 +23,7 @@ export function useOrderFields(): FieldSpec[] {
       choices: providers.map(({ id, name }) => ({ value: id, label: name })),
       when: byDns,
     },
-    { name: 'key_type', type: 'choice', options: ['ecdsa-p256', 'rsa-2048'] },
+    { name: 'key_type', type: 'choice' },
   ]
 }
 
@@ -40,8 +39,6 @@ export const orderShape = {
   }),
 }
 
-const defaults = { names: [], challenge: 'http-01', dns_provider_id: null, key_type: 'ecdsa-p256' }
-
 /** An order for a new certificate. */
 export function Create() {
   const { t } = useTranslation('certificates')
@@ -52,7 +49,6 @@ export function Create() {
       text="certificates:certificate"
       list={paths.certificates}
       fields={useOrderFields()}
-      defaults={defaults}
       shape={{ ...orderShape, write }}
       preview={false}
       verb={t('certificate.order')}

@@ -1,13 +1,13 @@
 import './texts'
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { dnsProviders } from '../../api/resources'
 import type { DnsProvider } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { Badge } from '../../kit/StateBadge'
-import { dnsProviders } from './resources'
+import type { Fields, Values } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { Badge } from '../../kit/state/StateBadge'
+import { paths } from '../../paths'
 import { providerFields, providerKinds } from './words'
 
 const needs = (field: string) => (values: Values) =>
@@ -15,12 +15,11 @@ const needs = (field: string) => (values: Values) =>
 
 function useForm() {
   const { t } = useTranslation('certificates')
-  const fields: FieldSpec[] = [
-    { name: 'name', type: 'text', required: true },
+  const fields: Fields<'certificate.dns-provider'> = [
+    { name: 'name', type: 'text' },
     {
       name: 'kind',
       type: 'select',
-      required: true,
       choices: providerKinds.map((value) => ({ value, label: t(`provider.kinds.${value}`) })),
     },
     { name: 'server', type: 'mono', required: true, when: needs('server') },
@@ -29,7 +28,6 @@ function useForm() {
     {
       name: 'algorithm',
       type: 'segments',
-      options: ['hmac-sha256', 'hmac-sha384', 'hmac-sha512'],
       when: needs('algorithm'),
     },
     { name: 'secret', type: 'password', configured: 'secret_configured' },
@@ -99,15 +97,7 @@ export default function Providers() {
   )
 }
 
-const defaults = {
-  name: '',
-  kind: 'rfc2136',
-  zones: [],
-  server: '',
-  endpoint: '',
-  username: '',
-  algorithm: 'hmac-sha256',
-}
+const defaults = { kind: 'rfc2136' }
 
 export function Create() {
   return <CreateDrawer {...useForm()} defaults={defaults} />

@@ -1,9 +1,9 @@
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer } from '../../kit/ResourceDrawers'
-import { certificates } from './resources'
+import { certificates } from '../../api/resources'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 
-export const pemFields: FieldSpec[] = [
+export const pemFields: Fields<'certificate.certificate'> = [
   { name: 'certificate_pem', type: 'pem', required: true, covers: ['names', 'source'] },
   { name: 'private_key_pem', type: 'pem-key' },
 ]
@@ -16,7 +16,6 @@ export function Upload() {
       text="certificates:upload"
       list={paths.certificates}
       fields={pemFields.map((field) => ({ ...field, required: true }))}
-      defaults={{ certificate_pem: '', private_key_pem: '' }}
       shape={{ read: (row) => row, write: (values) => ({ ...values, source: 'uploaded' }) }}
       preview={false}
     />

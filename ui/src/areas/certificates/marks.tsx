@@ -1,8 +1,8 @@
 import { useTranslation } from 'react-i18next'
 import type { Certificate } from '../../api/types'
 import { optionalText } from '../../i18n/i18n'
-import { exactTime } from '../../kit/format'
-import { Badge } from '../../kit/StateBadge'
+import { Badge } from '../../kit/state/StateBadge'
+import { exactTime } from '../../kit/text/format'
 import classes from './Certificates.module.css'
 import { daysLeft, lifeOf, standingOf, standingTone } from './standing'
 

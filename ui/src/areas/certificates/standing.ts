@@ -1,5 +1,5 @@
 import type { Certificate, Domain } from '../../api/types'
-import type { Tone } from '../../kit/Notice'
+import type { Tone } from '../../kit/state/Notice'
 
 const day = 86_400_000
 

@@ -4,19 +4,19 @@ import { useNavigate, useParams } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { Intent } from '../../api/client'
 import { changeSet } from '../../api/resource'
+import { addresses, addressGroups, rules } from '../../api/resources'
 import type { Client } from '../../api/types'
-import { dotted, paths } from '../../app/paths'
-import { DetailDrawer } from '../../kit/DetailDrawer'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { Loaded } from '../../kit/Loaded'
-import { ownConnection } from '../../kit/own-connection'
-import { CreateForm } from '../../kit/ResourceForm'
-import { addresses, addressGroups, rules } from '../firewall/resources'
+import { ownConnection } from '../../kit/change/own-connection'
+import type { FieldSpec, Values } from '../../kit/form/fields'
+import { CreateForm } from '../../kit/form/ResourceForm'
+import { DetailDrawer } from '../../kit/page/DetailDrawer'
+import { Loaded } from '../../kit/state/Loaded'
+import { dotted, paths } from '../../paths'
 import { addressesOf, blockOperations, nameOf, type Stored } from './block'
 import classes from './Clients.module.css'
 import { clientQuery, disconnect } from './resources'
 
-const fields: FieldSpec[] = [{ name: 'end', type: 'switch' }]
+const fields: FieldSpec<'end'>[] = [{ name: 'end', type: 'switch' }]
 
 /** Drops everything that a client sends. */
 export function Block() {

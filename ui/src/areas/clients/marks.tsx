@@ -1,9 +1,9 @@
 import { IconPlugConnected, IconPlugConnectedX } from '@tabler/icons-react'
 import { useTranslation } from 'react-i18next'
 import type { Client } from '../../api/types'
-import { bytes } from '../../kit/format'
-import { Badge } from '../../kit/StateBadge'
-import { Time } from '../../kit/Time'
+import { Badge } from '../../kit/state/StateBadge'
+import { bytes } from '../../kit/text/format'
+import { Time } from '../../kit/text/Time'
 import classes from './Clients.module.css'
 
 /** Whether it was heard from lately, and when it was. */

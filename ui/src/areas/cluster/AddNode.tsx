@@ -6,18 +6,18 @@ import { useNavigate } from '@tanstack/react-router'
 import { useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { answer, http } from '../../api/client'
-import { paths } from '../../app/paths'
-import { CopyText } from '../../kit/CopyText'
-import { DetailDrawer } from '../../kit/DetailDrawer'
-import type { FieldSpec } from '../../kit/fields'
-import { Notice } from '../../kit/Notice'
-import { CreateForm } from '../../kit/ResourceForm'
-import { Badge } from '../../kit/StateBadge'
+import type { FieldSpec } from '../../kit/form/fields'
+import { CreateForm } from '../../kit/form/ResourceForm'
+import { CopyText } from '../../kit/page/CopyText'
+import { DetailDrawer } from '../../kit/page/DetailDrawer'
+import { Notice } from '../../kit/state/Notice'
+import { Badge } from '../../kit/state/StateBadge'
+import { paths } from '../../paths'
 import classes from './Cluster.module.css'
 import { statusQuery } from './resources'
 import { joinedSteps } from './standing'
 
-const fields: FieldSpec[] = [{ name: 'node_fqdn', type: 'mono', required: true }]
+const fields: FieldSpec<'node_fqdn'>[] = [{ name: 'node_fqdn', type: 'mono', required: true }]
 
 interface Made {
   token: string
@@ -50,7 +50,6 @@ export default function AddNode() {
             resource={tokens}
             text="cluster:add"
             fields={fields}
-            defaults={{ node_fqdn: '' }}
             verb={t('add.verb')}
             preview={false}
             onDone={() => {

@@ -4,23 +4,24 @@ import { IconPlus } from '@tabler/icons-react'
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { vipSettings } from '../../api/resources'
+import { useCanEdit } from '../../api/session'
 import type { ClusterStatus, VipStatus } from '../../api/types'
-import { paths } from '../../app/paths'
-import { useCanEdit } from '../../app/session'
-import type { FieldSpec } from '../../kit/fields'
-import { Loaded } from '../../kit/Loaded'
-import { Notice, type Tone } from '../../kit/Notice'
-import { Facts, Page, Panel } from '../../kit/Page'
-import { SettingsForm } from '../../kit/ResourceForm'
-import { Badge } from '../../kit/StateBadge'
-import { Time } from '../../kit/Time'
+import type { Fields } from '../../kit/form/fields'
+import { SettingsForm } from '../../kit/form/ResourceForm'
+import { Facts, Page, Panel } from '../../kit/page/Page'
+import { Loaded } from '../../kit/state/Loaded'
+import { Notice, type Tone } from '../../kit/state/Notice'
+import { Badge } from '../../kit/state/StateBadge'
+import { Time } from '../../kit/text/Time'
+import { paths } from '../../paths'
 import { linkNames } from '../network/links'
 import { useLinks } from '../network/useLinks'
 import classes from './Cluster.module.css'
 import { Differences } from './Differences'
 import { Drawing } from './Drawing'
 import { Rolling } from './Rolling'
-import { statusQuery, vipSettings, vipStatusQuery } from './resources'
+import { statusQuery, vipStatusQuery } from './resources'
 
 export default function ClusterPage() {
   const { t } = useTranslation('cluster')
@@ -34,10 +35,10 @@ export default function ClusterPage() {
       {t('add.title')}
     </Button>
   )
-  const fields: FieldSpec[] = [
+  const fields: Fields<'cluster.vip-settings'> = [
     { name: 'vip_address', type: 'mono' },
     { name: 'vip_interface', type: 'suggest', choices: linkNames(links, 'lo') },
-    { name: 'vrrp_router_id', type: 'number', min: 1, max: 255, required: true },
+    { name: 'vrrp_router_id', type: 'number', required: true },
   ]
   return (
     <Page title={t('title')} lead={t('lead')} actions={!single && add}>

@@ -1,8 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
-import { settings } from '../../api/resource'
-
-export const vipSettings = settings('cluster.vip-settings', '/cluster/vip-settings')
 
 /** Which node has the virtual addresses changes without anybody changing something. */
 export const vipStatusQuery = queryOptions({

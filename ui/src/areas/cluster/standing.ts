@@ -1,5 +1,5 @@
 import type { ClusterNode, ClusterStatus } from '../../api/types'
-import type { Tone } from '../../kit/Notice'
+import type { Tone } from '../../kit/state/Notice'
 
 /** Whether a node has not come yet. */
 export const isExpected = ({ status }: ClusterNode) => status === 'pending' || status === 'joining'

@@ -1,5 +1,5 @@
 import type { Planned } from '../../api/types'
-import type { RowDeed } from '../history/rows'
+import type { RowDeed } from '../../kit/change/rows'
 
 type Change = Planned['changes'][number]
 

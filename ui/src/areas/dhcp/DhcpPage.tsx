@@ -1,9 +1,9 @@
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
+import { dhcpSettings } from '../../api/resources'
 import { addTexts } from '../../i18n/i18n'
-import { ServicePage } from '../../kit/ServicePage'
+import { ServicePage } from '../../kit/page/ServicePage'
+import { paths } from '../../paths'
 import en from './en.json'
-import { dhcpSettings } from './resources'
 
 addTexts('dhcp', en)
 

@@ -1,6 +1,6 @@
 import { useTranslation } from 'react-i18next'
 import type { DhcpUsage } from '../../api/types'
-import { count } from '../../kit/format'
+import { count } from '../../kit/text/format'
 import classes from './Dhcp.module.css'
 
 /** Fuller than this a pool soon has nothing left to give. */

@@ -1,14 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { dhcpReservations, dhcpSubnets } from '../../api/resources'
 import type { DhcpReservation } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { Column } from '../../kit/DataTable'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { useDraft } from '../../kit/useDraft'
-import { dhcpReservations, dhcpSubnets } from './resources'
+import type { Fields, Values } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { useDraft } from '../../kit/form/useDraft'
+import type { Column } from '../../kit/list/DataTable'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { paths } from '../../paths'
 import { rank, spellings } from './subnet'
 
 function useSubnets() {
@@ -72,10 +72,10 @@ export default function Reservations() {
 }
 
 function useForm() {
-  const fields: FieldSpec[] = [
-    { name: 'subnet_id', type: 'select', required: true, choices: useSubnets() },
-    { name: 'mac', type: 'mono', required: true },
-    { name: 'ip', type: 'mono', required: true },
+  const fields: Fields<'dhcp.reservation'> = [
+    { name: 'subnet_id', type: 'select', choices: useSubnets() },
+    { name: 'mac', type: 'mono' },
+    { name: 'ip', type: 'mono' },
     { name: 'hostname', type: 'mono' },
   ]
   return { resource: dhcpReservations, text: 'dhcp:reservation', list: paths.dhcpReservations, fields }
@@ -83,8 +83,8 @@ function useForm() {
 
 /** A new reservation; a draft comes along from the lease that it is made of. */
 export function Create() {
-  const draft = useDraft<object>()
-  return <CreateDrawer {...useForm()} defaults={{ subnet_id: null, mac: '', ip: '', hostname: '', ...draft }} />
+  const draft = useDraft<Values>()
+  return <CreateDrawer {...useForm()} defaults={draft} />
 }
 
 export function Edit() {

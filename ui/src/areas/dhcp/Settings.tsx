@@ -1,13 +1,13 @@
 import { useTranslation } from 'react-i18next'
-import type { FieldSpec } from '../../kit/fields'
-import { Panel } from '../../kit/Page'
-import { SettingsForm } from '../../kit/ResourceForm'
-import { dhcpSettings } from './resources'
+import { dhcpSettings } from '../../api/resources'
+import type { Fields } from '../../kit/form/fields'
+import { SettingsForm } from '../../kit/form/ResourceForm'
+import { Panel } from '../../kit/page/Page'
 
-const fields: FieldSpec[] = [
+const fields: Fields<'dhcp.settings'> = [
   { name: 'enabled', type: 'switch' },
-  { name: 'default_lease_seconds', type: 'span', required: true, min: 60, max: 31_536_000 },
-  { name: 'max_lease_seconds', type: 'span', required: true, min: 60, max: 31_536_000 },
+  { name: 'default_lease_seconds', type: 'span', required: true },
+  { name: 'max_lease_seconds', type: 'span', required: true },
 ]
 
 export default function Settings() {

@@ -1,18 +1,17 @@
 import { useQuery } from '@tanstack/react-query'
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { dhcpSubnets, dnsSettings, ntpSettings } from '../../api/resources'
 import type { DhcpSubnet } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { Column } from '../../kit/DataTable'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { RowSwitch } from '../../kit/RowSwitch'
-import { dnsSettings } from '../dns/resources'
+import type { Fields, Values } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import type { Column } from '../../kit/list/DataTable'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { RowSwitch } from '../../kit/list/RowSwitch'
+import { paths } from '../../paths'
 import { useLinks } from '../network/useLinks'
-import { ntpSettings } from '../ntp/resources'
 import { PoolBar } from './PoolBar'
-import { dhcpSubnets, leasesQuery } from './resources'
+import { leasesQuery } from './resources'
 import { networkOf, propose, rank, serverAt } from './subnet'
 
 export default function Subnets() {
@@ -90,25 +89,24 @@ function useForm() {
   const inside = declared.filter(({ zone }) => zone === 'lan')
   const others = declared.filter(({ zone }) => zone !== 'lan')
   const items = (links: typeof declared) => links.map(({ name, zone }) => ({ value: name, label: `${name} (${zone})` }))
-  const fields: FieldSpec[] = [
+  const fields: Fields<'dhcp.subnet'> = [
     {
       name: 'interface',
       type: 'select',
-      required: true,
       choices: [
         { group: t('subnet.interface.inside'), items: items(inside) },
         { group: t('subnet.interface.others'), items: items(others) },
       ].filter((group) => group.items.length > 0),
     },
-    { name: 'cidr', type: 'mono', required: true },
-    { name: 'range_start', type: 'mono', required: true },
-    { name: 'range_end', type: 'mono', required: true },
+    { name: 'cidr', type: 'mono' },
+    { name: 'range_start', type: 'mono' },
+    { name: 'range_end', type: 'mono' },
     { name: 'active', type: 'switch' },
     { name: 'gateway', type: 'mono', section: 'clients' },
     { name: 'dns_servers', type: 'list' },
     { name: 'ntp_servers', type: 'list' },
     { name: 'domain_name', type: 'mono' },
-    { name: 'lease_seconds', type: 'span', min: 60, max: 31_536_000 },
+    { name: 'lease_seconds', type: 'span' },
   ]
   const listening = useListening()
   const follow = (values: Values): Values => {
@@ -126,21 +124,8 @@ function useForm() {
   return { resource: dhcpSubnets, text: 'dhcp:subnet', list: paths.dhcpSubnets, fields, follow }
 }
 
-const blank = {
-  interface: null,
-  cidr: '',
-  range_start: '',
-  range_end: '',
-  gateway: '',
-  dns_servers: [],
-  ntp_servers: [],
-  domain_name: '',
-  lease_seconds: null,
-  active: true,
-}
-
 export function Create() {
-  return <CreateDrawer {...useForm()} defaults={blank} />
+  return <CreateDrawer {...useForm()} />
 }
 
 export function Edit() {

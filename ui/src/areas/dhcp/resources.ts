@@ -1,10 +1,5 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
-import { resource, settings } from '../../api/resource'
-
-export const dhcpSubnets = resource('dhcp.subnet', '/dhcp/subnets')
-export const dhcpReservations = resource('dhcp.reservation', '/dhcp/reservations')
-export const dhcpSettings = settings('dhcp.settings', '/dhcp/settings')
 
 /** Who has which address now, and how full each subnet is. Of very many leases a search finds those that are not shown. */
 export const leasesQuery = (search = '') =>

@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
-import { useCanEdit } from '../../app/session'
-import { Notice } from '../../kit/Notice'
+import { useCanEdit } from '../../api/session'
+import { Notice } from '../../kit/state/Notice'
 
 /** Tools send packets: a viewer is told so instead of being refused. */
 export function AdminsOnly({ children }: { children: ReactNode }) {

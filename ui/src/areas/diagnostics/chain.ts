@@ -1,5 +1,5 @@
 import type { PathAnswer, PathStep } from '../../api/types'
-import type { ListSearch } from '../../kit/list-logic'
+import type { ListSearch } from '../../kit/list/list-logic'
 
 /** What is typed into the form. */
 export interface PathForm {

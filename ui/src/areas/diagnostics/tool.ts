@@ -1,5 +1,5 @@
 import type { ToolResult } from '../../api/types'
-import type { ListSearch } from '../../kit/list-logic'
+import type { ListSearch } from '../../kit/list/list-logic'
 
 export const tools = ['ping', 'traceroute', 'dig', 'curl', 'tcp'] as const
 export type Tool = (typeof tools)[number]

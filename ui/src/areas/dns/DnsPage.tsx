@@ -1,6 +1,6 @@
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import { ServicePage } from '../../kit/ServicePage'
+import { ServicePage } from '../../kit/page/ServicePage'
+import { paths } from '../../paths'
 import { Unheard } from './Unheard'
 import './texts'
 

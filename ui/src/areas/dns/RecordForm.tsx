@@ -1,12 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { dnsRecords, dnsZones } from '../../api/resources'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import classes from './Dns.module.css'
 import { fullName, hasNumber, recordShape, recordTypes } from './record'
-import { dnsRecords, dnsZones } from './resources'
 
 /** The form of a record: what it asks for, and what it explains, follows from the type. */
 function useForm() {
@@ -14,25 +14,23 @@ function useForm() {
   const { zone: id } = useParams({ strict: false }) as { zone: string }
   const zones = useQuery({ queryKey: [dnsZones.kind], queryFn: dnsZones.list })
   const zone = zones.data?.find((one) => one.id === id)?.name ?? ''
-  const fields: FieldSpec[] = [
+  const fields: Fields<'dns.record'> = [
     {
       name: 'type',
       type: 'select',
-      required: true,
       choices: recordTypes.map((value) => ({ value, label: t(`record.types.${value}`) })),
     },
     { name: 'name', type: 'mono', help: ({ name }) => <FullName typed={String(name ?? '')} zone={zone} /> },
     {
       name: 'value',
       type: 'mono',
-      required: true,
       help: ({ type }) => t(`record.value.helps.${type}`),
       placeholder: ({ type }) => t(`record.value.examples.${type}`),
     },
-    { name: 'priority', type: 'number', min: 0, max: 65_535, when: hasNumber('priority') },
-    { name: 'weight', type: 'number', min: 0, max: 65_535, when: hasNumber('weight') },
-    { name: 'port', type: 'number', min: 0, max: 65_535, when: hasNumber('port') },
-    { name: 'ttl', type: 'span', min: 0, max: 2_147_483_647 },
+    { name: 'priority', type: 'number', when: hasNumber('priority') },
+    { name: 'weight', type: 'number', when: hasNumber('weight') },
+    { name: 'port', type: 'number', when: hasNumber('port') },
+    { name: 'ttl', type: 'span' },
   ]
   return {
     resource: dnsRecords,
@@ -56,7 +54,7 @@ function FullName({ typed, zone }: { typed: string; zone: string }) {
   )
 }
 
-const defaults: Values = { name: '', type: 'A', value: '', ttl: 3600, priority: null, weight: null, port: null }
+const defaults = { type: 'A' }
 
 export function Create() {
   const { zone: _, ...form } = useForm()

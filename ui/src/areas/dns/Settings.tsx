@@ -1,19 +1,19 @@
 import type { ComboboxData } from '@mantine/core'
 import { useTranslation } from 'react-i18next'
-import type { FieldSpec } from '../../kit/fields'
-import { Panel } from '../../kit/Page'
-import { SettingsForm } from '../../kit/ResourceForm'
+import { dnsSettings } from '../../api/resources'
+import type { Fields } from '../../kit/form/fields'
+import { SettingsForm } from '../../kit/form/ResourceForm'
+import { Panel } from '../../kit/page/Page'
 import { useOwnAddresses } from '../network/useLinks'
-import { dnsSettings } from './resources'
 
-const fields = (own: ComboboxData): FieldSpec[] => [
+const fields = (own: ComboboxData): Fields<'dns.settings'> => [
   { name: 'listen_addresses', type: 'list', choices: own, section: 'clients' },
   { name: 'access_acl', type: 'list' },
   { name: 'upstream_forwards', type: 'list', section: 'upstream' },
   { name: 'dnssec_validation', type: 'switch' },
   { name: 'qname_minimisation', type: 'switch' },
-  { name: 'cache_min_ttl', type: 'span', min: 0, max: 86_400, section: 'cache' },
-  { name: 'cache_max_ttl', type: 'span', min: 0, max: 604_800 },
+  { name: 'cache_min_ttl', type: 'span', section: 'cache' },
+  { name: 'cache_max_ttl', type: 'span' },
 ]
 
 export default function Settings() {

@@ -1,13 +1,13 @@
 import { Button } from '@mantine/core'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
-import { useCanEdit } from '../../app/session'
-import { Notice } from '../../kit/Notice'
-import { toastApplied, toastFault } from '../../kit/toast'
+import { dnsSettings } from '../../api/resources'
+import { useCanEdit } from '../../api/session'
+import { Notice } from '../../kit/state/Notice'
+import { toastApplied, toastFault } from '../../kit/state/toast'
 import { setUp } from '../network/adoption'
 import { networkOfForm } from '../network/network-form'
 import { useLinks } from '../network/useLinks'
-import { dnsSettings } from './resources'
 
 const isLoopback = (address: string) => address.startsWith('127.') || address === '::1'
 

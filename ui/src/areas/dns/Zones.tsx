@@ -2,19 +2,19 @@ import { useQuery } from '@tanstack/react-query'
 import { Outlet, useNavigate } from '@tanstack/react-router'
 import { useMemo, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
+import { dnsRecords, dnsZones } from '../../api/resources'
 import type { DnsZone } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { Column } from '../../kit/DataTable'
-import { DetailDrawer } from '../../kit/DetailDrawer'
-import type { FieldSpec } from '../../kit/fields'
-import { count } from '../../kit/format'
-import { CreateForm } from '../../kit/ResourceForm'
-import { ResourceList } from '../../kit/ResourceList'
-import { RowSwitch } from '../../kit/RowSwitch'
-import { dnsRecords, dnsZones } from './resources'
+import type { Fields } from '../../kit/form/fields'
+import { CreateForm } from '../../kit/form/ResourceForm'
+import type { Column } from '../../kit/list/DataTable'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { RowSwitch } from '../../kit/list/RowSwitch'
+import { DetailDrawer } from '../../kit/page/DetailDrawer'
+import { count } from '../../kit/text/format'
+import { paths } from '../../paths'
 
-export const zoneFields: FieldSpec[] = [
-  { name: 'name', type: 'mono', required: true },
+export const zoneFields: Fields<'dns.zone'> = [
+  { name: 'name', type: 'mono' },
   { name: 'forward_to', type: 'list' },
   { name: 'description', type: 'text' },
   { name: 'active', type: 'switch' },
@@ -111,7 +111,6 @@ export function Create() {
         resource={zones}
         text="dns:zone"
         fields={zoneFields}
-        defaults={{ name: '', forward_to: [], description: '', active: true }}
         onDone={() => navigate({ to: paths.dnsZone(made.current) })}
       />
     </DetailDrawer>

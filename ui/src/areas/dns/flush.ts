@@ -2,8 +2,8 @@ import './texts'
 import type { QueryClient } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
 import i18n from '../../i18n/i18n'
-import { confirm } from '../../kit/confirm'
-import { toast } from '../../kit/toast'
+import { confirm } from '../../kit/change/confirm'
+import { toast } from '../../kit/state/toast'
 
 /** Asks, and empties the resolver's cache. */
 export async function askToFlush(queries: QueryClient) {

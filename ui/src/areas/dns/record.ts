@@ -1,5 +1,5 @@
 import type { DnsRecord } from '../../api/types'
-import type { Values } from '../../kit/fields'
+import type { Values } from '../../kit/form/fields'
 
 export const recordTypes = [
   'A',

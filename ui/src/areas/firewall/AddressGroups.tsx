@@ -1,9 +1,9 @@
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { addressGroups } from '../../api/resources'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import { useBook } from './book'
 import { GroupList } from './GroupList'
-import { addressGroups } from './resources'
 
 export default function AddressGroups() {
   return (
@@ -19,8 +19,8 @@ export default function AddressGroups() {
 
 function useForm() {
   const { addresses } = useBook().lists
-  const fields: FieldSpec[] = [
-    { name: 'name', type: 'text', required: true },
+  const fields: Fields<'firewall.address-group'> = [
+    { name: 'name', type: 'text' },
     {
       name: 'members',
       type: 'members',
@@ -32,7 +32,7 @@ function useForm() {
 }
 
 export function Create() {
-  return <CreateDrawer {...useForm()} defaults={{ name: '', members: [], description: '' }} />
+  return <CreateDrawer {...useForm()} />
 }
 
 export function Edit() {

@@ -1,20 +1,20 @@
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { addresses } from '../../api/resources'
 import type { Address } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { paths } from '../../paths'
 import { useUsage } from './book'
 import classes from './Firewall.module.css'
 import { UsedBy } from './marks'
-import { addresses } from './resources'
 
 const kinds = ['host', 'network', 'range', 'fqdn'] as const
-const fields: FieldSpec[] = [
-  { name: 'name', type: 'text', required: true },
+const fields: Fields<'firewall.address-object'> = [
+  { name: 'name', type: 'text' },
   { name: 'kind', type: 'segments', options: kinds },
-  { name: 'value', type: 'mono', required: true },
+  { name: 'value', type: 'mono' },
   { name: 'description', type: 'text' },
 ]
 const form = { resource: addresses, text: 'firewall:address', list: paths.addresses, fields }
@@ -91,7 +91,7 @@ function Value({ row }: { row: Address }) {
 }
 
 export function Create() {
-  return <CreateDrawer {...form} defaults={{ name: '', kind: 'host', value: '', description: '' }} />
+  return <CreateDrawer {...form} defaults={{ kind: 'host' }} />
 }
 
 export function Edit() {

@@ -2,9 +2,9 @@ import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import type { BuiltInRule } from '../../api/types'
-import { type Column, DataTable } from '../../kit/DataTable'
-import { Loaded } from '../../kit/Loaded'
-import { Panel } from '../../kit/Page'
+import { type Column, DataTable } from '../../kit/list/DataTable'
+import { Panel } from '../../kit/page/Page'
+import { Loaded } from '../../kit/state/Loaded'
 import { ActionBadge } from './marks'
 
 /** The rules that the gateway creates: what is open whatever the others say, and what becomes of the rest. */

@@ -1,14 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
+import { natRules } from '../../api/resources'
 import type { NatRule } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { ownConnection } from '../../kit/own-connection'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { useDraft } from '../../kit/useDraft'
+import { ownConnection } from '../../kit/change/own-connection'
+import type { Fields, Values } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { useDraft } from '../../kit/form/useDraft'
+import { paths } from '../../paths'
 import { useBook } from './book'
 import { hasPorts, isKind, natShape } from './nat-text'
-import { natRules } from './resources'
 import { oldNote } from './rule-form'
 import { labelsOf } from './rule-text'
 
@@ -19,44 +19,27 @@ const protocols = ['any', 'tcp', 'udp', 'tcp+udp'] as const
 const zonesFor = ({ kind }: Values): Values =>
   kind === 'dnat' ? { in_zone: 'wan', out_zone: 'any' } : { in_zone: 'any', out_zone: 'wan' }
 
-const blank: Values = {
-  name: '',
-  kind: 'dnat',
-  ...zonesFor({ kind: 'dnat' }),
-  protocol: 'tcp',
-  takes_management_ports: false,
-  enabled: true,
-  comment: '',
-  note: '',
-  labels: [],
-}
+const blank: Values = { kind: 'dnat', ...zonesFor({ kind: 'dnat' }), protocol: 'tcp' }
 
 function useNatForm() {
   const { t } = useTranslation('firewall')
   const { zones } = useBook().lists
   const { data = [] } = useQuery({ queryKey: [natRules.kind], queryFn: natRules.list })
   const choices = [{ value: 'any', label: t('any') }, ...zones.map(({ name }) => ({ value: name, label: name }))]
-  const port = (name: string, when: FieldSpec['when']): FieldSpec => ({
-    name,
-    type: 'number',
-    min: 1,
-    max: 65535,
-    when,
-  })
   const target = (values: Values) => hasPorts(values) && isKind('dnat', 'snat')(values)
-  const fields: FieldSpec[] = [
-    { name: 'name', type: 'text', required: true },
+  const fields: Fields<'firewall.nat-rule'> = [
+    { name: 'name', type: 'text' },
     { name: 'kind', type: 'choice', options: natKinds },
-    { name: 'in_zone', type: 'select', choices, required: true, section: 'traffic' },
-    { name: 'out_zone', type: 'select', choices, required: true, when: isKind('snat', 'masquerade') },
+    { name: 'in_zone', type: 'select', choices, section: 'traffic' },
+    { name: 'out_zone', type: 'select', choices, when: isKind('snat', 'masquerade') },
     { name: 'src_cidr', type: 'mono' },
     { name: 'dst_cidr', type: 'mono', help: ({ kind }) => t(`nat.dst_cidr.${kind === 'dnat' ? 'own' : 'any'}`) },
     { name: 'protocol', type: 'segments', options: protocols },
-    port('dst_port', hasPorts),
-    port('dst_port_end', (values) => hasPorts(values) && Boolean(values.dst_port)),
+    { name: 'dst_port', type: 'number', when: hasPorts },
+    { name: 'dst_port_end', type: 'number', when: (values) => hasPorts(values) && Boolean(values.dst_port) },
     { name: 'target_address', type: 'mono', required: true, section: 'target', when: isKind('dnat', 'snat') },
-    port('target_port', target),
-    port('target_port_end', (values) => target(values) && Boolean(values.target_port)),
+    { name: 'target_port', type: 'number', when: target },
+    { name: 'target_port_end', type: 'number', when: (values) => target(values) && Boolean(values.target_port) },
     { name: 'takes_management_ports', type: 'switch', when: isKind('dnat') },
     { name: 'enabled', type: 'switch', section: 'about' },
     { name: 'comment', type: 'text' },

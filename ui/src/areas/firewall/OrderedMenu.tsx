@@ -13,12 +13,12 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { OrderedResource } from '../../api/resource'
-import { confirm } from '../../kit/confirm'
-import { ownConnection } from '../../kit/own-connection'
-import { RowMenu } from '../../kit/RowMenu'
-import { askToRemove } from '../../kit/remove'
-import { toastFault } from '../../kit/toast'
-import { rowBefore, useMove } from '../../kit/useMove'
+import { confirm } from '../../kit/change/confirm'
+import { ownConnection } from '../../kit/change/own-connection'
+import { askToRemove } from '../../kit/change/remove'
+import { RowMenu } from '../../kit/list/RowMenu'
+import { rowBefore, useMove } from '../../kit/list/useMove'
+import { toastFault } from '../../kit/state/toast'
 
 interface OrderedMenuProps<T> {
   resource: OrderedResource<T>

@@ -1,28 +1,26 @@
 import './texts'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { ownConnection } from '../../kit/own-connection'
-import { CreateDrawer } from '../../kit/ResourceDrawers'
+import { natRules } from '../../api/resources'
+import { ownConnection } from '../../kit/change/own-connection'
+import type { Fields, Values } from '../../kit/form/fields'
+import { CreateDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import { forwardFollows, forwardShape } from './port-forward'
-import { natRules } from './resources'
-
-const port = { type: 'number', min: 1, max: 65535 } as const
 
 /** The ports by which the gateway itself is managed. */
 const management = [22, 443]
 
-const fields: FieldSpec[] = [
+const fields: Fields<'firewall.nat-rule'> = [
   { name: 'protocol', type: 'segments', options: ['tcp', 'udp', 'tcp+udp'] },
-  { name: 'dst_port', ...port, required: true },
+  { name: 'dst_port', type: 'number', required: true },
   { name: 'target_address', type: 'mono', required: true },
-  { name: 'target_port', ...port },
+  { name: 'target_port', type: 'number' },
   { name: 'src_cidr', type: 'mono' },
   {
     name: 'takes_management_ports',
     type: 'switch',
     when: ({ dst_port }: Values) => management.includes(Number(dst_port)),
   },
-  { name: 'name', type: 'text', required: true },
+  { name: 'name', type: 'text' },
 ]
 
 /** The usual NAT rule with the few fields that it needs; its own page has the others. */
@@ -34,15 +32,7 @@ export default function PortForwardForm() {
       text="firewall:forward"
       list={paths.nat}
       fields={fields}
-      defaults={{
-        protocol: 'tcp',
-        dst_port: null,
-        target_address: '',
-        target_port: null,
-        src_cidr: '',
-        takes_management_ports: false,
-        name: '',
-      }}
+      defaults={{ protocol: 'tcp' }}
       shape={forwardShape}
       follow={forwardFollows}
       guard={ownConnection}

@@ -1,10 +1,10 @@
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
+import { serviceGroups } from '../../api/resources'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import { portsOf, useBook } from './book'
 import { GroupList } from './GroupList'
-import { serviceGroups } from './resources'
 
 export default function ServiceGroups() {
   return (
@@ -20,8 +20,8 @@ export default function ServiceGroups() {
 
 function useForm() {
   const { services } = useBook().lists
-  const fields: FieldSpec[] = [
-    { name: 'name', type: 'text', required: true },
+  const fields: Fields<'firewall.service-group'> = [
+    { name: 'name', type: 'text' },
     {
       name: 'members',
       type: 'members',
@@ -33,7 +33,7 @@ function useForm() {
 }
 
 export function Create() {
-  return <CreateDrawer {...useForm()} defaults={{ name: '', members: [], description: '' }} />
+  return <CreateDrawer {...useForm()} />
 }
 
 export function Edit() {

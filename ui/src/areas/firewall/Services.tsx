@@ -1,20 +1,20 @@
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
+import { services } from '../../api/resources'
+import type { Fields, Values } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { paths } from '../../paths'
 import { portsOf, useUsage } from './book'
 import { Builtin, UsedBy } from './marks'
-import { services } from './resources'
 
 const protocols = ['tcp', 'udp', 'tcp+udp', 'icmp', 'icmpv6', 'any'] as const
 const ported = ({ protocol }: Values) => ['tcp', 'udp', 'tcp+udp'].includes(String(protocol))
-const fields: FieldSpec[] = [
-  { name: 'name', type: 'text', required: true },
+const fields: Fields<'firewall.service'> = [
+  { name: 'name', type: 'text' },
   { name: 'protocol', type: 'segments', options: protocols },
-  { name: 'port_start', type: 'number', min: 1, max: 65535, when: ported },
-  { name: 'port_end', type: 'number', min: 1, max: 65535, when: (values) => ported(values) && !!values.port_start },
+  { name: 'port_start', type: 'number', when: ported },
+  { name: 'port_end', type: 'number', when: (values) => ported(values) && !!values.port_start },
   { name: 'description', type: 'text' },
 ]
 const form = {
@@ -86,12 +86,7 @@ export default function Services() {
 }
 
 export function Create() {
-  return (
-    <CreateDrawer
-      {...form}
-      defaults={{ name: '', protocol: 'tcp', port_start: null, port_end: null, description: '' }}
-    />
-  )
+  return <CreateDrawer {...form} defaults={{ protocol: 'tcp' }} />
 }
 
 export function Edit() {

@@ -1,18 +1,18 @@
 import './texts'
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { Page } from '../../kit/Page'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
+import { zones } from '../../api/resources'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { Page } from '../../kit/page/Page'
+import { paths } from '../../paths'
 import { interfaceKind, useUsage } from './book'
 import classes from './Firewall.module.css'
 import { Builtin, UsedBy } from './marks'
-import { zones } from './resources'
 
-const fields: FieldSpec[] = [
-  { name: 'name', type: 'mono', required: true },
+const fields: Fields<'firewall.zone'> = [
+  { name: 'name', type: 'mono' },
   { name: 'description', type: 'text' },
 ]
 const form = { resource: zones, text: 'firewall:zone', list: paths.zones, fields }
@@ -80,7 +80,7 @@ export default function ZonesPage() {
 }
 
 export function Create() {
-  return <CreateDrawer {...form} defaults={{ name: '', description: '' }} />
+  return <CreateDrawer {...form} />
 }
 
 /** A zone of the gateway keeps its name; what it is for may be said anew. */

@@ -1,8 +1,8 @@
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { http, unwrap } from '../../api/client'
+import { addresses, addressGroups, serviceGroups, services, zones } from '../../api/resources'
 import type { Address, AddressGroup, FirewallService, FirewallServiceGroup, Rule, Zone } from '../../api/types'
-import { addresses, addressGroups, serviceGroups, services, zones } from './resources'
 
 /** What rules refer to. */
 export interface Lists {

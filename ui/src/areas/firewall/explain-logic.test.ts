@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Explanation } from '../../api/types'
-import { cuts } from '../../kit/own-connection'
+import { cuts } from '../../kit/change/own-connection'
 import { decidingStep, questionFrom, skippedRules, stationsOf } from './explain-logic'
 
 const step = (stage: string, verdict?: string) => ({ stage, title: '', outcome: 'matched', reason: '', verdict })

@@ -1,5 +1,5 @@
 import type { Explanation } from '../../api/types'
-import type { ListSearch } from '../../kit/list-logic'
+import type { ListSearch } from '../../kit/list/list-logic'
 
 export type Stage = 'in' | 'prerouting' | 'routing' | 'input' | 'forward' | 'postrouting' | 'out'
 type Fate = 'passed' | 'stopped' | 'unreached'

@@ -1,7 +1,7 @@
 import type { Thing } from '../../api/fault'
 import { Stream } from '../../api/stream'
 import type { Address, Client, FirewallService, LogEvent, Zone } from '../../api/types'
-import type { ListSearch } from '../../kit/list-logic'
+import type { ListSearch } from '../../kit/list/list-logic'
 import { interfaceKind } from './book'
 import type { Draft } from './rule-form'
 

@@ -1,6 +1,6 @@
 import type { TFunction } from 'i18next'
 import type { NatRule } from '../../api/types'
-import type { Values } from '../../kit/fields'
+import type { Values } from '../../kit/form/fields'
 import { span } from './book'
 
 type Said = Pick<

@@ -1,4 +1,4 @@
-import type { Values } from '../../kit/fields'
+import type { Values } from '../../kit/form/fields'
 import { natShape } from './nat-text'
 
 /** A port forward is called what it does, as long as nobody says otherwise. */

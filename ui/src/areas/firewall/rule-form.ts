@@ -1,7 +1,7 @@
 import type { TFunction } from 'i18next'
 import type { Rule } from '../../api/types'
-import type { Creation } from '../../kit/Choice'
-import type { FieldSpec, Values } from '../../kit/fields'
+import type { Creation } from '../../kit/form/Choice'
+import type { FieldSpec, Fields, Values } from '../../kit/form/fields'
 import { type Book, portsOf } from './book'
 
 export const actions = ['accept', 'drop', 'reject'] as const
@@ -10,24 +10,11 @@ const selectors = ['any', 'object', 'group', 'cidr'] as const
 /** A rule that is not stored yet: what it would be, and where it would stand. */
 export type Draft = Partial<Omit<Rule, 'id' | 'created_at' | 'updated_at'>>
 
-/** Zones and service are chosen by the operator: a rule for everything is never a default. */
-const blank = {
-  src_zone: null,
-  src_kind: 'any',
-  dst_zone: null,
-  dst_kind: 'any',
-  action: 'accept',
-  log: false,
-  enabled: true,
-}
-
-/** What the create form starts with. */
+/** What the create form starts with. Zones and service are chosen by the operator: a rule for everything is never a default. */
 export const startOf = (draft: Draft | undefined): Values => ({
-  name: '',
-  comment: '',
-  note: '',
-  labels: [],
-  ...blank,
+  src_zone: null,
+  dst_zone: null,
+  action: 'accept',
   ...draft,
 })
 
@@ -67,7 +54,12 @@ export function typedService(text: string) {
   return { name, protocol: protocol.toLowerCase(), port_start, port_end }
 }
 
-export function ruleFields(book: Book, labels: string[], t: TFunction, newService?: Creation): FieldSpec[] {
+export function ruleFields(
+  book: Book,
+  labels: string[],
+  t: TFunction,
+  newService?: Creation,
+): Fields<'firewall.rule', 'service'> {
   const { zones, addresses, addressGroups, services, serviceGroups } = book.lists
   const zoneChoices = [
     { value: 'any', label: t('firewall:any') },
@@ -76,7 +68,7 @@ export function ruleFields(book: Book, labels: string[], t: TFunction, newServic
   const self = { value: 'self', label: t('firewall:self') }
   const objects = addresses.map(({ id, name, value }) => ({ value: id, label: `${name} · ${value}` }))
   const groups = addressGroups.map(({ id, name }) => ({ value: id, label: name }))
-  const side = (prefix: 'src' | 'dst', choices: typeof zoneChoices): FieldSpec[] => [
+  const side = (prefix: 'src' | 'dst', choices: typeof zoneChoices): Fields<'firewall.rule', 'service'> => [
     { name: `${prefix}_zone`, type: 'select', choices, required: true, section: prefix },
     { name: `${prefix}_kind`, type: 'segments', options: selectors },
     { name: `${prefix}_object_id`, type: 'select', choices: objects, required: true, when: is(prefix, 'object') },
@@ -84,7 +76,7 @@ export function ruleFields(book: Book, labels: string[], t: TFunction, newServic
     { name: `${prefix}_cidr`, type: 'mono', required: true, when: is(prefix, 'cidr') },
   ]
   return [
-    { name: 'name', type: 'text', required: true },
+    { name: 'name', type: 'text' },
     ...side('src', zoneChoices),
     ...side('dst', [...zoneChoices, self]),
     {
@@ -113,6 +105,6 @@ export function ruleFields(book: Book, labels: string[], t: TFunction, newServic
 }
 
 /** The second remark that rules and NAT rules may have in the API: shown where there is one. */
-export const oldNote: FieldSpec = { name: 'note', type: 'note', when: (_, row) => Boolean(row.note) }
+export const oldNote: FieldSpec<'note'> = { name: 'note', type: 'note', when: (_, row) => Boolean(row.note) }
 
 const is = (prefix: string, kind: string) => (values: Values) => values[`${prefix}_kind`] === kind

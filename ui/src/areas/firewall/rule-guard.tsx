@@ -1,8 +1,8 @@
 import { useTranslation } from 'react-i18next'
 import type { Rule } from '../../api/types'
-import { Notice } from '../../kit/Notice'
-import { ownConnection } from '../../kit/own-connection'
-import type { Guard } from '../../kit/remove'
+import { ownConnection } from '../../kit/change/own-connection'
+import type { Guard } from '../../kit/change/remove'
+import { Notice } from '../../kit/state/Notice'
 import { opensInside } from './wide-open'
 
 /** Asks before a rule opens the inside to the internet, and before it cuts the console off. */

@@ -1,5 +1,5 @@
 import type { Rule } from '../../api/types'
-import type { Filter } from '../../kit/list-logic'
+import type { Filter } from '../../kit/list/list-logic'
 import type { Book } from './book'
 
 /** Everything by which a rule can be found: its own words, and the names, addresses and ports behind it. */

@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest'
 import type { Rule } from '../../api/types'
-import { selectRows } from '../../kit/list-logic'
+import { selectRows } from '../../kit/list/list-logic'
 import { Book, type Lists, portsOf, serviceOf, sideOf } from './book'
 import { ruleFields, ruleShape, startOf, typedService } from './rule-form'
 import { ruleGuard } from './rule-guard'
@@ -22,7 +22,14 @@ const lists: Lists = {
   serviceGroups: [{ ...made, id: 'sg1', name: 'Web', members: ['s1'], builtin: true }],
 }
 const book = new Book(lists)
-const rule = (part: Partial<Rule>): Rule => ({ ...(startOf(undefined) as unknown as Rule), id: 'r1', ...part })
+const rule = (part: Partial<Rule>): Rule => ({
+  ...(startOf(undefined) as unknown as Rule),
+  src_kind: 'any',
+  dst_kind: 'any',
+  enabled: true,
+  id: 'r1',
+  ...part,
+})
 
 const found = (one: Rule, q: string) =>
   selectRows([one], { columns: [], filters: [], text: (row) => ruleText(row, book), search: { q } }).length === 1

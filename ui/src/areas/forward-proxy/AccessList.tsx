@@ -1,19 +1,19 @@
 import { IconBan, IconCheck } from '@tabler/icons-react'
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { forwardProxyAcls } from '../../api/resources'
 import type { ForwardProxyAcl } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { Column } from '../../kit/DataTable'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { RowSwitch } from '../../kit/RowSwitch'
-import SortableTable from '../../kit/SortableTable'
-import { Badge } from '../../kit/StateBadge'
-import { useMove } from '../../kit/useMove'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import type { Column } from '../../kit/list/DataTable'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { RowSwitch } from '../../kit/list/RowSwitch'
+import SortableTable from '../../kit/list/SortableTable'
+import { useMove } from '../../kit/list/useMove'
+import { Badge } from '../../kit/state/StateBadge'
+import { paths } from '../../paths'
 import { aclActions, aclTypes } from './acl'
 import classes from './ForwardProxy.module.css'
-import { forwardProxyAcls } from './resources'
 
 export default function AccessList() {
   const { t } = useTranslation('forward-proxy')
@@ -106,18 +106,16 @@ function End() {
 
 function useForm() {
   const { t } = useTranslation('forward-proxy')
-  const fields: FieldSpec[] = [
-    { name: 'name', type: 'text', required: true },
+  const fields: Fields<'forward-proxy.acl'> = [
+    { name: 'name', type: 'text' },
     {
       name: 'type',
       type: 'select',
-      required: true,
       choices: aclTypes.map((value) => ({ value, label: t(`acl.types.${value}`) })),
     },
     {
       name: 'value',
       type: 'mono',
-      required: true,
       help: ({ type }) => t(`acl.value.helps.${type}`),
       placeholder: ({ type }) => t(`acl.value.examples.${type}`),
     },
@@ -128,7 +126,7 @@ function useForm() {
 }
 
 export function Create() {
-  const defaults = { name: '', type: 'dstdomain', value: '', action: 'deny', active: true }
+  const defaults = { type: 'dstdomain', action: 'deny' }
   return <CreateDrawer {...useForm()} defaults={defaults} />
 }
 

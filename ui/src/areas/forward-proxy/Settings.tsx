@@ -1,17 +1,17 @@
 import type { ComboboxData } from '@mantine/core'
 import { useTranslation } from 'react-i18next'
-import type { FieldSpec } from '../../kit/fields'
-import { Panel } from '../../kit/Page'
-import { SettingsForm } from '../../kit/ResourceForm'
+import { forwardProxySettings } from '../../api/resources'
+import type { Fields } from '../../kit/form/fields'
+import { SettingsForm } from '../../kit/form/ResourceForm'
+import { Panel } from '../../kit/page/Page'
 import { useOwnAddresses } from '../network/useLinks'
-import { forwardProxySettings } from './resources'
 
-const fields = (own: ComboboxData): FieldSpec[] => [
+const fields = (own: ComboboxData): Fields<'forward-proxy.settings'> => [
   { name: 'enabled', type: 'switch' },
   { name: 'allowed_networks', type: 'list' },
   { name: 'listen_addresses', type: 'list', choices: own },
-  { name: 'port', type: 'number', required: true, min: 1, max: 65_535 },
-  { name: 'cache_mb', type: 'number', required: true, min: 0, max: 65_536 },
+  { name: 'port', type: 'number', required: true },
+  { name: 'cache_mb', type: 'number', required: true },
 ]
 
 export default function Settings() {

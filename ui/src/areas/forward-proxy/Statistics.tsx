@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
-import { bytes, count, duration, percent } from '../../kit/format'
-import { HistoryChart } from '../../kit/HistoryChart'
-import { rate } from '../../kit/history'
-import { ServiceStatistics } from '../../kit/ServiceStatistics'
+import { HistoryChart } from '../../kit/chart/HistoryChart'
+import { rate } from '../../kit/chart/history'
+import { ServiceStatistics } from '../../kit/page/ServiceStatistics'
+import { bytes, count, duration, percent } from '../../kit/text/format'
 
 const share = (value: number) => percent(value, 1)
 

@@ -3,7 +3,7 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { createMemoryHistory, createRootRoute, createRouter, RouterProvider } from '@tanstack/react-router'
 import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { meQuery } from '../../app/session'
+import { meQuery } from '../../api/session'
 import ConfirmBar from './ConfirmBar'
 
 /** What the gateway says, and what it was asked to do. */

@@ -1,13 +1,13 @@
 import { Button, Radio } from '@mantine/core'
 import { useTranslation } from 'react-i18next'
 import type { Reverted, RevertOptions } from '../../api/types'
-import { fieldLabel, type Names, valueText } from '../../app/kinds'
-import { Notice } from '../../kit/Notice'
-import { Time } from '../../kit/Time'
+import { fieldLabel, type Names, valueText } from '../../kit/change/kinds'
+import { useNames } from '../../kit/change/names'
+import { useTexts } from '../../kit/change/useTexts'
+import { Notice } from '../../kit/state/Notice'
+import { Time } from '../../kit/text/Time'
+import { chosen, waysOf } from './conflict-logic'
 import classes from './History.module.css'
-import { useNames } from './names'
-import { useTexts } from './RowsView'
-import { chosen, waysOf } from './rows'
 
 type Conflict = Reverted['conflicts'][number]
 export type Choices = NonNullable<RevertOptions['choices']>

@@ -1,8 +1,8 @@
 import { IconArrowBackUp, IconHourglass } from '@tabler/icons-react'
 import { useTranslation } from 'react-i18next'
 import type { ChangeSet } from '../../api/types'
-import { Badge } from '../../kit/StateBadge'
-import { fateOf, fateTones } from './words'
+import { Badge } from '../../kit/state/StateBadge'
+import { fateOf, fateTones } from './fate'
 
 const icons = { waiting: IconHourglass, taken_back: IconArrowBackUp, reverted: IconArrowBackUp } as const
 

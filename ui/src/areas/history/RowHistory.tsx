@@ -5,27 +5,22 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Past, RowPast } from '../../api/resource'
-import { fieldLabel, valueText } from '../../app/kinds'
-import { paths } from '../../app/paths'
-import { useCanEdit } from '../../app/session'
-import { FieldChanges } from '../../kit/FieldChanges'
-import { Loaded } from '../../kit/Loaded'
-import { Facts } from '../../kit/Page'
-import { Badge } from '../../kit/StateBadge'
-import { Time } from '../../kit/Time'
-import { Waiting } from '../../kit/Waiting'
+import { useCanEdit } from '../../api/session'
+import { FieldChanges } from '../../kit/change/FieldChanges'
+import { fieldLabel, valueText } from '../../kit/change/kinds'
+import { useNames } from '../../kit/change/names'
+import { deedOf } from '../../kit/change/rows'
+import { useTexts } from '../../kit/change/useTexts'
+import type { RowHistoryProps } from '../../kit/form/row-history'
+import { Facts } from '../../kit/page/Page'
+import { Loaded } from '../../kit/state/Loaded'
+import { Badge } from '../../kit/state/StateBadge'
+import { Waiting } from '../../kit/state/Waiting'
+import { Time } from '../../kit/text/Time'
+import { paths } from '../../paths'
 import classes from './History.module.css'
-import { useNames } from './names'
 import { RevertView } from './RevertView'
-import { useTexts } from './RowsView'
 import { revertTo } from './resources'
-import { deedOf } from './rows'
-
-interface RowHistoryProps {
-  kind: string
-  id: string
-  past: Past<unknown>
-}
 
 /** What was done to one row, what it was then, and the way back to that. */
 export default function RowHistory({ kind, id, past }: RowHistoryProps) {
@@ -70,7 +65,7 @@ function Entry({ entry, newest, past }: EntryProps) {
   return (
     <li>
       <div className={classes.row}>
-        <Badge tone={tones[verb]}>{t(`verbs.${verb}`)}</Badge>
+        <Badge tone={tones[verb]}>{t(`change:verbs.${verb}`)}</Badge>
         <Link to={paths.changeSet(change_set)}>
           <Time at={created_at} />
         </Link>

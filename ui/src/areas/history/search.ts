@@ -1,4 +1,4 @@
-import type { ListSearch } from '../../kit/list-logic'
+import type { ListSearch } from '../../kit/list/list-logic'
 
 const filters = ['actor', 'reason', 'kind', 'component', 'state'] as const
 const toUtc = (local: string | undefined) => (local ? new Date(local).toISOString() : undefined)

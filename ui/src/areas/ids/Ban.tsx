@@ -2,18 +2,18 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type Answer, answer, http } from '../../api/client'
 import { Fault, toFault } from '../../api/fault'
 import type { Resource } from '../../api/resource'
+import { idsSettings } from '../../api/resources'
 import type { IdsDecision } from '../../api/types'
-import { paths } from '../../app/paths'
 import i18n from '../../i18n/i18n'
-import { confirm } from '../../kit/confirm'
-import type { FieldSpec } from '../../kit/fields'
-import { Loaded } from '../../kit/Loaded'
-import { CreateDrawer } from '../../kit/ResourceDrawers'
+import { confirm } from '../../kit/change/confirm'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer } from '../../kit/form/ResourceDrawers'
+import { Loaded } from '../../kit/state/Loaded'
+import { paths } from '../../paths'
 import { durationOf, secondsOf } from './duration'
-import { idsSettings } from './resources'
 
-const fields: FieldSpec[] = [
-  { name: 'value', type: 'mono', required: true },
+const fields: Fields<'ids.decision'> = [
+  { name: 'value', type: 'mono' },
   { name: 'duration', type: 'span' },
   { name: 'reason', type: 'text' },
 ]
@@ -70,7 +70,7 @@ export function Create() {
           text="ids:decision"
           list={paths.ids}
           fields={fields}
-          defaults={{ value: '', duration: secondsOf(value.ban_duration), reason: '' }}
+          defaults={{ duration: secondsOf(value.ban_duration) }}
           preview={false}
           verb={i18n.t('ids:decision.verb')}
         />

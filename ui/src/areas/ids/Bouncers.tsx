@@ -5,19 +5,19 @@ import { useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { answer, http, unwrap } from '../../api/client'
 import type { Resource } from '../../api/resource'
+import { useCanEdit } from '../../api/session'
 import type { IdsBouncer } from '../../api/types'
-import { paths } from '../../app/paths'
-import { useCanEdit } from '../../app/session'
-import { CopyText } from '../../kit/CopyText'
-import type { Column } from '../../kit/DataTable'
-import { DetailDrawer } from '../../kit/DetailDrawer'
-import type { FieldSpec } from '../../kit/fields'
-import { Notice } from '../../kit/Notice'
-import { CreateForm } from '../../kit/ResourceForm'
-import { RowList } from '../../kit/ResourceList'
-import { RowButton } from '../../kit/RowButton'
-import { Badge } from '../../kit/StateBadge'
-import { Time } from '../../kit/Time'
+import type { Fields } from '../../kit/form/fields'
+import { CreateForm } from '../../kit/form/ResourceForm'
+import type { Column } from '../../kit/list/DataTable'
+import { RowList } from '../../kit/list/ResourceList'
+import { RowButton } from '../../kit/list/RowButton'
+import { CopyText } from '../../kit/page/CopyText'
+import { DetailDrawer } from '../../kit/page/DetailDrawer'
+import { Notice } from '../../kit/state/Notice'
+import { Badge } from '../../kit/state/StateBadge'
+import { Time } from '../../kit/text/Time'
+import { paths } from '../../paths'
 import classes from './Ids.module.css'
 import { Machines } from './Machines'
 import { Untold } from './marks'
@@ -117,7 +117,7 @@ function useColumns(): Column<Row>[] {
   ]
 }
 
-const fields: FieldSpec[] = [{ name: 'name', type: 'mono', required: true }]
+const fields: Fields<'ids.bouncer'> = [{ name: 'name', type: 'mono' }]
 
 /** A new bouncer: its key is shown this once. */
 export function Create() {
@@ -149,7 +149,6 @@ export function Create() {
           resource={bouncers}
           text="ids:bouncer"
           fields={fields}
-          defaults={{ name: '' }}
           preview={false}
           onDone={() => setKey(made.current)}
         />

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import type { IdsCollection } from '../../api/types'
-import { RowList } from '../../kit/ResourceList'
+import { RowList } from '../../kit/list/ResourceList'
 import { Untold } from './marks'
 import { collectionsQuery } from './resources'
 

@@ -1,8 +1,8 @@
 import './texts'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import { ServicePage } from '../../kit/ServicePage'
-import { idsSettings } from './resources'
+import { idsSettings } from '../../api/resources'
+import { ServicePage } from '../../kit/page/ServicePage'
+import { paths } from '../../paths'
 
 export default function IdsPage() {
   const { t } = useTranslation('ids')

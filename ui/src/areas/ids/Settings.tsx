@@ -1,7 +1,7 @@
 import { useTranslation } from 'react-i18next'
-import { Panel } from '../../kit/Page'
-import { SettingsForm } from '../../kit/ResourceForm'
-import { idsSettings } from './resources'
+import { idsSettings } from '../../api/resources'
+import { SettingsForm } from '../../kit/form/ResourceForm'
+import { Panel } from '../../kit/page/Page'
 import { Status } from './Status'
 import { settingsFields, settingsShape } from './settings-form'
 

@@ -4,8 +4,8 @@ import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import type { IdsDecision, IdsStatus } from '../../api/types'
 import { optionalText } from '../../i18n/i18n'
-import { Notice, type Tone } from '../../kit/Notice'
-import { Badge } from '../../kit/StateBadge'
+import { Notice, type Tone } from '../../kit/state/Notice'
+import { Badge } from '../../kit/state/StateBadge'
 import { statusQuery } from './resources'
 
 type Daemon = IdsStatus['agent']

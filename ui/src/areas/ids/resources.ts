@@ -1,8 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
-import { settings } from '../../api/resource'
-
-export const idsSettings = settings('ids.settings', '/ids/settings')
 
 /** CrowdSec decides without asking anyone: what it says is read again now and then. */
 const often = 5000

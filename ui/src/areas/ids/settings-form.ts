@@ -1,5 +1,5 @@
 import type { Data } from '../../api/resource'
-import type { FieldSpec, Values } from '../../kit/fields'
+import type { KindField, Values } from '../../kit/form/fields'
 import { durationOf, secondsOf } from './duration'
 
 type Settings = Data<'/ids/settings'>
@@ -21,12 +21,14 @@ export const settingsShape = {
   }),
 }
 
-export const settingsFields: FieldSpec[] = [
+type SettingsField = KindField<'ids.settings', (typeof sources)[number]>
+
+export const settingsFields: SettingsField[] = [
   { name: 'enabled', type: 'switch' },
   { name: 'blocking', type: 'switch' },
   { name: 'ban_duration', type: 'span', required: true },
   ...sources.map(
-    (name, index): FieldSpec => ({
+    (name, index): SettingsField => ({
       name,
       type: 'switch',
       ...(index === 0 && { section: 'sources', covers: ['sources'] }),

@@ -1,11 +1,11 @@
 import './texts'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer } from '../../kit/ResourceDrawers'
+import type { FieldSpec } from '../../kit/form/fields'
+import { CreateDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import { licenseKey } from './resources'
 
-const fields: FieldSpec[] = [{ name: 'key', type: 'pem', required: true }]
+const fields: FieldSpec<'key'>[] = [{ name: 'key', type: 'pem', required: true }]
 
 /** A license that the operator pastes, or brings as a file. */
 export default function Install() {
@@ -16,7 +16,6 @@ export default function Install() {
       text="license:install"
       list={paths.license}
       fields={fields}
-      defaults={{ key: '' }}
       verb={t('install.verb')}
       preview={false}
     />

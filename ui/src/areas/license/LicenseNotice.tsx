@@ -3,8 +3,8 @@ import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { License } from '../../api/types'
-import { paths } from '../../app/paths'
-import { Notice } from '../../kit/Notice'
+import { Notice } from '../../kit/state/Notice'
+import { paths } from '../../paths'
 import { standingOf } from './standing'
 
 /** Says that the license needs an admin's care. Nothing is broken, so it does not shout. */

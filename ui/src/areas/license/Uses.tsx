@@ -1,7 +1,7 @@
 import { useTranslation } from 'react-i18next'
 import type { License } from '../../api/types'
-import { count } from '../../kit/format'
-import { Notice } from '../../kit/Notice'
+import { Notice } from '../../kit/state/Notice'
+import { count } from '../../kit/text/format'
 import classes from './License.module.css'
 import { shareOf } from './standing'
 

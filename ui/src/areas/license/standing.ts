@@ -1,5 +1,5 @@
 import type { License } from '../../api/types'
-import type { Tone } from '../../kit/Notice'
+import type { Tone } from '../../kit/state/Notice'
 
 /** Days before its end from which a license is about to expire. */
 export const soon = 30

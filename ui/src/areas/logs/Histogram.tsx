@@ -1,6 +1,6 @@
 import { type KeyboardEvent, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { clockTime, count, exactTime } from '../../kit/format'
+import { clockTime, count, exactTime } from '../../kit/text/format'
 import classes from './Logs.module.css'
 import type { Bar } from './log-logic'
 

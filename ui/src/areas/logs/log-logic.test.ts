@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { localInput } from '../../kit/format'
+import { localInput } from '../../kit/text/format'
 import { aroundSearch, barsOf, isFiltered, logQuery, rangeSearch, sourcesOf, streamQuery } from './log-logic'
 
 const entry = (at: number, level: 'error' | 'warn' | 'info' | 'debug' = 'info') => ({

@@ -1,7 +1,7 @@
 import { Stream } from '../../api/stream'
 import type { LogEntry } from '../../api/types'
-import { localInput } from '../../kit/format'
-import type { ListSearch } from '../../kit/list-logic'
+import type { ListSearch } from '../../kit/list/list-logic'
+import { localInput } from '../../kit/text/format'
 
 export const levels = ['error', 'warn', 'info'] as const
 

@@ -1,7 +1,7 @@
 import { IconBug, IconInfoCircle } from '@tabler/icons-react'
 import { useTranslation } from 'react-i18next'
 import type { LogEntry } from '../../api/types'
-import { Badge } from '../../kit/StateBadge'
+import { Badge } from '../../kit/state/StateBadge'
 
 const tones = { error: 'bad', warn: 'warn', info: 'off', debug: 'off' } as const
 const icons = { error: undefined, warn: undefined, info: IconInfoCircle, debug: IconBug }

@@ -2,17 +2,17 @@ import './texts'
 import { useQuery } from '@tanstack/react-query'
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { ownConnection } from '../../kit/own-connection'
-import { Page } from '../../kit/Page'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { Badge } from '../../kit/StateBadge'
+import { ipAddresses } from '../../api/resources'
+import { ownConnection } from '../../kit/change/own-connection'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { Page } from '../../kit/page/Page'
+import { Badge } from '../../kit/state/StateBadge'
+import { paths } from '../../paths'
 import { vipStatusQuery } from '../cluster/resources'
 import { addressDefaults, addressFields } from './address-form'
 import { addressRows } from './address-rows'
-import { ipAddresses } from './resources'
 import { useLinks } from './useLinks'
 
 const kinds = ['managed', 'vip', 'manual'] as const
@@ -93,7 +93,7 @@ export default function AddressesPage() {
 function useForm() {
   const { queries } = useLinks()
   const declared = queries.declared.data ?? []
-  const fields: FieldSpec[] = [
+  const fields: Fields<'network.ip-address'> = [
     {
       name: 'interface_id',
       type: 'select',
@@ -106,7 +106,7 @@ function useForm() {
 }
 
 export function Create() {
-  return <CreateDrawer {...useForm()} defaults={{ interface_id: null, ...addressDefaults }} />
+  return <CreateDrawer {...useForm()} defaults={addressDefaults} />
 }
 
 export function Edit() {

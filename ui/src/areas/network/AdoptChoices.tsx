@@ -1,7 +1,7 @@
 import { Checkbox, Select, TagsInput, TextInput } from '@mantine/core'
 import { Fragment } from 'react'
 import { useTranslation } from 'react-i18next'
-import { Badge } from '../../kit/StateBadge'
+import { Badge } from '../../kit/state/StateBadge'
 import classes from './Adopt.module.css'
 import { type Choice, reachesOut, type Sources, services, withAddresses, withZone } from './adoption'
 import { useZoneNames } from './useLinks'

@@ -3,9 +3,9 @@ import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import { useCanEdit } from '../../app/session'
-import { Notice } from '../../kit/Notice'
+import { useCanEdit } from '../../api/session'
+import { Notice } from '../../kit/state/Notice'
+import { paths } from '../../paths'
 import { adoptableQuery } from './useLinks'
 
 /** Says that there are links nobody declared, and leads to where that is done. */

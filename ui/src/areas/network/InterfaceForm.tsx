@@ -1,47 +1,36 @@
 import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
+import { interfaces, ipAddresses } from '../../api/resources'
 import type { NetworkInterface } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { bytes, count } from '../../kit/format'
-import { ownConnection } from '../../kit/own-connection'
-import { Facts } from '../../kit/Page'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { Badge } from '../../kit/StateBadge'
-import { SubList } from '../../kit/SubList'
-import { useDraft } from '../../kit/useDraft'
+import { ownConnection } from '../../kit/change/own-connection'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { useDraft } from '../../kit/form/useDraft'
+import { SubList } from '../../kit/list/SubList'
+import { Facts } from '../../kit/page/Page'
+import { Badge } from '../../kit/state/StateBadge'
+import { bytes, count } from '../../kit/text/format'
+import { paths } from '../../paths'
 import { addressDefaults, addressFields } from './address-form'
 import { bondModes, interfaceShape, types } from './interface-shape'
 import { linkNames, toneOf } from './links'
 import classes from './Network.module.css'
-import { interfaces, ipAddresses } from './resources'
 import { addressesQuery, useLinks, useUnsupported, useZoneNames } from './useLinks'
 import { rateWords } from './words'
 
-const defaults = {
-  name: '',
-  type: 'vlan',
-  role: null,
-  parent: null,
-  vlan_id: null,
-  members: [],
-  bond_mode: 'active-backup',
-  mtu: null,
-  description: '',
-  active: true,
-}
+const defaults = { type: 'vlan', bond_mode: 'active-backup' }
 
 function useForm() {
   const { links } = useLinks()
   const zones = useZoneNames()
   const choices = linkNames(links)
   const undeclared = linkNames(links.filter(({ declared }) => !declared))
-  const fields: FieldSpec[] = [
+  const fields: Fields<'network.interface'> = [
     { name: 'type', type: 'choice', options: types, remarks: useUnsupported() },
-    { name: 'name', type: 'suggest', choices: undeclared, required: true },
-    { name: 'role', type: 'select', choices: zones, required: true },
+    { name: 'name', type: 'suggest', choices: undeclared },
+    { name: 'role', type: 'select', choices: zones },
     { name: 'parent', type: 'select', choices, required: true, when: ({ type }) => type === 'vlan' },
-    { name: 'vlan_id', type: 'number', min: 1, max: 4094, required: true, when: ({ type }) => type === 'vlan' },
+    { name: 'vlan_id', type: 'number', required: true, when: ({ type }) => type === 'vlan' },
     {
       name: 'members',
       type: 'members',
@@ -50,7 +39,7 @@ function useForm() {
       when: ({ type }) => type === 'bridge' || type === 'bond',
     },
     { name: 'bond_mode', type: 'select', choices: bondModes, required: true, when: ({ type }) => type === 'bond' },
-    { name: 'mtu', type: 'number', min: 68, max: 65_535 },
+    { name: 'mtu', type: 'number' },
     { name: 'description', type: 'text' },
     { name: 'active', type: 'switch' },
   ]

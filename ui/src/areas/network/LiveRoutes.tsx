@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
-import { ResourceList } from '../../kit/ResourceList'
-import { Badge } from '../../kit/StateBadge'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { Badge } from '../../kit/state/StateBadge'
 import { isOurs, liveRoutes, protocolOf, tableOf, valuesOf, withIds } from './live-routes'
 
 /** The kernel's routes of all tables, whoever made them. */

@@ -1,15 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { ownConnection } from '../../kit/own-connection'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { RowSwitch } from '../../kit/RowSwitch'
+import { routes } from '../../api/resources'
+import { ownConnection } from '../../kit/change/own-connection'
+import type { Fields, Values } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { RowSwitch } from '../../kit/list/RowSwitch'
+import { paths } from '../../paths'
 import { linkNames } from './links'
 import { liveRoutes, tableOf } from './live-routes'
-import { routes } from './resources'
 import { useLinks } from './useLinks'
 
 export default function ManagedRoutes() {
@@ -88,11 +88,11 @@ function useForm() {
   const { links } = useLinks()
   const { data = [] } = useQuery({ queryKey: [liveRoutes.kind], queryFn: liveRoutes.list })
   const tables = [...new Set(['main', ...data.map(tableOf)])].filter((table) => table !== 'local')
-  const fields: FieldSpec[] = [
-    { name: 'destination', type: 'mono', required: true },
+  const fields: Fields<'network.route'> = [
+    { name: 'destination', type: 'mono' },
     { name: 'gateway', type: 'mono' },
     { name: 'dev', type: 'select', choices: linkNames(links) },
-    { name: 'metric', type: 'number', min: 0, max: 4_294_967_295 },
+    { name: 'metric', type: 'number' },
     { name: 'table_name', type: 'suggest', choices: tables },
     { name: 'active', type: 'switch' },
     { name: 'comment', type: 'text' },
@@ -100,18 +100,8 @@ function useForm() {
   return { resource: routes, text: 'network:route', list: paths.routes, fields, shape, guard: ownConnection }
 }
 
-const defaults = {
-  destination: '',
-  gateway: '',
-  dev: null,
-  metric: 0,
-  table_name: 'main',
-  active: true,
-  comment: '',
-}
-
 export function Create() {
-  return <CreateDrawer {...useForm()} defaults={defaults} />
+  return <CreateDrawer {...useForm()} />
 }
 
 export function Edit() {

@@ -1,14 +1,14 @@
 import './texts'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { ownConnection } from '../../kit/own-connection'
-import { CreateDrawer } from '../../kit/ResourceDrawers'
+import { interfaces } from '../../api/resources'
+import { ownConnection } from '../../kit/change/own-connection'
+import type { FieldSpec, Values } from '../../kit/form/fields'
+import { CreateDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import { setUp } from './adoption'
 import { networkFollows, networkOfForm } from './network-form'
-import { interfaces } from './resources'
 import { useLinks, useUnsupported, useZoneNames } from './useLinks'
 
-const defaults: Values = {
+const defaults = {
   on: 'vlan',
   parent: null,
   vlan_id: null,
@@ -35,7 +35,7 @@ export default function NetworkForm() {
   const unsupported = useUnsupported()
   const carriers = links.filter(({ type }) => type !== 'vlan' && type !== 'wireguard').map(({ name }) => name)
   const free = links.filter(({ addresses, zone, declared }) => addresses.length === 0 && (!declared || zone !== 'wan'))
-  const fields: FieldSpec[] = [
+  const fields: FieldSpec<keyof typeof defaults, string>[] = [
     {
       name: 'on',
       type: 'segments',

@@ -1,7 +1,7 @@
 import { IconAlertTriangle, IconCircleCheck, IconCircleDashed, IconCircleX } from '@tabler/icons-react'
 import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
+import { paths } from '../../paths'
 import { type Card, shorten, size } from './layout'
 import { isManaged, toneOf } from './links'
 import classes from './Picture.module.css'

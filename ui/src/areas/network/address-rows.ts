@@ -1,5 +1,5 @@
 import type { VipStatus } from '../../api/types'
-import type { Tone } from '../../kit/Notice'
+import type { Tone } from '../../kit/state/Notice'
 import type { BoundAddress, Link } from './links'
 
 export interface AddressRow extends BoundAddress {

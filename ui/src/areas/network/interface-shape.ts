@@ -1,4 +1,4 @@
-import type { Values } from '../../kit/fields'
+import type { Values } from '../../kit/form/fields'
 
 export const types = ['ethernet', 'vlan', 'bridge', 'bond', 'wireguard'] as const
 export const bondModes = [

@@ -1,6 +1,6 @@
 import type { Adoptable, IpAddress, LiveLink, NetworkInterface } from '../../api/types'
-import { grouped } from '../../kit/list-logic'
-import type { Tone } from '../../kit/Notice'
+import { grouped } from '../../kit/list/list-logic'
+import type { Tone } from '../../kit/state/Notice'
 
 export type LinkState = 'up' | 'no-carrier' | 'down' | 'missing'
 

@@ -1,5 +1,5 @@
 import type { ProposedNetwork } from '../../api/types'
-import type { Values } from '../../kit/fields'
+import type { Values } from '../../kit/form/fields'
 import { rangeOf } from './adoption'
 
 /** What follows from the rest of the form: the name of a VLAN, and what is handed out. */

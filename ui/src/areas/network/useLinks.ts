@@ -3,14 +3,13 @@ import { useMemo } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { live } from '../../api/live'
-import { grouped } from '../../kit/list-logic'
+import { interfaces, ipAddresses, zones } from '../../api/resources'
+import { grouped } from '../../kit/list/list-logic'
 import { interfaceKind, useUsage } from '../firewall/book'
-import { zones } from '../firewall/resources'
 import { peersQuery, tunnelsQuery } from '../tunnels/resources'
 import { types } from './interface-shape'
 import { joinLinks, type Link, ownAddresses } from './links'
 import { type Sample, sample } from './rates'
-import { interfaces, ipAddresses } from './resources'
 
 const none: never[] = []
 

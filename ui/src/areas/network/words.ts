@@ -1,5 +1,5 @@
 import type { TFunction } from 'i18next'
-import { bytes } from '../../kit/format'
+import { bytes } from '../../kit/text/format'
 import { type BoundAddress, isManaged, type Link } from './links'
 import type { Rate } from './rates'
 import type { ZoneCounts } from './useLinks'

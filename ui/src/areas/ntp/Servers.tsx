@@ -1,26 +1,25 @@
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { ntpPools } from '../../api/resources'
 import type { NtpPool } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { Column } from '../../kit/DataTable'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { OnOff } from '../../kit/StateBadge'
-import { Time } from '../../kit/Time'
-import { ntpPools } from './resources'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import type { Column } from '../../kit/list/DataTable'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { OnOff } from '../../kit/state/StateBadge'
+import { Time } from '../../kit/text/Time'
+import { paths } from '../../paths'
 
 const kinds = ['pool', 'server'] as const
 
-const fields: FieldSpec[] = [
+const fields: Fields<'ntp.pool'> = [
   { name: 'kind', type: 'choice', options: kinds },
-  { name: 'address', type: 'mono', required: true },
+  { name: 'address', type: 'mono' },
   { name: 'iburst', type: 'switch' },
   { name: 'prefer', type: 'switch' },
-  { name: 'minpoll', type: 'number', min: -6, max: 24 },
-  { name: 'maxpoll', type: 'number', min: -6, max: 24 },
+  { name: 'minpoll', type: 'number' },
+  { name: 'maxpoll', type: 'number' },
 ]
-const defaults = { kind: 'server', address: '', iburst: true, prefer: false, minpoll: 6, maxpoll: 10 }
 
 export default function Servers() {
   const { t } = useTranslation('ntp')
@@ -77,9 +76,7 @@ export default function Servers() {
 }
 
 export function Create() {
-  return (
-    <CreateDrawer resource={ntpPools} text="ntp:pool" list={paths.ntpServers} fields={fields} defaults={defaults} />
-  )
+  return <CreateDrawer resource={ntpPools} text="ntp:pool" list={paths.ntpServers} fields={fields} />
 }
 
 export function Edit() {

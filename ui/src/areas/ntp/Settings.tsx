@@ -1,12 +1,12 @@
 import type { ComboboxData } from '@mantine/core'
 import { useTranslation } from 'react-i18next'
-import type { FieldSpec } from '../../kit/fields'
-import { Panel } from '../../kit/Page'
-import { SettingsForm } from '../../kit/ResourceForm'
+import { ntpSettings } from '../../api/resources'
+import type { Fields } from '../../kit/form/fields'
+import { SettingsForm } from '../../kit/form/ResourceForm'
+import { Panel } from '../../kit/page/Page'
 import { useOwnAddresses } from '../network/useLinks'
-import { ntpSettings } from './resources'
 
-const fields = (own: ComboboxData): FieldSpec[] => [
+const fields = (own: ComboboxData): Fields<'ntp.settings'> => [
   { name: 'serve_clients', type: 'switch' },
   { name: 'listen_addresses', type: 'list', choices: own, when: (values) => values.serve_clients === true },
   { name: 'allow_acl', type: 'list', when: (values) => values.serve_clients === true },

@@ -1,5 +1,5 @@
 import { useTranslation } from 'react-i18next'
-import { offset as text } from '../../kit/format'
+import { offset as text } from '../../kit/text/format'
 import classes from './pictures.module.css'
 
 /** The last eight polls, oldest first: filled when an answer came. */

@@ -1,12 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import { count } from '../../kit/format'
+import { Meter } from '../../kit/page/Meter'
+import { count } from '../../kit/text/format'
+import { paths } from '../../paths'
 import { SeverityBadge } from '../alerts/marks'
 import { openQuery } from '../alerts/resources'
 import { BackupMeter } from '../backups/BackupMeter'
-import { Meter } from './Meter'
 import classes from './Overview.module.css'
 
 const shown = 4

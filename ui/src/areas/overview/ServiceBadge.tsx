@@ -1,8 +1,8 @@
 import { IconHelpCircle } from '@tabler/icons-react'
 import { useTranslation } from 'react-i18next'
 import type { Service } from '../../api/types'
-import { Notice, type Tone } from '../../kit/Notice'
-import { Badge } from '../../kit/StateBadge'
+import { Notice, type Tone } from '../../kit/state/Notice'
+import { Badge } from '../../kit/state/StateBadge'
 import classes from './Overview.module.css'
 
 const tones: Record<Service['active'], Tone> = {

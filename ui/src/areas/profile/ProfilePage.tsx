@@ -1,9 +1,9 @@
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
 import { addTexts } from '../../i18n/i18n'
-import { Page } from '../../kit/Page'
-import { Tabs } from '../../kit/Tabs'
+import { Page } from '../../kit/page/Page'
+import { Tabs } from '../../kit/page/Tabs'
+import { paths } from '../../paths'
 import en from './en.json'
 
 addTexts('profile', en)

@@ -1,8 +1,8 @@
 import { useTranslation } from 'react-i18next'
-import { useMe } from '../../app/session'
-import { Notice } from '../../kit/Notice'
-import { Panel } from '../../kit/Page'
-import { OnOff } from '../../kit/StateBadge'
+import { useMe } from '../../api/session'
+import { Panel } from '../../kit/page/Page'
+import { Notice } from '../../kit/state/Notice'
+import { OnOff } from '../../kit/state/StateBadge'
 import { AuthenticatorApp } from './AuthenticatorApp'
 import { Passkeys } from './Passkeys'
 

@@ -6,21 +6,21 @@ import { useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { answer, http, unwrap } from '../../api/client'
 import type { Resource } from '../../api/resource'
+import { useMe } from '../../api/session'
 import type { ApiToken } from '../../api/types'
-import { paths } from '../../app/paths'
-import { useMe } from '../../app/session'
-import { CopyText } from '../../kit/CopyText'
-import { type Column, DataTable } from '../../kit/DataTable'
-import { DetailDrawer } from '../../kit/DetailDrawer'
-import { Empty } from '../../kit/Empty'
-import type { FieldSpec } from '../../kit/fields'
-import { Loaded } from '../../kit/Loaded'
-import { Notice } from '../../kit/Notice'
-import { Panel } from '../../kit/Page'
-import { CreateForm } from '../../kit/ResourceForm'
-import { RowButton } from '../../kit/RowButton'
-import { Badge } from '../../kit/StateBadge'
-import { Time } from '../../kit/Time'
+import type { Fields } from '../../kit/form/fields'
+import { CreateForm } from '../../kit/form/ResourceForm'
+import { type Column, DataTable } from '../../kit/list/DataTable'
+import { RowButton } from '../../kit/list/RowButton'
+import { CopyText } from '../../kit/page/CopyText'
+import { DetailDrawer } from '../../kit/page/DetailDrawer'
+import { Empty } from '../../kit/page/Empty'
+import { Panel } from '../../kit/page/Page'
+import { Loaded } from '../../kit/state/Loaded'
+import { Notice } from '../../kit/state/Notice'
+import { Badge } from '../../kit/state/StateBadge'
+import { Time } from '../../kit/text/Time'
+import { paths } from '../../paths'
 import { expiryOf, lifetimes, type NewToken } from './lifetime'
 import classes from './Profile.module.css'
 
@@ -97,8 +97,8 @@ export function Create() {
   const me = useMe()
   const made = useRef('')
   const [token, setToken] = useState('')
-  const fields: FieldSpec[] = [
-    { name: 'name', type: 'mono', required: true },
+  const fields: Fields<'api-token', 'lifetime'> = [
+    { name: 'name', type: 'mono' },
     { name: 'role', type: 'choice', options: me.role === 'admin' ? ['viewer', 'admin'] : ['viewer'] },
     { name: 'lifetime', type: 'choice', options: Object.keys(lifetimes) },
   ]
@@ -130,7 +130,7 @@ export function Create() {
           resource={tokens}
           text="profile:token"
           fields={fields}
-          defaults={{ name: '', role: 'viewer', lifetime: 'quarter' }}
+          defaults={{ role: 'viewer', lifetime: 'quarter' }}
           preview={false}
           onDone={() => setToken(made.current)}
         />

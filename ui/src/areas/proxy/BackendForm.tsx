@@ -1,27 +1,37 @@
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { changeSet } from '../../api/resource'
+import { backends, domains as domainList, routingRules } from '../../api/resources'
 import type { Backend } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { Facts } from '../../kit/Page'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { Things } from '../../kit/Things'
+import type { Fields, Values } from '../../kit/form/fields'
+import { known } from '../../kit/form/known'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { Facts } from '../../kit/page/Page'
+import { Things } from '../../kit/text/Things'
+import { paths } from '../../paths'
 import { useLive } from './health'
 import { HealthBadge } from './marks'
 import classes from './Proxy.module.css'
-import { backends, domains as domainList, routingRules } from './resources'
 import { Servers } from './Servers'
 import { backendOperations, newIds } from './site'
 import { useBackends, useBackendUsers } from './useSites'
 
 const checked = (values: Values) => values.health_check_enabled === true
-const algorithms = ['roundrobin', 'leastconn', 'source'] as const
-const scheme: FieldSpec = { name: 'scheme', type: 'segments', options: ['http', 'https'] }
-const algorithm: FieldSpec = { name: 'lb_algorithm', type: 'choice', options: algorithms }
+const scheme = { name: 'scheme', type: 'segments' } as const
+const algorithm = { name: 'lb_algorithm', type: 'choice' } as const
+/** A backend with its first server. */
+const freshFields: Fields<'proxy.backend', 'address' | 'port'> = [
+  { name: 'name', type: 'text' },
+  scheme,
+  ...known('proxy.server', [
+    { name: 'address', type: 'mono' },
+    { name: 'port', type: 'number' },
+  ]),
+  algorithm,
+]
 
-const fields: FieldSpec[] = [
-  { name: 'name', type: 'text', required: true, section: 'general' },
+const fields: Fields<'proxy.backend'> = [
+  { name: 'name', type: 'text', section: 'general' },
   scheme,
   { name: 'verify_tls', type: 'switch', when: (values) => values.scheme === 'https' },
   algorithm,
@@ -29,11 +39,11 @@ const fields: FieldSpec[] = [
   { name: 'force_http1', type: 'switch' },
   { name: 'active', type: 'switch' },
   { name: 'health_check_enabled', type: 'switch', section: 'check' },
-  { name: 'health_check_method', type: 'segments', options: ['GET', 'HEAD', 'OPTIONS'], when: checked },
-  { name: 'health_check_path', type: 'mono', required: true, when: checked },
-  { name: 'health_check_expect', type: 'mono', required: true, when: checked },
+  { name: 'health_check_method', type: 'segments', when: checked },
+  { name: 'health_check_path', type: 'mono', when: checked },
+  { name: 'health_check_expect', type: 'mono', when: checked },
   { name: 'health_check_host', type: 'mono', when: checked },
-  { name: 'health_check_interval_seconds', type: 'span', min: 1, max: 3600, when: checked },
+  { name: 'health_check_interval_seconds', type: 'span', when: checked },
 ]
 
 /** A new backend with its first server: without one it would answer 503. */
@@ -50,14 +60,8 @@ export function Create() {
       operations={operations}
       text="proxy:backend"
       list={paths.backends}
-      fields={[
-        { name: 'name', type: 'text', required: true },
-        scheme,
-        { name: 'address', type: 'mono', required: true },
-        { name: 'port', type: 'number', required: true, min: 1, max: 65535 },
-        algorithm,
-      ]}
-      defaults={{ name: '', scheme: 'http', address: '', port: 80, lb_algorithm: 'roundrobin' }}
+      fields={freshFields}
+      defaults={{ address: '', port: 80 }}
     />
   )
 }

@@ -1,17 +1,16 @@
 import { Anchor } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
+import { certificates, domains } from '../../api/resources'
 import type { Domain } from '../../api/types'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { Facts } from '../../kit/Page'
-import { EditDrawer } from '../../kit/ResourceDrawers'
-import { certificates } from '../certificates/resources'
+import type { Fields, Values } from '../../kit/form/fields'
+import { EditDrawer } from '../../kit/form/ResourceDrawers'
+import { Facts } from '../../kit/page/Page'
+import { paths } from '../../paths'
 import { DomainRules } from './DomainRules'
 import { Headers } from './Headers'
 import { BackendCell, SiteCertificate } from './marks'
 import classes from './Proxy.module.css'
-import { domains } from './resources'
 import { useBackends, useSites } from './useSites'
 
 const when = (field: string) => (values: Values) => values[field] === true
@@ -27,21 +26,19 @@ const shape = {
   }),
 }
 
-function useFields(): FieldSpec[] {
+function useFields(): Fields<'proxy.domain'> {
   const { all } = useBackends()
   const { data: shown = [] } = useQuery({ queryKey: [certificates.kind], queryFn: certificates.list })
   return [
-    { name: 'name', type: 'mono', required: true },
+    { name: 'name', type: 'mono' },
     {
       name: 'backend_id',
       type: 'select',
-      required: true,
       choices: all.map(({ id, name }) => ({ value: id, label: name })),
     },
     {
       name: 'www_redirect',
       type: 'segments',
-      options: ['none', 'to_www', 'to_apex'],
       when: (values) => !wildcard(values),
     },
     { name: 'active', type: 'switch' },
@@ -57,14 +54,14 @@ function useFields(): FieldSpec[] {
         })),
     },
     { name: 'hsts_enabled', type: 'switch' },
-    { name: 'hsts_max_age', type: 'span', min: 0, max: 315_360_000, when: when('hsts_enabled') },
+    { name: 'hsts_max_age', type: 'span', when: when('hsts_enabled') },
     { name: 'hsts_include_subdomains', type: 'switch', when: when('hsts_enabled') },
     { name: 'hsts_preload', type: 'switch', when: when('hsts_enabled') },
     { name: 'disable_h3', type: 'switch' },
     { name: 'rate_limit_enabled', type: 'switch', section: 'protection' },
-    { name: 'rate_limit_requests', type: 'number', min: 1, max: 1_000_000, when: when('rate_limit_enabled') },
-    { name: 'rate_limit_period_seconds', type: 'span', min: 1, max: 3600, when: when('rate_limit_enabled') },
-    { name: 'max_body_size_bytes', type: 'size', min: 0 },
+    { name: 'rate_limit_requests', type: 'number', when: when('rate_limit_enabled') },
+    { name: 'rate_limit_period_seconds', type: 'span', when: when('rate_limit_enabled') },
+    { name: 'max_body_size_bytes', type: 'size' },
     { name: 'maintenance', type: 'switch' },
     { name: 'access_log', type: 'switch' },
     { name: 'notes', type: 'note', section: 'notes' },

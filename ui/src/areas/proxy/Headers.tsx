@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { useTranslation } from 'react-i18next'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { Loaded } from '../../kit/Loaded'
-import { SubList } from '../../kit/SubList'
-import { headersOf } from './resources'
+import { headersOf } from '../../api/resources'
+import type { Fields, Values } from '../../kit/form/fields'
+import { SubList } from '../../kit/list/SubList'
+import { Loaded } from '../../kit/state/Loaded'
 
 /** What sites are often told to set. */
 const usual = [
@@ -18,9 +18,9 @@ const usual = [
   'X-Powered-By',
 ]
 
-const fields: FieldSpec[] = [
-  { name: 'operation', type: 'segments', options: ['set', 'add', 'remove'] },
-  { name: 'name', type: 'suggest', choices: usual, required: true },
+const fields: Fields<'proxy.header'> = [
+  { name: 'operation', type: 'segments' },
+  { name: 'name', type: 'suggest', choices: usual },
   { name: 'value', type: 'mono', required: true, when: (values) => values.operation !== 'remove' },
 ]
 
@@ -62,7 +62,6 @@ export function Headers({ domain }: { domain: string }) {
             },
           ]}
           fields={fields}
-          defaults={{ operation: 'set', name: '', value: '' }}
           shape={{ read: (row) => row, write }}
           name={(row) => row.name}
         />

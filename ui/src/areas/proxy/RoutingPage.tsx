@@ -4,23 +4,23 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import { useTranslation } from 'react-i18next'
+import { routingRules } from '../../api/resources'
+import { useCanEdit } from '../../api/session'
 import type { RoutingRule } from '../../api/types'
-import { paths } from '../../app/paths'
-import { useCanEdit } from '../../app/session'
-import type { Column } from '../../kit/DataTable'
-import type { FieldSpec } from '../../kit/fields'
-import { Page } from '../../kit/Page'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { RowMenu } from '../../kit/RowMenu'
-import { RowSwitch } from '../../kit/RowSwitch'
-import { askToRemove } from '../../kit/remove'
-import SortableTable from '../../kit/SortableTable'
-import { useMove } from '../../kit/useMove'
+import { askToRemove } from '../../kit/change/remove'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import type { Column } from '../../kit/list/DataTable'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { RowMenu } from '../../kit/list/RowMenu'
+import { RowSwitch } from '../../kit/list/RowSwitch'
+import SortableTable from '../../kit/list/SortableTable'
+import { useMove } from '../../kit/list/useMove'
+import { Page } from '../../kit/page/Page'
+import { paths } from '../../paths'
 import { useLive } from './health'
 import { BackendCell, Mark, Prefix } from './marks'
 import classes from './Proxy.module.css'
-import { routingRules } from './resources'
 import { shadowed } from './shadow'
 import { useBackends, useDomains } from './useSites'
 
@@ -145,17 +145,17 @@ function useForm() {
   const { all } = useBackends()
   const choices = (rows: readonly { id: string; name: string }[]) =>
     rows.map(({ id, name }) => ({ value: id, label: name }))
-  const fields: FieldSpec[] = [
-    { name: 'domain_id', type: 'select', required: true, choices: choices(domains.all) },
-    { name: 'path_prefix', type: 'mono', required: true },
-    { name: 'backend_id', type: 'select', required: true, choices: choices(all) },
+  const fields: Fields<'proxy.routing-rule'> = [
+    { name: 'domain_id', type: 'select', choices: choices(domains.all) },
+    { name: 'path_prefix', type: 'mono' },
+    { name: 'backend_id', type: 'select', choices: choices(all) },
     { name: 'strip_prefix', type: 'switch' },
     { name: 'active', type: 'switch' },
   ]
   return { resource: routingRules, text: 'proxy:routing', list: paths.routing, fields }
 }
 
-const blank = { domain_id: null, path_prefix: '/', backend_id: null, strip_prefix: false, active: true }
+const blank = { path_prefix: '/' }
 
 /** A new rule; a draft comes along from the domain that it is for. */
 export function Create() {

@@ -1,21 +1,21 @@
 import { useTranslation } from 'react-i18next'
+import { servers } from '../../api/resources'
 import type { Backend, Server } from '../../api/types'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { count, duration } from '../../kit/format'
-import { Notice } from '../../kit/Notice'
-import { RowSwitch } from '../../kit/RowSwitch'
-import { SubList } from '../../kit/SubList'
+import type { Fields, Values } from '../../kit/form/fields'
+import { RowSwitch } from '../../kit/list/RowSwitch'
+import { SubList } from '../../kit/list/SubList'
+import { Notice } from '../../kit/state/Notice'
+import { count, duration } from '../../kit/text/format'
 import { type Live, useLive } from './health'
 import { CheckWords, HealthBadge, Mark } from './marks'
 import classes from './Proxy.module.css'
-import { servers } from './resources'
 import { useBackends } from './useSites'
 
-const fields: FieldSpec[] = [
-  { name: 'name', type: 'text', required: true },
-  { name: 'address', type: 'mono', required: true },
-  { name: 'port', type: 'number', required: true, min: 1, max: 65535 },
-  { name: 'weight', type: 'number', min: 0, max: 256 },
+const fields: Fields<'proxy.server'> = [
+  { name: 'name', type: 'text' },
+  { name: 'address', type: 'mono' },
+  { name: 'port', type: 'number' },
+  { name: 'weight', type: 'number' },
   { name: 'backup', type: 'switch' },
   { name: 'active', type: 'switch' },
 ]
@@ -37,11 +37,7 @@ export function Servers({ backend }: { backend: Backend }) {
   const rows = useBackends().serversOf(backend.id)
   const defaults = {
     name: `server-${rows.length + 1}`,
-    address: '',
     port: rows[0]?.port ?? (backend.scheme === 'https' ? 443 : 80),
-    weight: 100,
-    backup: false,
-    active: true,
   }
   const write = (values: Values) => ({ ...values, backend_id: backend.id, weight: values.weight ?? 0 })
   return (

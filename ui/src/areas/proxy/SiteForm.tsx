@@ -1,9 +1,10 @@
 import { useState } from 'react'
 import { changeSet } from '../../api/resource'
-import { paths } from '../../app/paths'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { CreateDrawer } from '../../kit/ResourceDrawers'
-import { domains } from './resources'
+import { domains } from '../../api/resources'
+import type { Fields, Values } from '../../kit/form/fields'
+import { known } from '../../kit/form/known'
+import { CreateDrawer } from '../../kit/form/ResourceDrawers'
+import { paths } from '../../paths'
 import { newIds, siteOperations } from './site'
 import { useBackends } from './useSites'
 
@@ -13,19 +14,20 @@ const isNew = (values: Values) => values.where === 'new'
 export function Create() {
   const { all } = useBackends()
   const [ids] = useState(newIds)
-  const fields: FieldSpec[] = [
-    { name: 'name', type: 'mono', required: true },
+  const fields: Fields<'proxy.domain', 'where' | 'scheme' | 'address' | 'port'> = [
+    { name: 'name', type: 'mono' },
     { name: 'where', type: 'segments', options: ['new', 'existing'] },
     {
       name: 'backend_id',
       type: 'select',
-      required: true,
       choices: all.map(({ id, name }) => ({ value: id, label: name })),
       when: (values) => !isNew(values),
     },
-    { name: 'scheme', type: 'segments', options: ['http', 'https'], when: isNew },
-    { name: 'address', type: 'mono', required: true, when: isNew },
-    { name: 'port', type: 'number', required: true, min: 1, max: 65535, when: isNew },
+    ...known('proxy.backend', [{ name: 'scheme', type: 'segments', when: isNew }]),
+    ...known('proxy.server', [
+      { name: 'address', type: 'mono', when: isNew },
+      { name: 'port', type: 'number', when: isNew },
+    ]),
     { name: 'http_to_https', type: 'switch' },
   ]
   const operations = (values: Values) => siteOperations(values, ids)
@@ -41,15 +43,7 @@ export function Create() {
       text="proxy:site"
       list={paths.domains}
       fields={fields}
-      defaults={{
-        name: '',
-        where: 'new',
-        backend_id: null,
-        scheme: 'http',
-        address: '',
-        port: 80,
-        http_to_https: true,
-      }}
+      defaults={{ where: 'new', backend_id: null, scheme: 'http', address: '', port: 80 }}
     />
   )
 }

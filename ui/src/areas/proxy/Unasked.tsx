@@ -1,5 +1,5 @@
 import { useTranslation } from 'react-i18next'
-import { Notice } from '../../kit/Notice'
+import { Notice } from '../../kit/state/Notice'
 import type { Live } from './health'
 
 /** Says why nobody knows how the backends are. */

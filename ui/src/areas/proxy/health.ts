@@ -2,7 +2,7 @@ import { queryOptions, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { http, unwrap } from '../../api/client'
 import type { Backend, ProxyStats, Server } from '../../api/types'
-import type { Tone } from '../../kit/Notice'
+import type { Tone } from '../../kit/state/Notice'
 
 export const statsQuery = queryOptions({
   queryKey: ['proxy', 'stats'],

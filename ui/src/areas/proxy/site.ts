@@ -1,5 +1,5 @@
 import type { Operation } from '../../api/resource'
-import type { Values } from '../../kit/fields'
+import type { Values } from '../../kit/form/fields'
 
 /** The ids that the new rows get: chosen here, so that they can name each other in one change set. */
 export interface Ids {

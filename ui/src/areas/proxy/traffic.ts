@@ -1,7 +1,7 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
 import type { ProxyHistory } from '../../api/types'
-import { lineOf } from '../../kit/history'
+import { lineOf } from '../../kit/chart/history'
 
 export const historyQuery = queryOptions({
   queryKey: ['proxy', 'stats', 'history'],

@@ -1,11 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
+import { backends, certificates, domains, routingRules, servers } from '../../api/resources'
 import type { Backend, Certificate, Domain, Server } from '../../api/types'
-import { grouped } from '../../kit/list-logic'
-import { certificates } from '../certificates/resources'
+import { grouped } from '../../kit/list/list-logic'
 import { certificateOf, type Standing, standingOf } from '../certificates/standing'
 import { type Health, type Live, useLive } from './health'
-import { backends, domains, routingRules, servers } from './resources'
 
 const none: never[] = []
 

@@ -1,17 +1,17 @@
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import type { FieldSpec } from '../../kit/fields'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { randomSecret } from '../../kit/random-secret'
-import { Badge } from '../../kit/StateBadge'
-import { Time } from '../../kit/Time'
-import { radiusClients } from './resources'
+import { radiusClients } from '../../api/resources'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import { randomSecret } from '../../kit/form/random-secret'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { Badge } from '../../kit/state/StateBadge'
+import { Time } from '../../kit/text/Time'
+import { paths } from '../../paths'
 
-const fields = (fresh: boolean): FieldSpec[] => [
-  { name: 'name', type: 'mono', required: true },
-  { name: 'address', type: 'mono', required: true },
+const fields = (fresh: boolean): Fields<'radius.client'> => [
+  { name: 'name', type: 'mono' },
+  { name: 'address', type: 'mono' },
   {
     name: 'secret',
     type: 'password',
@@ -79,13 +79,7 @@ export default function Clients() {
 }
 
 export function Create() {
-  return (
-    <CreateDrawer
-      {...form}
-      fields={fields(true)}
-      defaults={{ name: '', address: '', require_message_authenticator: true }}
-    />
-  )
+  return <CreateDrawer {...form} fields={fields(true)} />
 }
 
 export function Edit() {

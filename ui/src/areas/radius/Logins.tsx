@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import type { RadiusLogin } from '../../api/types'
-import type { Column } from '../../kit/DataTable'
-import { Notice } from '../../kit/Notice'
-import { RowList } from '../../kit/ResourceList'
-import { Badge } from '../../kit/StateBadge'
-import { Time } from '../../kit/Time'
+import type { Column } from '../../kit/list/DataTable'
+import { RowList } from '../../kit/list/ResourceList'
+import { Notice } from '../../kit/state/Notice'
+import { Badge } from '../../kit/state/StateBadge'
+import { Time } from '../../kit/text/Time'
 import { loginsQuery } from './resources'
 
 /** Who tried to log in, from where, and what became of it. */

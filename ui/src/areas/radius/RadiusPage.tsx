@@ -2,12 +2,12 @@ import { Button } from '@mantine/core'
 import { IconUserCheck } from '@tabler/icons-react'
 import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import { useCanEdit } from '../../app/session'
+import { radiusSettings } from '../../api/resources'
+import { useCanEdit } from '../../api/session'
 import { addTexts } from '../../i18n/i18n'
-import { ServicePage } from '../../kit/ServicePage'
+import { ServicePage } from '../../kit/page/ServicePage'
+import { paths } from '../../paths'
 import en from './en.json'
-import { radiusSettings } from './resources'
 
 addTexts('radius', en)
 

@@ -1,16 +1,16 @@
 import type { ComboboxData } from '@mantine/core'
 import { useTranslation } from 'react-i18next'
-import type { FieldSpec } from '../../kit/fields'
-import { Panel } from '../../kit/Page'
-import { SettingsForm } from '../../kit/ResourceForm'
+import { radiusSettings } from '../../api/resources'
+import type { Fields } from '../../kit/form/fields'
+import { SettingsForm } from '../../kit/form/ResourceForm'
+import { Panel } from '../../kit/page/Page'
 import { useOwnAddresses } from '../network/useLinks'
-import { radiusSettings } from './resources'
 
-const fields = (own: ComboboxData): FieldSpec[] => [
+const fields = (own: ComboboxData): Fields<'radius.settings'> => [
   { name: 'enabled', type: 'switch' },
   { name: 'listen_addresses', type: 'list', choices: own },
-  { name: 'auth_port', type: 'number', required: true, min: 1024, max: 65_535 },
-  { name: 'acct_port', type: 'number', required: true, min: 1024, max: 65_535 },
+  { name: 'auth_port', type: 'number', required: true },
+  { name: 'acct_port', type: 'number', required: true },
 ]
 
 export default function Settings() {

@@ -1,20 +1,20 @@
 import { Button } from '@mantine/core'
 import { Link, Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { radiusUsers } from '../../api/resources'
+import { useCanEdit } from '../../api/session'
 import type { RadiusUser } from '../../api/types'
-import { paths } from '../../app/paths'
-import { useCanEdit } from '../../app/session'
-import type { Column } from '../../kit/DataTable'
-import type { FieldSpec } from '../../kit/fields'
-import { duration } from '../../kit/format'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { RowSwitch } from '../../kit/RowSwitch'
-import { replyFields, userShape } from './reply'
-import { radiusUsers } from './resources'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import type { Column } from '../../kit/list/DataTable'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { RowSwitch } from '../../kit/list/RowSwitch'
+import { duration } from '../../kit/text/format'
+import { paths } from '../../paths'
+import { type ReplyField, replyFields, userShape } from './reply'
 
-const fields = (fresh: boolean): FieldSpec[] => [
-  { name: 'name', type: 'mono', required: true },
+const fields = (fresh: boolean): Fields<'radius.user', ReplyField> => [
+  { name: 'name', type: 'mono' },
   { name: 'password', type: 'password', required: fresh, configured: fresh ? undefined : 'password_configured' },
   { name: 'active', type: 'switch' },
   ...replyFields,
@@ -108,8 +108,7 @@ function TestLink({ name }: { name: string }) {
 }
 
 export function Create() {
-  const defaults = { name: '', active: true, reply_attributes: null }
-  return <CreateDrawer {...form} fields={fields(true)} defaults={defaults} />
+  return <CreateDrawer {...form} fields={fields(true)} />
 }
 
 export function Edit() {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { fieldOf } from '../../kit/form-errors'
+import { fieldOf } from '../../kit/form/form-errors'
 import { replyFields, userShape } from './reply'
 
 const user = { name: 'anna', active: true }

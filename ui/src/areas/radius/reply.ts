@@ -1,5 +1,5 @@
 import type { RadiusUser } from '../../api/types'
-import type { FieldSpec, Values } from '../../kit/fields'
+import type { Fields, Values } from '../../kit/form/fields'
 
 /** What a client is told about a user, as fields of the form. A VLAN takes three attributes, of which two follow. */
 const attributes = {
@@ -10,7 +10,8 @@ const attributes = {
 
 type Reply = Partial<NonNullable<RadiusUser['reply_attributes']>>
 
-export const replyFields: FieldSpec[] = [
+export type ReplyField = keyof typeof attributes
+export const replyFields: Fields<'radius.user', ReplyField> = [
   { name: 'framed_ip', type: 'mono', section: 'reply', covers: [`reply_attributes.${attributes.framed_ip}`] },
   {
     name: 'session_timeout',

@@ -1,10 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
-import { resource, settings } from '../../api/resource'
-
-export const radiusUsers = resource('radius.user', '/radius/users')
-export const radiusClients = resource('radius.client', '/radius/clients')
-export const radiusSettings = settings('radius.settings', '/radius/settings')
 
 /** The last attempts to log in, the newest first. */
 export const loginsQuery = queryOptions({

@@ -1,25 +1,24 @@
 import { useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
-import { singleton } from '../../api/resource'
-import { maintenance } from '../../app/state'
+import type { Data } from '../../api/resource'
+import { ipv6, retention } from '../../api/resources'
 import i18n, { addTexts } from '../../i18n/i18n'
-import { confirm } from '../../kit/confirm'
-import { Flag } from '../../kit/Flag'
-import type { FieldSpec } from '../../kit/fields'
-import { isOverIPv6 } from '../../kit/own-connection'
-import { Facts, Page, Panel } from '../../kit/Page'
-import { SettingsForm } from '../../kit/ResourceForm'
+import { confirm } from '../../kit/change/confirm'
+import { isOverIPv6 } from '../../kit/change/own-connection'
+import { Flag } from '../../kit/form/Flag'
+import type { FieldSpec } from '../../kit/form/fields'
+import { SettingsForm } from '../../kit/form/ResourceForm'
+import { Facts, Page, Panel } from '../../kit/page/Page'
 import '../proxy/texts'
+import { maintenance } from '../../api/resources'
 import { useMaintenance } from '../proxy/Maintenance'
 import en from './en.json'
 import classes from './Settings.module.css'
 
 addTexts('settings', en)
 
-const ipv6 = singleton('system.settings', '/system/ipv6', 'post')
-const retention = singleton('system.retention', '/system/retention', 'put')
-const retentionFields: FieldSpec[] = [
+const retentionFields: FieldSpec<keyof Data<'/system/retention'>>[] = [
   { name: 'audit_days', type: 'number', min: 0, max: 3650 },
   { name: 'history_days', type: 'number', min: 1, max: 3650 },
   { name: 'history_sets', type: 'number', min: 100, max: 1_000_000 },

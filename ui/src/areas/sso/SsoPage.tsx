@@ -2,22 +2,21 @@ import { Button } from '@mantine/core'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
-import { settings } from '../../api/resource'
+import { oidcSettings } from '../../api/resources'
 import { addTexts } from '../../i18n/i18n'
-import { CopyText } from '../../kit/CopyText'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { FaultNotice, Loaded } from '../../kit/Loaded'
-import { Notice } from '../../kit/Notice'
-import { Page, Panel } from '../../kit/Page'
-import { SettingsForm } from '../../kit/ResourceForm'
-import { TestSteps } from '../../kit/TestSteps'
+import type { Fields, Values } from '../../kit/form/fields'
+import { SettingsForm } from '../../kit/form/ResourceForm'
+import { TestSteps } from '../../kit/job/TestSteps'
+import { CopyText } from '../../kit/page/CopyText'
+import { Page, Panel } from '../../kit/page/Page'
+import { FaultNotice, Loaded } from '../../kit/state/Loaded'
+import { Notice } from '../../kit/state/Notice'
 import en from './en.json'
 import classes from './Sso.module.css'
 
 addTexts('sso', en)
 
-const oidcSettings = settings('oidc.settings', '/oidc/settings')
-const fields: FieldSpec[] = [
+const fields: Fields<'oidc.settings'> = [
   { name: 'enabled', type: 'switch' },
   { name: 'issuer', type: 'mono' },
   { name: 'client_id', type: 'mono' },

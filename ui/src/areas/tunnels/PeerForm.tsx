@@ -2,26 +2,26 @@ import { Button } from '@mantine/core'
 import { IconQrcode } from '@tabler/icons-react'
 import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { peers } from '../../api/resources'
+import { useCanEdit } from '../../api/session'
 import type { TunnelPeer } from '../../api/types'
-import { paths } from '../../app/paths'
-import { useCanEdit } from '../../app/session'
-import type { FieldSpec } from '../../kit/fields'
-import { Notice } from '../../kit/Notice'
-import { ownConnection } from '../../kit/own-connection'
-import { EditDrawer } from '../../kit/ResourceDrawers'
+import { ownConnection } from '../../kit/change/own-connection'
+import type { Fields } from '../../kit/form/fields'
+import { EditDrawer } from '../../kit/form/ResourceDrawers'
+import { Notice } from '../../kit/state/Notice'
+import { paths } from '../../paths'
 import { PeerMenu } from './NewPair'
-import { peers } from './resources'
 import classes from './Tunnels.module.css'
 import { peerShape, randomKey } from './tunnel'
 import { useTunnelId } from './useTunnel'
 
-export const further: FieldSpec[] = [
-  { name: 'keepalive', type: 'number', min: 0, max: 65_535, section: 'further' },
+export const further: Fields<'tunnel.peer'> = [
+  { name: 'keepalive', type: 'number', section: 'further' },
   { name: 'endpoint', type: 'mono' },
 ]
 
-const stored: FieldSpec[] = [
-  { name: 'name', type: 'text', required: true },
+const stored: Fields<'tunnel.peer'> = [
+  { name: 'name', type: 'text' },
   { name: 'allowed_ips', type: 'list', required: true },
   { name: 'active', type: 'switch' },
   { name: 'public_key', type: 'mono', required: true },

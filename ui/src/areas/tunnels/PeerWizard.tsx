@@ -3,25 +3,26 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { peers } from '../../api/resources'
 import type { Tunnel, TunnelPeer } from '../../api/types'
-import { paths } from '../../app/paths'
 import i18n from '../../i18n/i18n'
-import { DetailDrawer } from '../../kit/DetailDrawer'
-import type { FieldSpec } from '../../kit/fields'
-import { FaultNotice } from '../../kit/Loaded'
-import { Notice } from '../../kit/Notice'
-import { ownConnection } from '../../kit/own-connection'
-import { CreateForm } from '../../kit/ResourceForm'
-import { Waiting } from '../../kit/Waiting'
+import { ownConnection } from '../../kit/change/own-connection'
+import type { Fields } from '../../kit/form/fields'
+import { CreateForm } from '../../kit/form/ResourceForm'
+import { DetailDrawer } from '../../kit/page/DetailDrawer'
+import { FaultNotice } from '../../kit/state/Loaded'
+import { Notice } from '../../kit/state/Notice'
+import { Waiting } from '../../kit/state/Waiting'
+import { paths } from '../../paths'
 import { PeerConfig } from './Config'
 import { further } from './PeerForm'
-import { nextAddressQuery, peers, peersQuery } from './resources'
+import { nextAddressQuery, peersQuery } from './resources'
 import classes from './Tunnels.module.css'
 import { peerShape, randomKey } from './tunnel'
 import { useTunnel, useTunnelId } from './useTunnel'
 
-const fresh: FieldSpec[] = [
-  { name: 'name', type: 'text', required: true },
+const fresh: Fields<'tunnel.peer', 'key'> = [
+  { name: 'name', type: 'text' },
   { name: 'allowed_ips', type: 'list', required: true },
   { name: 'key', type: 'choice', options: ['made', 'own'] },
   {
@@ -90,7 +91,7 @@ function NewPeer({ tunnel, onMade }: { tunnel: Tunnel; onMade: (peer: TunnelPeer
         resource={resource}
         text="tunnels:peer"
         fields={fresh}
-        defaults={{ name: '', allowed_ips: address, key: 'made', public_key: '', keepalive: 0, endpoint: '' }}
+        defaults={{ allowed_ips: address, key: 'made' }}
         shape={peerShape(tunnel.id)}
         guard={ownConnection}
         onDone={() => made.current && onMade(made.current)}

@@ -2,31 +2,30 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import { DetailDrawer } from '../../kit/DetailDrawer'
-import type { FieldSpec, Values } from '../../kit/fields'
-import { Loaded } from '../../kit/Loaded'
-import { ownConnection } from '../../kit/own-connection'
-import { CreateForm } from '../../kit/ResourceForm'
+import { tunnels } from '../../api/resources'
+import { ownConnection } from '../../kit/change/own-connection'
+import type { Fields, Values } from '../../kit/form/fields'
+import { CreateForm } from '../../kit/form/ResourceForm'
+import { DetailDrawer } from '../../kit/page/DetailDrawer'
+import { Loaded } from '../../kit/state/Loaded'
+import { paths } from '../../paths'
 import type { Conf } from './conf'
 import { Paste } from './Paste'
-import { tunnels, tunnelsQuery } from './resources'
+import { tunnelsQuery } from './resources'
 import { listOf, propose, tunnelShape } from './tunnel'
 
 const ofMode = (mode: string) => (values: Values) => values.mode === mode
 
 /** What a tunnel is made of: that of a server, or that of the client of an upstream. */
-export function useTunnelFields(): FieldSpec[] {
+export function useTunnelFields(): Fields<'tunnel.interface'> {
   const { t } = useTranslation('tunnels')
   return [
-    { name: 'mode', type: 'choice', options: ['server', 'client'] },
-    { name: 'name', type: 'mono', required: true },
-    { name: 'address_cidr', type: 'list', required: true, help: ({ mode }) => t(`tunnel.address_cidr.helps.${mode}`) },
+    { name: 'mode', type: 'choice' },
+    { name: 'name', type: 'mono' },
+    { name: 'address_cidr', type: 'list', help: ({ mode }) => t(`tunnel.address_cidr.helps.${mode}`) },
     {
       name: 'listen_port',
       type: 'number',
-      min: 0,
-      max: 65_535,
       help: ({ mode }) => t(`tunnel.listen_port.helps.${mode}`),
     },
     { name: 'active', type: 'switch' },
@@ -42,8 +41,8 @@ export function useTunnelFields(): FieldSpec[] {
       when: ofMode('client'),
     },
     { name: 'upstream_allowed_ips', type: 'list', required: true, when: ofMode('client') },
-    { name: 'upstream_keepalive', type: 'number', min: 0, max: 65_535, when: ofMode('client') },
-    { name: 'mtu', type: 'number', min: 1280, max: 9000, section: 'further' },
+    { name: 'upstream_keepalive', type: 'number', when: ofMode('client') },
+    { name: 'mtu', type: 'number', section: 'further' },
   ]
 }
 
@@ -69,7 +68,7 @@ export function Create() {
 function NewTunnel({ proposal, conf }: { proposal: Values; conf: Conf | null }) {
   const navigate = useNavigate()
   const made = useRef('')
-  const fields: FieldSpec[] = [...useTunnelFields(), { name: 'private_key', type: 'password' }]
+  const fields: Fields<'tunnel.interface'> = [...useTunnelFields(), { name: 'private_key', type: 'password' }]
   const resource: Pick<typeof tunnels, 'kind' | 'create' | 'past'> = {
     ...tunnels,
     create: async (body, intent) => {

@@ -1,5 +1,5 @@
 import './texts'
-import { ServicePage } from '../../kit/ServicePage'
+import { ServicePage } from '../../kit/page/ServicePage'
 
 export default function TunnelsPage() {
   return <ServicePage text="tunnels" component="tunnel" />

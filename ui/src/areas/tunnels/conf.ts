@@ -1,4 +1,4 @@
-import type { Values } from '../../kit/fields'
+import type { Values } from '../../kit/form/fields'
 
 export type ConfProblem = 'noInterface' | 'noPeer' | 'manyPeers' | 'noEndpoint'
 

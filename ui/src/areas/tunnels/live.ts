@@ -1,6 +1,6 @@
 import type { Tunnel, TunnelDevice, TunnelPeer, TunnelPeerStatus } from '../../api/types'
-import { grouped } from '../../kit/list-logic'
-import type { Tone } from '../../kit/Notice'
+import { grouped } from '../../kit/list/list-logic'
+import type { Tone } from '../../kit/state/Notice'
 
 /** A minute and a half of rates. */
 export const slots = 30

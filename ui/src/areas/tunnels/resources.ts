@@ -1,11 +1,8 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, raw, unwrap } from '../../api/client'
 import { Fault } from '../../api/fault'
-import { resource } from '../../api/resource'
+import { peers, tunnels } from '../../api/resources'
 import { type Live, remember } from './live'
-
-export const tunnels = resource('tunnel.interface', '/tunnel/interfaces')
-export const peers = resource('tunnel.peer', '/peers')
 
 export const tunnelsQuery = queryOptions({ queryKey: [tunnels.kind], queryFn: tunnels.list })
 export const peersQuery = queryOptions({ queryKey: [peers.kind], queryFn: peers.list })

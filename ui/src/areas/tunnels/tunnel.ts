@@ -1,5 +1,5 @@
 import type { NatRule, Tunnel } from '../../api/types'
-import type { Values } from '../../kit/fields'
+import type { Values } from '../../kit/form/fields'
 import { holds, type Prefix, parsePrefix, textOf } from './prefix'
 
 export const listOf = (text: unknown) =>
@@ -54,19 +54,9 @@ export function propose(rows: readonly Pick<Tunnel, 'name' | 'address_cidr' | 'l
   const n = firstFree((one) => rows.some(({ name }) => name === `wg${one}`))
   const third = firstFree((one) => rows.some(({ address_cidr }) => address_cidr.includes(`10.8.${one}.`)))
   return {
-    mode: 'server',
     name: `wg${n}`,
     address_cidr: `10.8.${third}.1/24`,
     listen_port: firstFree((port) => rows.some(({ listen_port }) => listen_port === port), 51_820),
-    endpoint_host: '',
-    client_routes: '',
-    dns: '',
-    mtu: null,
-    active: true,
-    upstream_endpoint: '',
-    upstream_public_key: '',
-    upstream_allowed_ips: joined(everything),
-    upstream_keepalive: keepalive,
   }
 }
 

@@ -3,7 +3,7 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { act, cleanup, render, screen } from '@testing-library/react'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { Upgrade } from '../../api/types'
-import { clockTime } from '../../kit/format'
+import { clockTime } from '../../kit/text/format'
 import { LastUpgrade } from './LastUpgrade'
 
 const began = '2026-06-01T02:00:00Z'

@@ -1,8 +1,8 @@
 import './texts'
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
-import { healthQuery } from '../../app/state'
-import { LastJob } from '../../kit/LastJob'
+import { healthQuery } from '../../api/state'
+import { LastJob } from '../../kit/job/LastJob'
 import { mustReload, usual } from './progress'
 import { upgradeQuery } from './resources'
 

@@ -1,6 +1,6 @@
 import type { PackageVersion } from '../../api/types'
 import { mayReload } from '../../chunk-reload'
-import type { Tone } from '../../kit/Notice'
+import type { Tone } from '../../kit/state/Notice'
 
 /** Milliseconds after which an upgrade takes longer than usual. */
 export const usual = 2 * 60_000

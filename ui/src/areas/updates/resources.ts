@@ -1,6 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
-import { singleton } from '../../api/resource'
 
 /** While something is under way it is asked for often; the gateway is away for a part of that time. */
 const often = 2000
@@ -16,5 +15,3 @@ export const upgradeQuery = queryOptions({
   queryFn: () => unwrap(http.GET('/system/upgrade')),
   refetchInterval: ({ state: { data } }) => (data?.state === 'running' ? often : 60_000),
 })
-
-export const autoUpdate = singleton('system.auto-update', '/system/auto-update', 'post')

@@ -1,11 +1,11 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
+import { users } from '../../api/resources'
+import { useCanEdit } from '../../api/session'
 import type { User } from '../../api/types'
-import { useCanEdit } from '../../app/session'
-import { RowButton } from '../../kit/RowButton'
-import { Badge } from '../../kit/StateBadge'
-import { users } from './resources'
+import { RowButton } from '../../kit/list/RowButton'
+import { Badge } from '../../kit/state/StateBadge'
 import classes from './Users.module.css'
 
 /** What a login of the user takes besides the password. */

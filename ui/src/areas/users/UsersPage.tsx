@@ -1,31 +1,30 @@
 import { Outlet } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
+import { users } from '../../api/resources'
+import { useMe } from '../../api/session'
 import type { User } from '../../api/types'
-import { paths } from '../../app/paths'
-import { useMe } from '../../app/session'
 import { addTexts } from '../../i18n/i18n'
-import type { Column } from '../../kit/DataTable'
-import type { FieldSpec } from '../../kit/fields'
-import { Page } from '../../kit/Page'
-import { CreateDrawer, EditDrawer } from '../../kit/ResourceDrawers'
-import { ResourceList } from '../../kit/ResourceList'
-import { Badge } from '../../kit/StateBadge'
-import { Time } from '../../kit/Time'
+import type { Fields } from '../../kit/form/fields'
+import { CreateDrawer, EditDrawer } from '../../kit/form/ResourceDrawers'
+import type { Column } from '../../kit/list/DataTable'
+import { ResourceList } from '../../kit/list/ResourceList'
+import { Page } from '../../kit/page/Page'
+import { Badge } from '../../kit/state/StateBadge'
+import { Time } from '../../kit/text/Time'
+import { paths } from '../../paths'
 import en from './en.json'
-import { users } from './resources'
 import { Factors, SecondFactor, Subject } from './SecondFactor'
 import { SetPassword } from './SetPassword'
 
 addTexts('users', en)
 
 const roles = ['admin', 'viewer'] as const
-const fields: FieldSpec[] = [
-  { name: 'email', type: 'email', required: true },
+const fields: Fields<'user'> = [
+  { name: 'email', type: 'email' },
   { name: 'name', type: 'text' },
   { name: 'role', type: 'choice', options: roles },
   { name: 'active', type: 'switch' },
 ]
-const defaults = { email: '', name: '', role: 'viewer', active: true, password: '' }
 
 export default function UsersPage() {
   const { t } = useTranslation('users')
@@ -109,7 +108,6 @@ export function Create() {
       text="users:user"
       list={paths.users}
       fields={[...fields, { name: 'password', type: 'password', required: true }]}
-      defaults={defaults}
       preview={false}
     />
   )

@@ -1,14 +1,14 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
-import { paths } from '../../app/paths'
-import { DetailDrawer } from '../../kit/DetailDrawer'
-import { EditForm } from '../../kit/ResourceForm'
+import { wafConfigs } from '../../api/resources'
+import { EditForm } from '../../kit/form/ResourceForm'
+import { DetailDrawer } from '../../kit/page/DetailDrawer'
+import { paths } from '../../paths'
 import { configFields, configShape, stateOf } from './config-form'
 import { useGuard } from './guard'
 import { AlertsLink } from './marks'
 import { OutlookCard } from './Outlook'
-import { wafConfigs } from './resources'
 
 /** What a domain wants of the WAF. */
 export default function DomainForm() {

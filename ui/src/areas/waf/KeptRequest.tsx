@@ -1,6 +1,6 @@
 import { useTranslation } from 'react-i18next'
 import type { WafAlertDetail } from '../../api/types'
-import { Notice } from '../../kit/Notice'
+import { Notice } from '../../kit/state/Notice'
 import { Masked } from './marks'
 import classes from './Waf.module.css'
 

@@ -1,5 +1,5 @@
 import type { WafAlert } from '../../api/types'
-import type { ListSearch } from '../../kit/list-logic'
+import type { ListSearch } from '../../kit/list/list-logic'
 
 export const alertActions: WafAlert['action'][] = ['blocked', 'detected', 'unavailable']
 

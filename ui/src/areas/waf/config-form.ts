@@ -1,5 +1,5 @@
 import type { WafConfig, WafExclusion } from '../../api/types'
-import type { FieldSpec, Values } from '../../kit/fields'
+import type { Fields, Values } from '../../kit/form/fields'
 
 export type State = 'off' | WafConfig['mode']
 
@@ -53,13 +53,13 @@ export const configShape = {
   },
 }
 
-export const configFields = (oversizedHelp: (mode: unknown) => string): FieldSpec[] => [
+export const configFields = (oversizedHelp: (mode: unknown) => string): Fields<'waf.config'> => [
   { name: 'enabled', type: 'switch' },
-  { name: 'mode', type: 'segments', options: ['detection', 'blocking'] },
+  { name: 'mode', type: 'segments' },
   { name: 'paranoia_level', type: 'choice', options: ['1', '2', '3', '4'] },
   { name: 'fail_open', type: 'choice', options: failures, section: 'failure' },
   { name: 'max_body_bytes', type: 'size', required: true },
-  { name: 'oversized', type: 'choice', options: ['refuse', 'inspect'], help: ({ mode }) => oversizedHelp(mode) },
+  { name: 'oversized', type: 'choice', help: ({ mode }) => oversizedHelp(mode) },
   { name: 'inspect_responses', type: 'switch' },
   {
     name: 'rule_exclusions',

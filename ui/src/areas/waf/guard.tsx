@@ -1,12 +1,13 @@
 import { useQueryClient } from '@tanstack/react-query'
 import type { Answer } from '../../api/client'
+import { wafConfigs } from '../../api/resources'
 import type { WafConfig } from '../../api/types'
 import i18n from '../../i18n/i18n'
-import { count } from '../../kit/format'
-import { Notice } from '../../kit/Notice'
-import type { Guard } from '../../kit/remove'
+import type { Guard } from '../../kit/change/remove'
+import { Notice } from '../../kit/state/Notice'
+import { count } from '../../kit/text/format'
 import { failsOpen, stateOf } from './config-form'
-import { agentQuery, forecastQuery, wafConfigs } from './resources'
+import { agentQuery, forecastQuery } from './resources'
 
 type Wanted = Pick<WafConfig, 'enabled' | 'mode' | 'fail_open'>
 

@@ -1,10 +1,9 @@
 import { queryOptions } from '@tanstack/react-query'
 import { http, unwrap } from '../../api/client'
-import { extension } from '../../api/resource'
+import { wafConfigs } from '../../api/resources'
 import { Stream } from '../../api/stream'
 import type { WafAlert } from '../../api/types'
 
-export const wafConfigs = extension('waf.config', '/waf/configs')
 export const configsQuery = queryOptions({ queryKey: [wafConfigs.kind], queryFn: wafConfigs.list })
 
 /** The last day, and how the agent is. */

@@ -1,0 +1,15 @@
+import { queryOptions } from '@tanstack/react-query'
+import { http, unwrap } from './client'
+
+export const healthQuery = queryOptions({
+  queryKey: ['system', 'health'],
+  queryFn: () => unwrap(http.GET('/system/health')),
+  refetchInterval: 15_000,
+})
+
+/** The nodes as they were last heard of: empty for a gateway that is in no cluster. */
+export const nodesQuery = queryOptions({
+  queryKey: ['cluster', 'nodes'],
+  queryFn: () => unwrap(http.GET('/cluster/nodes')),
+  refetchInterval: 10_000,
+})

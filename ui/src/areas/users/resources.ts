@@ -1,3 +1,0 @@
-import { resource } from '../../api/resource'
-
-export const users = resource('user', '/users')

@@ -1,0 +1,69 @@
+import { Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { useTranslation } from 'react-i18next'
+import { pathOfThing } from '../../paths'
+import { Badge } from '../state/StateBadge'
+import { Waiting } from '../state/Waiting'
+import { FieldChanges } from './FieldChanges'
+import { fieldLabel, type Names } from './kinds'
+import { useNames } from './names'
+import classes from './RowsView.module.css'
+import type { RowDeed } from './rows'
+import './texts'
+import { useTexts } from './useTexts'
+import { kindName } from './words'
+
+const tones = { create: 'live', update: 'off', delete: 'bad' } as const
+
+interface RowsViewProps {
+  rows: readonly RowDeed[]
+  /** It is still to be done. */
+  planned?: boolean
+  /** What stands beside a row: its rows can be opened, new ones too. */
+  beside?: (row: RowDeed) => ReactNode
+}
+
+/** What was done to rows, or is to be done, in the words of their forms. */
+export function RowsView({ rows, planned, beside }: RowsViewProps) {
+  const stored = useNames(rows.flatMap(({ changes }) => changes.map(({ field }) => field)))
+  // One of these rows may refer to another one, which is gone, or not there yet.
+  const names = new Map([...stored, ...rows.map(({ id, name }): [string, string] => [id, name])])
+  if (!useTexts(rows.map(({ kind }) => kind))) return <Waiting height={120} />
+  return (
+    <ul className={classes.rows}>
+      {rows.map((row) => (
+        <Row
+          key={`${row.kind} ${row.id || row.name} ${row.verb}`}
+          row={row}
+          names={names}
+          planned={planned}
+          beside={beside}
+        />
+      ))}
+    </ul>
+  )
+}
+
+function Row({ row, names, planned, beside }: Omit<RowsViewProps, 'rows'> & { row: RowDeed; names: Names }) {
+  const { t } = useTranslation('change')
+  const { kind, id, name, verb, changes, usual, secrets = [], hidden } = row
+  // What is to be created cannot be shown yet, unless it is in the draft, and a document has no ids.
+  const gone = id === '' || (verb === (planned ? 'create' : 'delete') && !beside)
+  const to = gone ? undefined : pathOfThing({ kind, id })
+  return (
+    <li>
+      <div className={classes.row}>
+        <Badge tone={tones[verb]}>{t(`${planned ? 'planned' : 'verbs'}.${verb}`)}</Badge>
+        <span className="soft">{kindName(kind)}</span>
+        {/* Settings have no name. */}
+        {name !== id && (to ? <Link to={to}>{name}</Link> : <strong>{name}</strong>)}
+        {beside?.(row)}
+      </div>
+      {hidden && <p className="soft">{t('hidden')}</p>}
+      <FieldChanges changes={changes} kind={kind} names={names} usual={usual} />
+      {secrets.length > 0 && (
+        <p className="soft">{t('secrets', { fields: secrets.map((field) => fieldLabel(kind, field)).join(', ') })}</p>
+      )}
+    </li>
+  )
+}

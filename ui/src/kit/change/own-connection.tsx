@@ -1,0 +1,55 @@
+import { useTranslation } from 'react-i18next'
+import { http, unwrap } from '../../api/client'
+import type { Operation } from '../../api/resource'
+import type { Explanation } from '../../api/types'
+import i18n from '../../i18n/i18n'
+import { Notice } from '../state/Notice'
+import { confirm } from './confirm'
+import { type Guard, objectionTo } from './remove'
+
+/** Whether a connection to the gateway no longer gets there. */
+export const cuts = ({ verdict, path }: Pick<Explanation, 'verdict' | 'path'>) =>
+  verdict !== 'accept' || path !== 'input'
+
+/** Asks what a change would do to the very connection that the console is using. */
+export const ownConnection: Guard = async (operations) => {
+  const answer = await unwrap(http.POST('/firewall/explain', { body: { mine: true, operations } }))
+  return cuts(answer) && <CutNotice answer={answer} />
+}
+
+/** Asks what the user's draft would do to that connection. */
+export const ownDraft = () => unwrap(http.POST('/firewall/explain', { body: { mine: true, draft: true } }))
+
+/** Whether the connection that the console is using is one of IPv6. If that is not known, it counts as none. */
+export const isOverIPv6 = () =>
+  unwrap(http.POST('/firewall/explain', { body: { mine: true } })).then(
+    ({ packet }) => packet.source.includes(':'),
+    () => false,
+  )
+
+export function CutNotice({ answer: { decided_by, path, nat } }: { answer: Explanation }) {
+  const { t } = useTranslation()
+  return (
+    <Notice tone="bad" title={t('cut.title')}>
+      {path !== 'input' && <div>{t('cut.away')}</div>}
+      {nat.map(({ name, from, to }) => (
+        <div key={from}>
+          {name}: <span className="mono">{`${from} → ${to}`}</span>
+        </div>
+      ))}
+      <div>{decided_by.text}</div>
+    </Notice>
+  )
+}
+
+/** For a change without a form: true when nothing speaks against it, or when it is wanted all the same. */
+export async function agreedTo(operation: Operation, guard: Guard = ownConnection): Promise<boolean> {
+  const objection = await objectionTo([operation], guard)
+  if (!objection) return true
+  return confirm({
+    title: i18n.t('cut.ask'),
+    text: objection,
+    verb: i18n.t('cut.verb'),
+    danger: true,
+  })
+}

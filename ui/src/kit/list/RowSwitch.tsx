@@ -1,0 +1,58 @@
+import { Switch } from '@mantine/core'
+import { useQueryClient } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import type { Resource } from '../../api/resource'
+import { useCanEdit } from '../../api/session'
+import { usualIntent } from '../change/intent'
+import { agreedTo, ownConnection } from '../change/own-connection'
+import type { Guard } from '../change/remove'
+import { renew } from '../change/renew'
+import { OnOff } from '../state/StateBadge'
+import { toastApplied, toastFault } from '../state/toast'
+
+interface RowSwitchProps<F extends string> {
+  resource: Pick<Resource<unknown>, 'kind' | 'update'>
+  row: { id: string } & Record<F, boolean>
+  /** The field that says whether the row counts. */
+  field: F
+  name: string
+  /** It cannot cut the connection of the console: nothing is asked. */
+  harmless?: boolean
+  /** What objects to the change, where that is more than a cut connection. */
+  guard?: Guard
+}
+
+/** Switches a row on or off where it stands. */
+export function RowSwitch<F extends string>(props: RowSwitchProps<F>) {
+  const { resource, row, field, name, harmless, guard = ownConnection } = props
+  const { t } = useTranslation()
+  const queries = useQueryClient()
+  const canEdit = useCanEdit()
+  const { kind } = resource
+  const set = async (on: boolean) => {
+    const body = { [field]: on }
+    if (!harmless && !(await agreedTo({ kind, verb: 'update', id: row.id, body }, guard))) return
+    const put = (value: boolean) =>
+      queries.setQueryData<(typeof row)[]>([kind], (all) =>
+        all?.map((one) => (one.id === row.id ? { ...one, [field]: value } : one)),
+      )
+    put(on)
+    try {
+      const { applied } = await resource.update(row.id, body, null, [field], usualIntent(kind))
+      toastApplied(t(on ? 'switch.on' : 'switch.off', { name }), applied)
+    } catch (cause) {
+      put(!on)
+      toastFault(cause)
+    }
+    await renew(queries, kind)
+  }
+  if (!canEdit) return <OnOff on={row[field]} />
+  return (
+    <Switch
+      size="xs"
+      aria-label={t('switch.of', { name })}
+      checked={row[field]}
+      onChange={(event) => void set(event.currentTarget.checked)}
+    />
+  )
+}

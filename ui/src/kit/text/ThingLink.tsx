@@ -1,0 +1,21 @@
+import { Link } from '@tanstack/react-router'
+import type { Thing } from '../../api/fault'
+import { optionalText } from '../../i18n/i18n'
+import { pathOfThing } from '../../paths'
+
+/** What something else refers to: its kind and its name, which leads to it. */
+export function ThingLink({ thing, onGo }: { thing: Thing; onGo?: () => void }) {
+  const to = pathOfThing(thing)
+  return (
+    <>
+      {to ? (
+        <Link to={to} onClick={onGo}>
+          {thing.name}
+        </Link>
+      ) : (
+        thing.name
+      )}{' '}
+      <span className="soft">{optionalText(`kinds.${thing.kind}`) ?? thing.kind}</span>
+    </>
+  )
+}
