@@ -77,19 +77,28 @@ func clusterInit(cfg *Config) *cobra.Command {
 	}
 }
 
+// reattachWithin is for how long an API that was asked for a repair may not answer: the repair goes on without it, and it may be restarted meanwhile.
+const reattachWithin = 2 * time.Minute
+
 func clusterStandby(cfg *Config) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use: "cluster-setup-standby", Short: "Make this standby the same as the primary again", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := callAPI[cluster.Repairing](cmd, cfg, http.MethodPost, "/cluster/repair-replication", cluster.Repair{Force: force})
-			for err == nil && s.State == "running" {
+			for answered := time.Now(); err == nil && s.State == "running"; {
 				select {
 				case <-cmd.Context().Done():
 					return cmd.Context().Err()
 				case <-time.After(200 * time.Millisecond):
 				}
-				s, err = callAPI[cluster.Repairing](cmd, cfg, http.MethodGet, "/cluster/repair-replication", nil)
+				now, failed := callAPI[cluster.Repairing](cmd, cfg, http.MethodGet, "/cluster/repair-replication", nil)
+				switch {
+				case failed == nil:
+					s, answered = now, time.Now()
+				case time.Since(answered) > reattachWithin:
+					err = fmt.Errorf("the repair goes on, and how it ends is not known here: %w", failed)
+				}
 			}
 			switch {
 			case err != nil:

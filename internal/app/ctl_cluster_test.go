@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -18,7 +19,19 @@ func TestCtlCluster(t *testing.T) {
 	var databases sync.Map
 	primary, standby := newBox(t, one, &databases), newBox(t, other, &databases)
 	admin := primary.setUp(t)
-	at := map[*box]func(stdin string, args ...string) (string, error){primary: primary.root(t), standby: standby.root(t)}
+	// away is how many questions for a repair are cut off, as by an API that is restarted, and back is called with the last one.
+	away, back := 0, func() {}
+	api := standby.Handler()
+	restarted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if away > 0 && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/cluster/repair-replication") {
+			if away--; away == 0 {
+				back()
+			}
+			panic(http.ErrAbortHandler)
+		}
+		api.ServeHTTP(w, r)
+	})
+	at := map[*box]func(stdin string, args ...string) (string, error){primary: primary.root(t), standby: standby.rootBy(t, restarted)}
 	says := func(b *box, want string, args ...string) {
 		t.Helper()
 		if said, err := at[b]("", args...); err != nil || said != want {
@@ -74,6 +87,25 @@ func TestCtlCluster(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 	repaired("0")
+
+	// The repair, which waits for a change that is under way, goes on while the API is restarted, and its outcome is told.
+	change, err := primary.DB.Server().Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer change.Close(context.WithoutCancel(t.Context()))
+	if _, err := change.Exec(t.Context(), "BEGIN; SELECT pg_current_xact_id()"); err != nil {
+		t.Fatal(err)
+	}
+	away, back = 2, func() {
+		if _, err := change.Exec(context.WithoutCancel(t.Context()), "COMMIT"); err != nil {
+			t.Error(err)
+		}
+	}
+	repaired("0")
+	if away != 0 {
+		t.Error("the API was not asked while it was away")
+	}
 	health(primary, "primary")
 	health(standby, "standby")
 	says(standby, "node.example.net is the primary, of the epoch 2.\n", "promote")

@@ -553,6 +553,66 @@ func (f failing) ReadDump(context.Context, *os.File, *os.File) error   { return 
 func (f failing) BeginRestore(context.Context, host.RestoreWish) error { return errors.New(f.with) }
 func (f failing) LastRestore() (host.Restore, error)                   { return host.Restore{}, fs.ErrNotExist }
 
+// AU-16, AU-21 and AU-24 for every route: who may not change something, whose browser was sent by another site, or who names what no id looks like, is refused, whether the row
+// is there or not and whatever the body is, and nothing has changed.
+func TestRefusedRequestsChangeNothing(t *testing.T) {
+	h := build(t, kittest.New(t))
+	admin := h.setUp(t)
+	at := h.furnish(t, admin)
+	_, viewer := h.user(t, admin, "viewer@example.net", "viewer")
+	h.Engine.ApplyAll(t.Context())
+	type attempt struct {
+		method, path, body string
+		headers            []string
+		want               int // 0 for any refusal
+	}
+	var all []attempt
+	rows := map[string]*httpd.Route{}
+	for _, r := range h.routes {
+		if r.Method == http.MethodGet {
+			rows[r.Path] = r
+		}
+	}
+	for _, r := range inUse(refusing(h.routes)) {
+		if r.Method == http.MethodGet {
+			continue
+		}
+		known := path(r)
+		if row, rest, of := strings.Cut(r.Path, "{id}"); of && rows[row+"{id}"] != nil {
+			known = at(rows[row+"{id}"]) + rest
+		}
+		for _, p := range []string{path(r), known} {
+			for _, body := range []string{`{}`, `{"`} {
+				if !r.Policy.IsPublic() && r.Policy.String() != "own" {
+					all = append(all, attempt{r.Method, p, body, []string{"Authorization", "Bearer " + viewer}, 403})
+				}
+				for _, site := range [][]string{{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "cross-site"}} {
+					all = append(all, attempt{r.Method, p, body, append(site, "Cookie", "gateway_session="+admin), 403})
+				}
+			}
+		}
+	}
+	for _, r := range inUse(enveloped(h.routes)) {
+		if !strings.Contains(r.Path, "{") {
+			continue
+		}
+		for _, id := range []string{"x", "%00", "..%2f..%2fetc%2fpasswd", "%27%20OR%201=1", strings.Repeat("a", 300), "00000000-0000-0000-0000-00000000000g"} {
+			p := strings.NewReplacer("{id}", id, "{parent}", id, "{name}", id, "{node}", id).Replace(r.Path)
+			all = append(all, attempt{r.Method, p, "", []string{"Authorization", "Bearer " + admin}, 0})
+		}
+	}
+	before := state(t, h.Bench)
+	for _, x := range all {
+		a := kittest.Call(t, h.Handler(), x.method, x.path, x.body, x.headers...)
+		if x.want != 0 && a.Status != x.want || a.Status < 400 || a.Status > 499 {
+			t.Errorf("%s %s %q %.60q: %d %s", x.method, x.path, x.body, x.headers, a.Status, a.Body)
+		}
+	}
+	if state(t, h.Bench) != before {
+		t.Error("something has changed")
+	}
+}
+
 func TestEveryMutationIsAudited(t *testing.T) {
 	for _, r := range build(t, kittest.New(t)).routes {
 		if r.Policy.String() == "write" && r.Audit == "" {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"time"
 
 	"edge.internal/gateway/internal/kit/httpd"
 )
@@ -42,3 +43,6 @@ func (r *Room) AgentRoutes() []string {
 	}
 	return routes
 }
+
+// Patience is how long another node may take to answer this one when it is promoted.
+func (r *Room) Patience(id string, force bool) time.Duration { return r.patience(id, force) }

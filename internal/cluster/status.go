@@ -397,8 +397,17 @@ type Promoting struct {
 	Force bool `json:"force" doc:"Do it although the primary does not answer. What it has not sent is lost, until it comes back: then it is kept in a file."`
 }
 
-// forcedWithin is how long the other nodes may take to answer one that is promoted with force.
+// forcedWithin is how long a node may take to answer one that is promoted with force, if it did not answer the last time that it was asked: who is sure that the primary is gone
+// does not wait for it as others do. One that did answer may merely be slow, or a primary of a newer epoch, and gets as long as always.
 const forcedWithin = time.Second
+
+// patience is how long a node may take to answer one that is promoted.
+func (r *Room) patience(id string, force bool) time.Duration {
+	if force && r.heard.last(id).err != nil {
+		return forcedWithin
+	}
+	return askWithin
+}
 
 // promote makes this standby the primary. The primary that there is steps down first, if it answers.
 func (r *Room) promote(c *httpd.Call, in struct{ Body *Promoting }) (ClusterStatus, error) {
@@ -411,11 +420,8 @@ func (r *Room) promote(c *httpd.Call, in struct{ Body *Promoting }) (ClusterStat
 		return ClusterStatus{}, refuse(s, "a standby")
 	}
 	answers, err := r.askAll(c, func(ctx context.Context, m Member) (Identity, error) {
-		if force { // who is sure that the primary is gone does not wait for it as others do
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, forcedWithin)
-			defer cancel()
-		}
+		ctx, cancel := context.WithTimeout(ctx, r.patience(m.ID, force))
+		defer cancel()
 		return r.askIdentity(ctx, m)
 	})
 	if err != nil {

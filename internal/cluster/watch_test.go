@@ -268,7 +268,14 @@ func TestPromoteByTheAPI(t *testing.T) {
 	// The primary is cut off: its listener is known under an address where no one answers. It is waited for once.
 	where, questions := hangs(t)
 	dbtest.Exec(t, one.DB, "SET session_replication_role = replica; UPDATE ha_nodes SET api_url = 'https://"+where+"' WHERE id = '"+other.me.ID+"'")
+	hurries := func() bool { return one.room.Patience(other.me.ID, true) < one.room.Patience(other.me.ID, false) }
+	if hurries() {
+		t.Error("a primary that has just answered is given less time than usual, and may be there")
+	}
 	one.Do(t, "admin", http.MethodPost, "/cluster/promote", nil).Want(t, 503)
+	if !hurries() {
+		t.Error("a primary that has not answered is waited for as if it had")
+	}
 	asked := questions()
 	one.Do(t, "admin", http.MethodPost, "/cluster/promote", `{"force":true}`).Want(t, 200)
 	if n := questions() - asked; n != 1 {

@@ -16,7 +16,10 @@ import (
 type Config struct {
 	Settings Settings `json:"settings"`
 	// Elsewhere says that another node of the cluster hands out addresses: two would not know each other's leases.
-	Elsewhere    bool                  `json:"elsewhere"`
+	Elsewhere bool `json:"elsewhere"`
+	// Wanted are the subnets that are on, and Interfaces those that are declared.
+	Wanted       []Subnet              `json:"wanted"`
+	Interfaces   []Interface           `json:"interfaces"`
 	Subnets      []Subnet              `json:"subnets"` // those that can be served
 	Links        []Link                `json:"links"`   // of these
 	Reservations []Reservation         `json:"reservations"`
@@ -57,27 +60,29 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	if c.Elsewhere, err = r.elsewhere(ctx, q); err != nil {
 		return c, err
 	}
-	subnets, err := r.subnets.All(ctx, q)
-	if err != nil {
+	if c.Wanted, err = r.subnets.All(ctx, q); err != nil {
 		return c, err
 	}
+	c.Wanted = slices.DeleteFunc(slices.Clone(c.Wanted), func(s Subnet) bool { return !s.Active })
 	if c.Reservations, err = r.reservations.All(ctx, q); err != nil {
 		return c, err
 	}
-	interfaces, err := r.deps.Interfaces(ctx, q)
-	if err != nil {
+	if c.Interfaces, err = r.deps.Interfaces(ctx, q); err != nil {
 		return c, err
 	}
-	c.LAN = inside(interfaces)
+	c.LAN = inside(c.Interfaces)
+	return r.adapt(ctx, c)
+}
+
+// adapt finds the links of the subnets among those that the machine has by now.
+func (r *Room) adapt(ctx context.Context, c Config) (Config, error) {
 	links, err := r.Host.Links(ctx)
 	if err != nil {
 		return c, err
 	}
-	for _, s := range subnets {
-		if !s.Active {
-			continue
-		}
-		link, reason := linkOf(s.Interface, interfaces, links)
+	c.Subnets, c.Links, c.Left = nil, nil, nil
+	for _, s := range c.Wanted {
+		link, reason := linkOf(s.Interface, c.Interfaces, links)
 		if reason != "" {
 			c.Left = append(c.Left, fmt.Sprintf("%s is not served: %s", s.CIDR, reason))
 			continue

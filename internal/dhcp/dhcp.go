@@ -49,7 +49,7 @@ func New(k *kit.Kit, d Deps) *Room {
 	r.settings, r.subnets, r.reservations = r.settingsKind(), r.subnetKind(), r.reservationKind()
 	apply.Register(k.Engine, apply.Component[Config]{
 		ID: apply.DHCP, Unit: unit, Enabled: Config.on,
-		Load: r.load, Render: Render, Apply: r.reload, Verify: r.verify,
+		Load: r.load, Adapt: r.adapt, Render: Render, Apply: r.reload, Verify: r.verify,
 		// Kea's own check takes longer than the reload, and could refuse nothing that the types and the rows let through.
 		Check:    func(context.Context, []host.File) error { return nil },
 		Openings: func(c Config) []policy.Opening { return c.Settings.openings(c.LAN) },

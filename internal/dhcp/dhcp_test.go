@@ -14,9 +14,11 @@ import (
 	"edge.internal/gateway/internal/dhcp"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/kit/waittest"
 )
 
 // rig is a bench with the interfaces that the network room would lend.
@@ -29,7 +31,12 @@ type rig struct {
 
 func bench(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{Bench: kittest.New(t), interfaces: []dhcp.Interface{
+	return benchOn(t, kittest.New(t))
+}
+
+func benchOn(t *testing.T, b *kittest.Bench) *rig {
+	t.Helper()
+	r := &rig{Bench: b, interfaces: []dhcp.Interface{
 		declare("guest0", "guest", true), declare("lan0", "lan", true), declare("lan9", "lan", true), declare("off0", "lan", false), declare("wan0", "wan", true),
 	}}
 	r.Machine.SetLinks(
@@ -635,4 +642,24 @@ func TestLeases(t *testing.T) {
 	if list.Error != "The DHCP server could not be asked." {
 		t.Errorf("%+v", list)
 	}
+}
+
+// While the database is away, Kea still follows the machine: a link that comes back is served again, although its number is another one by now.
+func TestFollowsTheMachineWithoutADatabase(t *testing.T) {
+	d, server := dbtest.Own(t)
+	r := benchOn(t, kittest.NewOn(t, d))
+	r.enable(t)
+	r.post(t, "/dhcp/subnets", with(nil))
+	serves := func() bool { return strings.Contains(r.file(t), `"subnet": "10.10.0.0/24"`) }
+	if !serves() {
+		t.Fatalf("the subnet is not served:\n%s", r.file(t))
+	}
+	r.Machine.SetLinks(link(1, "lo", "loopback", "127.0.0.1"))
+	r.Engine.Refresh(t.Context(), apply.DHCP, false)
+	if serves() {
+		t.Fatalf("a link that the machine does not have is served:\n%s", r.file(t))
+	}
+	defer dbtest.Freeze(t, server)()
+	r.Machine.SetLinks(link(1, "lo", "loopback", "127.0.0.1"), link(9, "lan0", "ether", "10.10.0.1"))
+	waittest.Until(t, "the link that is back is served", serves)
 }

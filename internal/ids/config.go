@@ -15,8 +15,9 @@ type Config struct {
 	Settings Settings `json:"settings"`
 	// Journal says that daemons speak to systemd's journal, and not to files.
 	Journal bool `json:"journal"`
-	// Always are the networks that are never banned, whatever the settings say.
+	// Always are the networks that are never banned, whatever the settings say. Own is the machine itself with the addresses that it has.
 	Always []value.Prefix `json:"always"`
+	Own    []value.Prefix `json:"own,omitempty"`
 }
 
 // BouncerConfig is all that the bouncer's file depends on. Its key is open.
@@ -51,15 +52,25 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	always, err := r.always(ctx, q)
+	stored, err := r.stored(ctx, q)
 	if err != nil {
 		return Config{}, err
 	}
-	c := Config{Settings: *s, Journal: r.Host.Facts().Journal}
-	for _, n := range always {
-		c.Always = append(c.Always, value.Must[value.Prefix](n.String()))
+	return r.adapt(ctx, Config{Settings: *s, Journal: r.Host.Facts().Journal, Always: prefixes(stored)})
+}
+
+// adapt never has the machine banned by the addresses that it has by now.
+func (r *Room) adapt(ctx context.Context, c Config) (Config, error) {
+	own, err := r.own(ctx)
+	c.Own = prefixes(own)
+	return c, err
+}
+
+func prefixes(list []netip.Prefix) (out []value.Prefix) {
+	for _, n := range list {
+		out = append(out, value.Must[value.Prefix](n.String()))
 	}
-	return c, nil
+	return out
 }
 
 func (r *Room) loadBouncer(ctx context.Context, q db.Querier) (BouncerConfig, error) {
@@ -71,9 +82,8 @@ func (r *Room) loadBouncer(ctx context.Context, q db.Querier) (BouncerConfig, er
 	return BouncerConfig{Settings: *s, Key: known.Firewall}, err
 }
 
-// always are the networks that are never banned: the machine itself, with the addresses that it has and those that are declared, the
-// other nodes of the cluster, and trusted proxies.
-func (r *Room) always(ctx context.Context, q db.Querier) ([]netip.Prefix, error) {
+// own are the addresses that the machine has.
+func (r *Room) own(ctx context.Context) ([]netip.Prefix, error) {
 	links, err := r.Host.Links(ctx)
 	if err != nil {
 		return nil, err
@@ -84,6 +94,12 @@ func (r *Room) always(ctx context.Context, q db.Querier) ([]netip.Prefix, error)
 			addresses = append(addresses, a.Prefix().Addr())
 		}
 	}
+	return sorted(append(alone(addresses), loopback...)), nil
+}
+
+// stored are the other networks that are never banned: addresses that are declared, the other nodes of the cluster, and trusted proxies.
+func (r *Room) stored(ctx context.Context, q db.Querier) ([]netip.Prefix, error) {
+	var addresses []netip.Addr
 	for _, more := range []func(context.Context, db.Querier) ([]netip.Addr, error){r.deps.Addresses, r.deps.Peers} {
 		list, err := more(ctx, q)
 		if err != nil {
@@ -91,21 +107,24 @@ func (r *Room) always(ctx context.Context, q db.Querier) ([]netip.Prefix, error)
 		}
 		addresses = append(addresses, list...)
 	}
-	list := slices.Clone(loopback)
+	proxies, err := r.deps.Proxies(ctx, q)
+	return sorted(append(alone(addresses), proxies...)), err
+}
+
+// alone are the networks of single addresses. One that is valid on one link alone is never banned.
+func alone(addresses []netip.Addr) (list []netip.Prefix) {
 	for _, a := range addresses {
 		a = a.Unmap().WithZone("")
-		// An address that is valid on one link alone is never banned.
 		if a.IsValid() && !a.IsLinkLocalUnicast() && !a.IsLoopback() && !a.IsUnspecified() {
 			list = append(list, netip.PrefixFrom(a, a.BitLen()))
 		}
 	}
-	proxies, err := r.deps.Proxies(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	list = append(list, proxies...)
+	return list
+}
+
+func sorted(list []netip.Prefix) []netip.Prefix {
 	slices.SortFunc(list, netip.Prefix.Compare)
-	return slices.Compact(list), nil
+	return slices.Compact(list)
 }
 
 // allowed are all networks that are never banned, those of the operator included.
@@ -114,7 +133,12 @@ func (r *Room) allowed(ctx context.Context) ([]netip.Prefix, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := r.always(ctx, r.DB)
+	own, err := r.own(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.stored(ctx, r.DB)
+	list = append(list, own...)
 	for _, a := range s.AllowList {
 		list = append(list, a.CIDR.Netip())
 	}

@@ -61,7 +61,7 @@ func New(k *kit.Kit, d Deps) *Room {
 	unchecked := func(context.Context, []host.File) error { return nil }
 	apply.Register(k.Engine, apply.Component[Config]{
 		ID: apply.Detection, Unit: unit, Enabled: func(c Config) bool { return c.Settings.Enabled },
-		Load: r.load, Render: Render, Check: unchecked, Apply: r.restart, Verify: r.verify,
+		Load: r.load, Adapt: r.adapt, Render: Render, Check: unchecked, Apply: r.restart, Verify: r.verify,
 	})
 	apply.Register(k.Engine, apply.Component[BouncerConfig]{
 		ID: apply.Bouncer, Unit: bouncer, Enabled: BouncerConfig.on,

@@ -19,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/ids"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -44,7 +45,15 @@ func (w *world) set(operators ...string) {
 
 func bench(t *testing.T) (*kittest.Bench, *ids.Room, *world) {
 	t.Helper()
-	b, w := kittest.New(t), &world{drops: make(chan []ids.Drop)}
+	b := kittest.New(t)
+	room, w := on(t, b)
+	return b, room, w
+}
+
+// on has the room live on a bench.
+func on(t *testing.T, b *kittest.Bench) (*ids.Room, *world) {
+	t.Helper()
+	w := &world{drops: make(chan []ids.Drop)}
 	none := func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil }
 	room := ids.New(b.Kit, ids.Deps{
 		Addresses: func(context.Context, db.Querier) ([]netip.Addr, error) {
@@ -76,7 +85,7 @@ func bench(t *testing.T) (*kittest.Bench, *ids.Room, *world) {
 	if _, failed := b.Engine.ApplyAll(t.Context()); len(failed) > 0 {
 		t.Fatalf("not live at start: %v", failed)
 	}
-	return b, room, w
+	return room, w
 }
 
 // enabled is a bench with everything on.
@@ -634,5 +643,26 @@ func TestSwitches(t *testing.T) {
 	}
 	if note, err := room.SwitchBouncer(call(t), true); err != nil || !strings.Contains(note, "when CrowdSec is turned on") || active(b, host.Bouncer) {
 		t.Errorf("the bouncer waits for CrowdSec: %q %v", note, err)
+	}
+}
+
+// While the database is away, CrowdSec still follows the machine: an address that it has got since is never banned.
+func TestFollowsTheMachineWithoutADatabase(t *testing.T) {
+	d, server := dbtest.Own(t)
+	b := kittest.NewOn(t, d)
+	on(t, b)
+	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"enabled":true}`).Want(t, 200)
+	b.Engine.Refresh(t.Context(), apply.Detection, false)
+	spared := func(address string) bool {
+		return strings.Contains(file(t, b, host.DetectionAllowList), `"`+address+`/32"`)
+	}
+	if !spared("203.0.113.1") || spared("198.51.100.7") {
+		t.Fatalf("%s", file(t, b, host.DetectionAllowList))
+	}
+	defer dbtest.Freeze(t, server)()
+	b.Machine.SetLinks(host.Link{Name: "wan0", Index: 2, Addrs: []host.LinkAddr{{Family: "inet", Local: "198.51.100.7", PrefixLen: 24}}})
+	waittest.Until(t, "the new address is never banned", func() bool { return spared("198.51.100.7") })
+	if !spared("203.0.113.1") {
+		t.Error("what is stored is forgotten")
 	}
 }

@@ -2,7 +2,9 @@ package ids
 
 import (
 	"fmt"
+	"net/netip"
 	"regexp"
+	"slices"
 
 	"edge.internal/gateway/internal/kit/conf"
 	"edge.internal/gateway/internal/kit/host"
@@ -302,8 +304,12 @@ var scenarios = []any{
 
 // Render turns the configuration into CrowdSec's files.
 func Render(c Config) ([]host.File, error) {
+	var always []netip.Prefix
+	for _, n := range slices.Concat(c.Always, c.Own) {
+		always = append(always, n.Netip())
+	}
 	never := []string{}
-	for _, n := range c.Always {
+	for _, n := range sorted(always) {
 		never = append(never, n.String())
 	}
 	for _, a := range c.Settings.AllowList {

@@ -20,6 +20,9 @@ func (l *lane) adapted(ctx context.Context) error {
 	defer l.work.Unlock()
 	l.mu.Lock()
 	running, revision := l.running, l.at
+	if running == nil && l.partly != nil {
+		running, revision = l.partly.config, l.partly.revision
+	}
 	l.mu.Unlock()
 	if l.adapt == nil || running == nil {
 		return nil
@@ -32,8 +35,21 @@ func (l *lane) adapted(ctx context.Context) error {
 	if now.files, err = l.render(config); err != nil || sameFiles(l.lastApplied(), now.files) {
 		return err
 	}
-	if _, err := l.bring(ctx, now, false); err != nil {
+	_, err = l.bring(ctx, now, false)
+	if l.noteTaken(now, err); partial(err) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	return errors.Join(l.keep(now), l.retain(config))
+}
+
+// noteTaken notes which state a daemon has taken in part, as one does that misses a link: when the link comes, it takes the rest.
+func (l *lane) noteTaken(now *imagined, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.partly = nil; partial(err) && now.config != nil {
+		l.partly = now
+	}
 }

@@ -56,6 +56,8 @@ type lane struct {
 	force   bool
 	// running is the configuration that the daemon is known to have; nil when that is not known.
 	running any
+	// partly is the state that the daemon has taken in part; nil if it has taken all or nothing.
+	partly *imagined
 	// checked is the rendering that the daemon's checker last agreed with.
 	checked []host.File
 	// committed is the newest change that no pass has taken yet: its transaction has loaded and rendered it already.
@@ -284,6 +286,9 @@ func (l *lane) pass(ctx context.Context) {
 	now, installed, err := l.converge(ctx, force)
 	died := l.look(ctx, now.config)
 	unkept := l.stand(now, err)
+	if !unread(err) {
+		l.noteTaken(now, err)
+	}
 	l.report(start, early, now.revision, installed, err)
 	l.tellPass(start, was, now, installed)
 	if died && err == nil {

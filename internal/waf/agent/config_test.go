@@ -300,6 +300,42 @@ func TestEnginesAreBuiltForNewTextsAlone(t *testing.T) {
 	}
 }
 
+// While an engine is built for other rules, requests are answered: those of its own domain by the rules before, and those of others as ever.
+func TestRequestsAreAnsweredWhileAnEngineIsBuilt(t *testing.T) {
+	w, said := newWorld(t), &notes{}
+	changes, other := id(), id()
+	w.put(changes, map[string]string{"mode": "'blocking'", "custom_rules": quoted(refusesFoo)})
+	w.put(other, map[string]string{"mode": "'blocking'"})
+	s := source(t, w, filepath.Join(t.TempDir(), "config.json"), said.log())
+	run(t, s)
+	w.put(changes, map[string]string{"custom_rules": quoted(refusesBar)})
+	building := func() *config {
+		if c := s.current.Load(); c.next != nil {
+			return c
+		}
+		return nil
+	}
+	var during *config
+	waittest.Until(t, "the engine is being built", func() bool { during = building(); return during != nil })
+	answered := 0
+	for s.current.Load() == during {
+		former, as := denies(t, s, changes, "/?x=foo"), denies(t, s, other, "/?id=1%27+or+%271%27%3D%271")
+		if s.current.Load() != during {
+			break
+		}
+		if !former || !as {
+			t.Fatalf("while the engine is built: %v by the rules before, %v for another domain", former, as)
+		}
+		answered++
+	}
+	if answered == 0 {
+		t.Error("no request was answered while the engine was built")
+	}
+	if !denies(t, s, changes, "/?x=bar") || denies(t, s, changes, "/?x=foo") {
+		t.Error("the new rules do not decide")
+	}
+}
+
 func TestARowThatMakesNoSenseConcernsItsDomainAlone(t *testing.T) {
 	w, said := newWorld(t), &notes{}
 	dbtest.Exec(t, w.owner, `DO $$ DECLARE c text; BEGIN

@@ -126,17 +126,23 @@ func HashOf(ctx context.Context, q db.Querier, passing []string) (Hash, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := Hash{}
+	// One statement for all tables: most of them have few rows, and asking for each alone would take longer than hashing it.
+	var parts []string
 	for _, t := range tables {
-		if slices.Contains(passing, t.name) {
-			continue
+		if !slices.Contains(passing, t.name) {
+			slices.Sort(t.columns)
+			parts = append(parts, fmt.Sprintf("SELECT '%s', count(*), coalesce(bit_xor(hash_record_extended(ROW(%s), 0)), 0) FROM %s t", t.name, list(t.columns, "t."), t.live()))
 		}
-		slices.Sort(t.columns)
-		var rows, sum int64
-		if err := q.QueryRow(ctx, "SELECT count(*), coalesce(bit_xor(hash_record_extended(ROW("+list(t.columns, "t.")+"), 0)), 0) FROM "+t.live()+" t").Scan(&rows, &sum); err != nil {
-			return nil, fmt.Errorf("hashing %s: %w", t.name, err)
-		}
-		h[t.name] = fmt.Sprintf("%d %x", rows, uint64(sum))
+	}
+	rows, err := q.Query(ctx, strings.Join(parts, " UNION ALL "))
+	if err != nil {
+		return nil, err
+	}
+	h := Hash{}
+	var name string
+	var count, sum int64
+	if _, err := pgx.ForEachRow(rows, []any{&name, &count, &sum}, func() error { h[name] = fmt.Sprintf("%d %x", count, uint64(sum)); return nil }); err != nil {
+		return nil, fmt.Errorf("hashing what is shared: %w", err)
 	}
 	var version int64
 	if err := q.QueryRow(ctx, "SELECT max(version_id) FROM goose_db_version WHERE is_applied").Scan(&version); err != nil {

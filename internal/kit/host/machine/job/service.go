@@ -34,20 +34,36 @@ type Service struct {
 // reverseProxy is the component that serves the console.
 const reverseProxy = "reverse-proxy"
 
-// Live are the components that are live. Before the setup, and while the API does not answer, there are none.
-func (s Service) Live(ctx context.Context) []string {
+// Live are the components that are live. An API that does not answer, or has not applied everything yet, may just be starting: it is given the time that a start takes.
+// Before the setup there are none, and without an API no one can tell.
+func (s Service) Live(ctx context.Context, w Waiting) []string {
+	ctx, cancel := context.WithTimeout(ctx, w.Silence)
+	defer cancel()
 	live := []string{}
-	components, err := s.components(ctx)
-	if err != nil {
-		fmt.Fprintln(Output(ctx), "the gateway does not list its components:", err)
-	}
-	for name, state := range components {
-		if state == "live" {
-			live = append(live, name)
+	for told := false; ; {
+		states, err := s.components(ctx)
+		pending := false
+		if err == nil {
+			live = live[:0]
+		} else if !told {
+			fmt.Fprintln(Output(ctx), "the gateway does not list its components:", err)
+			told = true
+		}
+		for name, state := range states {
+			pending = pending || state == "pending"
+			if state == "live" {
+				live = append(live, name)
+			}
+		}
+		if !pending && !errors.Is(err, ErrSilent) || ctx.Err() != nil {
+			slices.Sort(live)
+			return live
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(w.Every):
 		}
 	}
-	slices.Sort(live)
-	return live
 }
 
 func (s Service) components(ctx context.Context) (map[string]string, error) {

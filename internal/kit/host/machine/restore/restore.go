@@ -215,7 +215,7 @@ const reserved = 16 << 20
 func (r *Runner) prepare(ctx context.Context, rec *Record) error {
 	err := r.step(ctx, rec, stepVerify, func(ctx context.Context) (err error) {
 		if rec.Live == nil {
-			rec.Live = r.Service.Live(ctx)
+			rec.Live = r.Service.Live(ctx, r.Waiting)
 		}
 		if err := r.makeRoom(ctx, rec); err != nil {
 			return err

@@ -72,7 +72,7 @@ func (m Machine) Installed(ctx context.Context) (string, error) {
 	return strings.TrimSpace(said), host.IsVersion(strings.TrimSpace(said))
 }
 
-func (m Machine) Live(ctx context.Context) []string { return m.Service.Live(ctx) }
+func (m Machine) Live(ctx context.Context, w job.Waiting) []string { return m.Service.Live(ctx, w) }
 
 func (m Machine) Fetch(ctx context.Context, version string) (Package, error) {
 	kept, err := m.folder("packages")

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -341,7 +342,8 @@ func TestReady(t *testing.T) {
 		Control: socket, Port: proxy.Listener.Addr().(*net.TCPAddr).Port,
 		PortUsers: func(int) ([]host.PortUser, error) { return []host.PortUser{{Program: holder}}, nil },
 	}
-	live := s.Live(t.Context())
+	wait := job.Waiting{Silence: time.Minute, Every: time.Millisecond}
+	live := s.Live(t.Context(), wait)
 	if !slices.Equal(live, []string{"dns", "reverse-proxy"}) {
 		t.Fatal(live)
 	}
@@ -369,9 +371,38 @@ func TestReady(t *testing.T) {
 		*c.what = was
 	}
 	dns = ""
-	if live := s.Live(t.Context()); live == nil || len(live) != 0 {
+	if live := s.Live(t.Context(), wait); live == nil || len(live) != 0 {
 		t.Errorf("before the setup: %v", live)
 	}
 	control.Close()
 	ready("gateway-api does not answer")
+}
+
+// What was live is known although the API did not answer, or had not applied everything, when it was first asked.
+func TestLiveWaitsForTheAPI(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	s := job.Service{Control: socket}
+	if live := s.Live(t.Context(), job.Waiting{Silence: time.Millisecond, Every: time.Millisecond}); live == nil || len(live) != 0 {
+		t.Errorf("an API that is down: %v", live)
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	api := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		dns := "live"
+		switch asked++; asked {
+		case 1:
+			panic(http.ErrAbortHandler)
+		case 2:
+			dns = "pending"
+		}
+		fmt.Fprintf(w, `{"data":[{"name":"ntp","state":"live"},{"name":"dns","state":%q},{"name":"dhcp","state":"degraded"}],"error":null}`, dns)
+	})}}
+	api.Start()
+	defer api.Close()
+	if live := s.Live(t.Context(), job.Waiting{Silence: time.Minute, Every: time.Millisecond}); !slices.Equal(live, []string{"dns", "ntp"}) || asked != 3 {
+		t.Errorf("%v, asked %d times", live, asked)
+	}
 }

@@ -35,8 +35,8 @@ const (
 type Effects interface {
 	// Installed is the version that dpkg has, whatever state its package is in.
 	Installed(ctx context.Context) (string, error)
-	// Live are the components that are live; none when the gateway does not tell.
-	Live(ctx context.Context) []string
+	// Live are the components that are live; none when the gateway does not tell for as long as it may take to start.
+	Live(ctx context.Context, w job.Waiting) []string
 	// Fetch has a version's package, from apt or from an earlier fetch.
 	Fetch(ctx context.Context, version string) (Package, error)
 	// BackUp stops the gateway's programs, so that nothing changes any more, and writes a backup. When it fails they run again.
@@ -171,7 +171,7 @@ func (r *Runner) prepare(ctx context.Context, rec *Record) error {
 			return err
 		}
 		if rec.Live == nil {
-			rec.Live = r.Effects.Live(ctx)
+			rec.Live = r.Effects.Live(ctx, r.Waiting)
 		}
 		if rec.Next, err = r.Effects.Fetch(ctx, rec.To); err != nil {
 			return fmt.Errorf("the package of version %s cannot be fetched: %w", rec.To, err)

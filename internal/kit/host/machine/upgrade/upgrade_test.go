@@ -80,7 +80,9 @@ func (f *fakeEffects) start() {
 
 func (f *fakeEffects) Installed(context.Context) (string, error) { return f.installed, nil }
 
-func (f *fakeEffects) Live(context.Context) []string { return []string{"dns", "reverse-proxy"} }
+func (f *fakeEffects) Live(context.Context, job.Waiting) []string {
+	return []string{"dns", "reverse-proxy"}
+}
 
 func (f *fakeEffects) Fetch(_ context.Context, version string) (Package, error) {
 	f.point("fetch within")
