@@ -10,8 +10,10 @@ import { FileDiffs } from '../../kit/change/Diff'
 import { Impact } from '../../kit/change/Impact'
 import { IntentLine } from '../../kit/change/IntentLine'
 import { usualIntent } from '../../kit/change/intent'
+import { fieldLabel } from '../../kit/change/kinds'
 import { RowsView } from '../../kit/change/RowsView'
 import { plannedDeed } from '../../kit/change/rows'
+import { useTexts } from '../../kit/change/useTexts'
 import { kindName } from '../../kit/change/words'
 import { FaultNotice, Loaded } from '../../kit/state/Loaded'
 import { Notice } from '../../kit/state/Notice'
@@ -30,6 +32,23 @@ interface RevertViewProps {
   of: readonly unknown[]
   ask: Ask
   onDone: () => void
+}
+
+/** What the gateway makes itself, and no revert brings back. */
+function Stays({ rows }: { rows: Reverted['stays'] }) {
+  const { t } = useTranslation('history')
+  const ready = useTexts(rows.map(({ kind }) => kind))
+  if (rows.length === 0 || !ready) return null
+  return (
+    <Notice tone="off" title={t('revert.stays')}>
+      {rows.map(({ kind, id, name, fields }) => (
+        <div key={`${kind} ${id}`}>
+          {name} <span className="soft">{kindName(kind)}</span>:{' '}
+          {fields.map((field) => fieldLabel(kind, field)).join(', ')}
+        </div>
+      ))}
+    </Notice>
+  )
 }
 
 /** What a revert would do, what is in its way, and the button that does it. */
@@ -81,6 +100,7 @@ export function RevertView({ of, ask, onDone }: RevertViewProps) {
                 ))}
               </Notice>
             )}
+            <Stays rows={plan.stays} />
             <section className={classes.step} aria-label={t('revert.changes')}>
               <h3>{t('revert.changes')}</h3>
               {plan.changes.length === 0 && <p className="soft">{t('revert.noChanges')}</p>}
