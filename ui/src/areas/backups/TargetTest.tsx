@@ -29,7 +29,7 @@ export function TargetTest({ id }: { id: string }) {
         <span className="soft">{t('test.help')}</span>
       </div>
       {test.isError && <FaultNotice fault={test.error} />}
-      {test.data && <TestSteps text="targets" names={steps} steps={test.data.steps} />}
+      {test.data && <TestSteps text="backups:targets.test" names={steps} steps={test.data.steps} />}
     </section>
   )
 }

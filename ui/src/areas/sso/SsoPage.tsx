@@ -87,7 +87,7 @@ function TestConnection({ values }: { values: Values }) {
         <span className="soft">{t('test.help')}</span>
       </div>
       {current && test.isError && <FaultNotice fault={test.error} />}
-      {current && test.data && <TestSteps text="sso" names={steps} steps={test.data.steps} />}
+      {current && test.data && <TestSteps text="sso:test" names={steps} steps={test.data.steps} />}
     </section>
   )
 }

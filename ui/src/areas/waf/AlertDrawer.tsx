@@ -96,7 +96,7 @@ function Head({ alert }: { alert: WafAlertDetail }) {
       />
       {alert.request_id && (
         <div>
-          <h4>{t('detail.reference')}</h4>
+          <h3>{t('detail.reference')}</h3>
           <CopyText text={alert.request_id} label={t('detail.reference')} />
           {alert.action === 'blocked' && <span className={classes.soft}>{t('detail.referenceHelp')}</span>}
         </div>

@@ -3,7 +3,7 @@ import { Badge } from '../state/StateBadge'
 import classes from './TestSteps.module.css'
 
 interface TestStepsProps<Name extends string> {
-  /** The area's texts: `test`, with the names of the steps. */
+  /** Where the texts of the steps are, by their names. */
   text: string
   /** All steps in order; the test ends at the first that fails. */
   names: readonly Name[]
@@ -12,16 +12,16 @@ interface TestStepsProps<Name extends string> {
 
 /** How a test of a connection went, step by step. */
 export function TestSteps<Name extends string>({ text, names, steps }: TestStepsProps<Name>) {
-  const { t } = useTranslation(text)
+  const { t } = useTranslation()
   return (
     <ol className={classes.steps} aria-live="polite">
       {names.map((name) => {
         const step = steps.find((one) => one.name === name)
         return (
           <li key={name}>
-            <Badge tone={step ? (step.ok ? 'live' : 'bad') : 'off'}>{t(`test.${name}`)}</Badge>
+            <Badge tone={step ? (step.ok ? 'live' : 'bad') : 'off'}>{t(`${text}.${name}`)}</Badge>
             <span className={step?.error ? undefined : 'soft'}>
-              {step ? step.error || t(`test.fine.${name}`) : t('test.notReached')}
+              {step ? step.error || t(`${text}.fine.${name}`) : t(`${text}.notReached`)}
             </span>
           </li>
         )
