@@ -100,7 +100,7 @@ certificate.certificate:
     certificate_pem: ` + quoted(canaryPair["certificate_pem"]) + `
     private_key_pem: ` + quoted(strings.TrimPrefix(canaryPair["private_key_pem"].(string), mark+"\n")) + `
 waf.settings: {enabled: false}
-system.settings: {ipv6_enabled: true}
+system.settings: {ipv6_enabled: false}
 waf.config:
   - domain_id: www.example.net
     enabled: true
