@@ -52,7 +52,8 @@ func (u *User) sessionsEnd(now *User) bool {
 
 func (r *Room) newUsers() resource.Kind[User] {
 	return resource.Kind[User]{
-		Name: "user", Title: "user", Path: "/users", Table: "account_users", Order: "email", LocalColumns: []string{"last_login_at"}, Unkept: []string{"password"}, Apart: true,
+		Name: "user", Title: "user", Path: "/users", Table: "account_users", Order: "email", Apart: true,
+		LocalColumns: []string{"last_login_at"}, Unkept: []string{"password", "totp_enabled", "passkeys", "oidc_subject"},
 		New:   func() User { return User{Role: actor.Viewer, Active: true, Password: r.deps.Passwords.Field()} },
 		Check: r.checkUser,
 	}

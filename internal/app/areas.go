@@ -93,7 +93,11 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 		return s.IPv6Enabled || !s.Completed // which the setup decides
 	}, k.Engine.Converge)}
 	var err error
-	if h.Setup, err = setup.New(k, setup.Deps{Store: store, Passwords: passwords, Join: h.join(store), Joining: func() string { return h.Cluster.Joining() }}); err != nil {
+	h.Setup, err = setup.New(k, setup.Deps{
+		Store: store, Passwords: passwords, Join: h.join(store), Joining: func() string { return h.Cluster.Joining() },
+		Decided: func(ctx context.Context) { _ = h.System.TakeIPv6(ctx) }, // it has said what is wrong, and will try again
+	})
+	if err != nil {
 		return nil, err
 	}
 	if h.Account, err = account.New(k, h.accountDeps(store, passwords)); err != nil {
@@ -394,10 +398,12 @@ func (h *House) systemDeps(store *setup.Store) system.Deps {
 	}
 	return system.Deps{
 		Role: func() string { return string(h.Cluster.Role()) },
-		Switches: map[string]func(*httpd.Call, bool) (string, error){
-			"waf":                  func(c *httpd.Call, on bool) (string, error) { return "", h.WAF.Switch(c, on) },
-			"ids-agent":            func(c *httpd.Call, on bool) (string, error) { return "", h.IDS.Switch(c, on) },
-			"ids-firewall-bouncer": func(c *httpd.Call, on bool) (string, error) { return h.IDS.SwitchBouncer(c, on) },
+		Switches: map[string]system.Switch{
+			"waf":       func(c *httpd.Call, as resource.Alias, on bool) (string, error) { return "", h.WAF.Switch(c, as, on) },
+			"ids-agent": func(c *httpd.Call, as resource.Alias, on bool) (string, error) { return "", h.IDS.Switch(c, as, on) },
+			"ids-firewall-bouncer": func(c *httpd.Call, as resource.Alias, on bool) (string, error) {
+				return h.IDS.SwitchBouncer(c, as, on)
+			},
 		},
 		Flags: func() system.Flags { s := store.View(); return flags(&s) },
 		SetFlags: func(change func(*system.Flags)) error {

@@ -29,11 +29,12 @@ func TestLG07NamesOfAuditedActions(t *testing.T) {
 		{"system.service-restart", http.MethodPost, "/system/service-restart", `{"kind":"ntp"}`},
 		{"system.maintenance", http.MethodPost, "/system/maintenance", `{"enabled":true}`},
 		{"system.ipv6", http.MethodPost, "/system/ipv6", `{"enabled":false}`},
+		{"system.service-toggle", http.MethodPost, "/system/service-toggle", `{"service":"waf","enabled":false}`},
 		{"system.render-configs", http.MethodPost, "/system/render-configs", ""},
 		{"system.auto-update", http.MethodPost, "/system/auto-update", `{"enabled":true}`},
 		{"system.proxy-reload", http.MethodPost, "/system/proxy-reload", ""},
 	} {
-		before := h.Audited(t, x.action)
+		before, all := h.Audited(t, x.action), h.Rows(t, "audit_log")
 		var body any
 		if x.body != "" {
 			body = x.body
@@ -44,6 +45,9 @@ func TestLG07NamesOfAuditedActions(t *testing.T) {
 		}
 		if n := h.Audited(t, x.action) - before; n != 1 {
 			t.Errorf("%s: %d entries of %s", x.path, n, x.action)
+		}
+		if n := h.Rows(t, "audit_log") - all; n != 1 {
+			t.Errorf("%s: %d entries", x.path, n)
 		}
 	}
 }

@@ -181,6 +181,9 @@ func TestIPv6GoesBack(t *testing.T) {
 		a := kittest.Call(t, h.Handler(), http.MethodPost, "/system/ipv6", `{"enabled":false}`, headers...).Want(t, 200)
 		return a.Header.Get(httpd.ChangeSetHeader)
 	}
+	if a := h.call(t, admin, http.MethodGet, "/system/settings", nil).Want(t, 200); !strings.Contains(string(a.Data), `"ipv6_enabled":true`) {
+		t.Errorf("the database does not know right after the setup: %s", a.Data)
+	}
 	before := look()
 	if !strings.Contains(before, "bind :::443") {
 		t.Fatalf("the setup has switched IPv6 on:\n%s", before)
@@ -213,6 +216,33 @@ func TestIPv6GoesBack(t *testing.T) {
 	h.call(t, admin, http.MethodPost, "/change-sets/"+id+"/revert", nil).Want(t, 200)
 	if after := look(); after != before || h.Audited(t, "system.ipv6") != 3 {
 		t.Errorf("reverted, and still\n%s", after)
+	}
+}
+
+// A daemon that is switched off is switched on again if nobody confirms it.
+func TestServiceToggleGoesBack(t *testing.T) {
+	h, _ := confirming(t, kittest.New(t))
+	admin := h.setUp(t)
+	for service, x := range map[string]struct{ path, field, kind string }{
+		"waf": {"/waf/settings", "enabled", "waf.settings"}, "ids-agent": {"/ids/settings", "enabled", "ids.settings"},
+		"ids-firewall-bouncer": {"/ids/settings", "blocking", "ids.settings"},
+	} {
+		look := func() (on bool) {
+			var row map[string]any
+			h.call(t, admin, http.MethodGet, x.path, nil).Want(t, 200).Into(t, &row)
+			return row[x.field].(bool)
+		}
+		was := look()
+		a := kittest.Call(t, h.Handler(), http.MethodPost, "/system/service-toggle", map[string]any{"service": service, "enabled": !was},
+			"Authorization", "Bearer "+admin, "X-Test-Client", loopback, httpd.ConfirmWithinHeader, "600").Want(t, 200)
+		id := a.Header.Get(httpd.ChangeSetHeader)
+		if set := h.set(t, admin, id); set.State != "waiting" || len(set.Rows) != 1 || set.Rows[0].Kind != x.kind || look() == was {
+			t.Fatalf("%s: %+v", service, set)
+		}
+		h.call(t, admin, http.MethodPost, "/change-sets/"+id+"/discard", nil).Want(t, 200)
+		if look() != was {
+			t.Errorf("%s stays as it was switched", service)
+		}
 	}
 }
 

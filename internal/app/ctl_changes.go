@@ -197,6 +197,9 @@ func revertCommand(cfg *Config) *cobra.Command {
 			for _, u := range out.Unrestored {
 				cmd.Printf("not restored: %s %s: %s\n", u.Kind, u.Name, u.Reason)
 			}
+			for _, s := range out.Stays {
+				cmd.Printf("made by the gateway, does not come back: %s %s: %s\n", s.Kind, s.Name, strings.Join(s.Fields, ", "))
+			}
 			printConfirmBy(cmd, answered)
 			return nil
 		},

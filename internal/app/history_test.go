@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/longtest"
@@ -235,6 +236,54 @@ func TestEveryKindIsEditedAtRandom(t *testing.T) {
 	}
 	for kind := range edited {
 		t.Errorf("test/edits makes %s, which is no kind", kind)
+	}
+}
+
+// A user's second factor is not the configuration's: no revert takes it away, or claims one that is not there.
+func TestRevertLeavesSecondFactors(t *testing.T) {
+	h := build(t, kittest.New(t))
+	admin := h.setUp(t)
+	id, _ := h.user(t, admin, "ann@example.net", "viewer")
+	at := time.Now().UTC().Format(time.RFC3339Nano)
+	path := "/users/" + id
+	h.call(t, admin, http.MethodPut, path, `{"name":"Ann"}`).Want(t, 200)
+	dbtest.Exec(t, h.DB, "UPDATE account_users SET totp_enabled = true, passkeys = 2, oidc_subject = 'ann' WHERE email = 'ann@example.net'")
+	h.call(t, admin, http.MethodPost, "/configuration/revert", map[string]any{"at": at, "kinds": []string{"user"}, "id": id}).Want(t, 200)
+	var now struct {
+		Name        string
+		TOTPEnabled bool `json:"totp_enabled"`
+		Passkeys    int
+		OIDCSubject string `json:"oidc_subject"`
+	}
+	h.call(t, admin, http.MethodGet, path, nil).Want(t, 200).Into(t, &now)
+	if now.Name != "" || !now.TOTPEnabled || now.Passkeys != 2 || now.OIDCSubject != "ann" {
+		t.Errorf("%+v", now)
+	}
+}
+
+// A certificate that the gateway has signed anew stays, and the revert says so.
+func TestRevertTellsOfRenewedCertificates(t *testing.T) {
+	h := build(t, kittest.New(t))
+	admin := h.setUp(t)
+	type certificate struct {
+		ID          string
+		Fingerprint string `json:"fingerprint_sha256"`
+		Names       []string
+	}
+	var was, now certificate
+	h.call(t, admin, http.MethodPost, "/certificates", `{"source":"self-signed","names":["a.example.net"]}`).Want(t, 201).Into(t, &was)
+	path := "/certificates/" + was.ID
+	set := h.call(t, admin, http.MethodPut, path, `{"names":["a.example.net","b.example.net"]}`).Want(t, 200).Header.Get(httpd.ChangeSetHeader)
+	ctl := h.root(t)
+	for _, args := range [][]string{{"--preview"}, nil} {
+		said, err := ctl("", append([]string{"revert", set}, args...)...)
+		if err != nil || !strings.Contains(said, "made by the gateway, does not come back: certificate.certificate a.example.net, b.example.net: certificate_pem, private_key_pem\n") {
+			t.Errorf("%q %v", said, err)
+		}
+	}
+	h.call(t, admin, http.MethodGet, path, nil).Want(t, 200).Into(t, &now)
+	if !slices.Equal(now.Names, was.Names) || now.Fingerprint == was.Fingerprint {
+		t.Errorf("%+v and then %+v", was, now)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // sets are the routes that make change sets and are not those of one kind.
 var sets = []string{
 	"change-set.create", "change-set.discard", "change-set.revert", "cluster.differences.apply", "configuration.apply", "configuration.import", "configuration.revert",
-	"draft.apply", "network.setup", "system.ipv6", "tunnel.import", "tunnel.interface.generate-keypair", "tunnel.peer.generate-keypair", "waf.alert.exclude",
+	"draft.apply", "network.setup", "system.ipv6", "system.service-toggle", "tunnel.import", "tunnel.interface.generate-keypair", "tunnel.peer.generate-keypair", "waf.alert.exclude",
 }
 
 // unkept are the routes that change something and make no change set, by the reason. A name with a dot at its end stands for all that begin with it.
@@ -37,8 +37,7 @@ var unkept = map[string][]string{
 	"it collects what becomes a change set, or decides about one": {"change-set.confirm", "draft.add", "draft.discard", "draft.remove"},
 	"the setup is done once": {"setup.complete", "setup.complete-node", "setup.join-cluster"},
 	"CrowdSec has it":        {"ids.bouncer.", "ids.decision."},
-	"it is not in the database, because it must be known without one":        {"certificate.acme", "license.", "system.auto-update", "system.maintenance", "system.retention"},
-	"switches that are settings make a change set, and others are systemd's": {"system.service-toggle"},
+	"it is not in the database, because it must be known without one": {"certificate.acme", "license.", "system.auto-update", "system.maintenance", "system.retention"},
 }
 
 // Every route that changes something makes a change set, so that there is a history of it and a way back, or it is listed here with the reason why it does not.

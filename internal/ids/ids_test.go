@@ -23,6 +23,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
@@ -403,7 +404,7 @@ func TestAlerts(t *testing.T) {
 func TestAlertWithoutCrowdSec(t *testing.T) {
 	b, room, _ := enabled(t)
 	b.Machine.SetDetectionAlerts(alert)
-	if err := room.Switch(call(t), false); err != nil {
+	if err := room.Switch(call(t), resource.Alias{}, false); err != nil {
 		t.Fatal(err)
 	}
 	var one ids.AlertDetails
@@ -613,13 +614,13 @@ func call(t *testing.T) *httpd.Call {
 
 func TestSwitches(t *testing.T) {
 	b, room, _ := enabled(t)
-	if note, err := room.SwitchBouncer(call(t), false); err != nil || note != "" {
+	if note, err := room.SwitchBouncer(call(t), resource.Alias{}, false); err != nil || note != "" {
 		t.Fatal(note, err)
 	}
 	if active(b, host.Bouncer) || !active(b, host.CrowdSec) {
 		t.Fatal("not the bouncer alone")
 	}
-	if err := room.Switch(call(t), false); err != nil {
+	if err := room.Switch(call(t), resource.Alias{}, false); err != nil {
 		t.Fatal(err)
 	}
 	var s ids.Settings
@@ -632,7 +633,7 @@ func TestSwitches(t *testing.T) {
 			t.Errorf("%+v", status)
 		}
 	}
-	if note, err := room.SwitchBouncer(call(t), true); err != nil || !strings.Contains(note, "when CrowdSec is turned on") || active(b, host.Bouncer) {
+	if note, err := room.SwitchBouncer(call(t), resource.Alias{}, true); err != nil || !strings.Contains(note, "when CrowdSec is turned on") || active(b, host.Bouncer) {
 		t.Errorf("the bouncer waits for CrowdSec: %q %v", note, err)
 	}
 }

@@ -108,14 +108,14 @@ var settings = resource.Singleton[Settings]{
 }
 
 // Switch switches CrowdSec on or off, as the settings do.
-func (r *Room) Switch(c *httpd.Call, on bool) error {
-	return r.Resources.Switch(c, settings.Name, "enabled", on)
+func (r *Room) Switch(c *httpd.Call, as resource.Alias, on bool) error {
+	return r.Resources.Switch(c, as, settings.Name, "enabled", on)
 }
 
 // SwitchBouncer switches the firewall bouncer on or off, as the settings do.
 // It needs CrowdSec, and tells when it has to wait for that.
-func (r *Room) SwitchBouncer(c *httpd.Call, on bool) (note string, err error) {
-	if err := r.Resources.Switch(c, settings.Name, "blocking", on); err != nil {
+func (r *Room) SwitchBouncer(c *httpd.Call, as resource.Alias, on bool) (note string, err error) {
+	if err := r.Resources.Switch(c, as, settings.Name, "blocking", on); err != nil {
 		return "", err
 	}
 	s, err := r.settings.Load(c, r.DB)

@@ -219,6 +219,9 @@ func (r *Room) settle(c *httpd.Call, who, fqdn string, decide func(*State) error
 		r.Log.Warn("setup token stays", "err", err)
 	}
 	r.Log.Info("the setup is complete")
+	if r.deps.Decided != nil {
+		r.deps.Decided(c)
+	}
 	r.Engine.Converge() // what depends on the gateway's name and flags
 	return nil
 }

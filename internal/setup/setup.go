@@ -21,6 +21,8 @@ type Deps struct {
 	Passwords *password.Hasher
 	// Join makes this machine a node of a cluster. It gives the machine its name there.
 	Join func(ctx context.Context, in Join) error
+	// Decided hears that the setup is complete. It may be nil.
+	Decided func(ctx context.Context)
 	// Joining says what is being done while that runs; empty otherwise. It may be nil.
 	Joining func() string
 }

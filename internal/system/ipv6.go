@@ -11,8 +11,12 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// keepEvery is how often it is looked whether the setup store says what the database says.
-const keepEvery = time.Second
+const (
+	// changed is where the database tells of a change of the settings.
+	changed = "system_settings"
+	// listenEvery is how soon it is listened to again.
+	listenEvery = 500 * time.Millisecond
+)
 
 // Settings are those of the gateway as a whole that can cut people off: they are stored as other settings are, so that a change can be confirmed
 // and goes back. The setup decides about IPv6 while there may be no database, and the management port needs it without one: the setup store has it, too.
@@ -29,6 +33,8 @@ var settings = resource.Singleton[Settings]{
 }
 
 func (r *Room) mountIPv6() {
+	// What the setup has decided is there before it is changed.
+	r.settings.Prepare = func(ctx context.Context, _, _ *Settings) (func(*Settings), error) { return nil, r.takeIPv6(ctx) }
 	r.settings.Mount(r.Resources)
 	httpd.Handle(r.Router, http.MethodGet, "/system/ipv6", httpd.Read.Offline(), doc("system.ipv6.get", "Whether the gateway listens on IPv6"), func(c *httpd.Call, _ struct{}) (Flag, error) {
 		on, err := r.IPv6(c, r.DB)
@@ -40,58 +46,75 @@ func (r *Room) mountIPv6() {
 	change := audited("system.ipv6", "Set: Whether the gateway listens on IPv6. It changes the settings")
 	change.Feeds = []string{string(apply.ReverseProxy)}
 	httpd.Handle(r.Router, http.MethodPost, "/system/ipv6", httpd.Write.Here(), change, func(c *httpd.Call, in struct{ Body Flag }) (Flag, error) {
-		if err := r.keepIPv6(c); err != nil {
-			return Flag{}, err
-		}
-		if err := r.Resources.Switch(c, settings.Name, "ipv6_enabled", in.Body.Enabled); err != nil {
-			return Flag{}, err
-		}
-		return in.Body, r.Audit.Record(c, "system.ipv6", "ipv6", in.Body)
+		as := resource.Alias{Action: change.Audit, Subject: "ipv6"}
+		return in.Body, r.Resources.Switch(c, as, settings.Name, "ipv6_enabled", in.Body.Enabled)
 	})
 }
 
+// untouched is true of the settings as long as nobody has changed them: then they are what the setup has decided.
+const untouched = "updated_at = created_at"
+
 // IPv6 tells whether the gateway listens on IPv6.
-func (r *Room) IPv6(ctx context.Context, q db.Querier) (bool, error) {
-	if f := r.deps.Flags(); !f.IPv6Kept {
-		return f.IPv6, nil
-	}
-	s, err := r.settings.Load(ctx, q)
-	if err != nil {
-		return false, err
-	}
-	return s.IPv6Enabled, nil
+func (r *Room) IPv6(ctx context.Context, q db.Querier) (on bool, err error) {
+	f := r.deps.Flags()
+	err = q.QueryRow(ctx, "SELECT CASE WHEN "+untouched+" AND NOT $1 THEN $2 ELSE ipv6_enabled END FROM system_settings", f.IPv6Kept, f.IPv6).Scan(&on)
+	return on, err
 }
 
 // KeepIPv6 keeps what the setup store and the database say the same until the context ends.
 func (r *Room) KeepIPv6(ctx context.Context) {
 	for {
-		if err := r.keepIPv6(ctx); err != nil && !db.Away(err) && ctx.Err() == nil {
-			r.Log.Warn("the IPv6 setting is not kept for a start without a database", "err", err)
-		}
+		listening, stop := context.WithCancel(ctx)
+		_ = r.DB.Listen(listening, changed, func() {
+			if r.TakeIPv6(listening) != nil {
+				stop() // and again
+			}
+		}, func(string) error { return r.TakeIPv6(listening) })
+		stop()
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.Clock.After(keepEvery):
+		case <-time.After(listenEvery):
 		}
 	}
 }
 
-// keepIPv6 brings the database what the setup has decided, once, and the setup store what the database says from then on.
-func (r *Room) keepIPv6(ctx context.Context) error {
-	f := r.deps.Flags()
-	if f.IPv6Kept {
+// TakeIPv6 brings the database what the setup has decided, and the setup store what the database says, as far as they do not know. What fails is
+// told in the log, and tried again when the settings are changed or the database is back.
+func (r *Room) TakeIPv6(ctx context.Context) error {
+	err := r.takeIPv6(ctx)
+	if err != nil && !db.Away(err) && ctx.Err() == nil {
+		r.Log.Warn("the IPv6 setting is not kept for a start without a database", "err", err)
+	}
+	return err
+}
+
+func (r *Room) takeIPv6(ctx context.Context) error {
+	r.taking.Lock() // or what was read earlier could be kept later
+	defer r.taking.Unlock()
+	for {
+		f := r.deps.Flags()
+		if !f.IPv6Kept {
+			err := r.DB.Write(ctx, func(tx *db.Tx) error {
+				tx.Queue("UPDATE system_settings SET ipv6_enabled = $1 WHERE "+untouched, f.IPv6)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
 		s, err := r.settings.Load(ctx, r.DB)
-		if err != nil || s.IPv6Enabled == f.IPv6 {
+		if err != nil || f.IPv6Kept && s.IPv6Enabled == f.IPv6 {
 			return err
 		}
-		return r.deps.SetFlags(func(f *Flags) { f.IPv6 = s.IPv6Enabled })
+		decided := false // by the setup, in the meantime
+		err = r.deps.SetFlags(func(now *Flags) {
+			if decided = now.IPv6 != f.IPv6 || now.IPv6Kept != f.IPv6Kept; !decided {
+				now.IPv6, now.IPv6Kept = s.IPv6Enabled, true
+			}
+		})
+		if err != nil || !decided {
+			return err
+		}
 	}
-	err := r.DB.Write(ctx, func(tx *db.Tx) error {
-		tx.Queue("UPDATE system_settings SET ipv6_enabled = $1", f.IPv6)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return r.deps.SetFlags(func(now *Flags) { now.IPv6Kept = now.IPv6 == f.IPv6 })
 }

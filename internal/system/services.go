@@ -8,6 +8,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/resource"
 )
 
 // Service is a daemon and what it does now.
@@ -86,20 +87,19 @@ func (r *Room) mountServices() {
 			defer cancel()
 			return r.restart(ctx, in.Body.Kind)
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Here(), audited("system.service-toggle", "Turn a daemon on or off. It changes the settings that the daemon follows"), r.toggle)
+	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Here(), audited(toggled, "Turn a daemon on or off. It changes the settings that the daemon follows"), r.toggle)
 }
 
+// toggled is the action of a toggle.
+const toggled = "system.service-toggle"
+
 // toggle changes the settings that a daemon follows. What cannot be stored is not done, and is an error.
-func (r *Room) toggle(c *httpd.Call, in struct{ Body Toggle }) (o Outcome, err error) {
-	var note string
-	err = r.Audit.Do(c, "system.service-toggle", in.Body.Service, func() (details any, err error) {
-		note, err = r.deps.Switches[in.Body.Service](c, in.Body.Enabled)
-		return map[string]bool{"enabled": in.Body.Enabled}, err
-	})
+func (r *Room) toggle(c *httpd.Call, in struct{ Body Toggle }) (Outcome, error) {
+	note, err := r.deps.Switches[in.Body.Service](c, resource.Alias{Action: toggled, Subject: in.Body.Service}, in.Body.Enabled)
 	if err != nil {
-		return o, err
+		return Outcome{}, err
 	}
-	o = r.outcome(c, in.Body.Service)
+	o := r.outcome(c, in.Body.Service)
 	o.Note = note
 	return o, nil
 }

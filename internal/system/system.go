@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/history"
@@ -21,6 +22,7 @@ type Room struct {
 	deps     Deps
 	history  history.History[host.Resources, Load]
 	settings resource.Singleton[Settings]
+	taking   sync.Mutex // see takeIPv6
 }
 
 // Deps is what other rooms lend.
@@ -31,10 +33,12 @@ type Deps struct {
 	SetFlags func(change func(*Flags)) error
 	// Role is what this gateway is in its cluster, as far as it knows.
 	Role func() string
-	// Switches switch the daemons on and off that follow settings, by the name that the API has for them. They tell what else it takes, if
-	// anything.
-	Switches map[string]func(c *httpd.Call, on bool) (note string, err error)
+	// Switches switch the daemons on and off that follow settings, by the name that the API has for them.
+	Switches map[string]Switch
 }
+
+// Switch changes the settings that a daemon follows. It tells what else it takes, if anything.
+type Switch func(c *httpd.Call, as resource.Alias, on bool) (note string, err error)
 
 // Flags are the global settings that live in the setup store, so that they are there without a database.
 type Flags struct {

@@ -20,6 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/system"
 )
@@ -33,6 +34,7 @@ func bench(t *testing.T) *kittest.Bench {
 func benchWith(t *testing.T, keep func() error) *kittest.Bench {
 	t.Helper()
 	b := kittest.New(t)
+	idle := func(*httpd.Call, resource.Alias, bool) (string, error) { return "", nil }
 	flags := system.Flags{Retention: system.Retention{AuditDays: 90, BackupKeep: 14, HistoryDays: 365, HistorySets: 10000}}
 	system.New(b.Kit, system.Deps{
 		Role:  func() string { return "" },
@@ -44,9 +46,9 @@ func benchWith(t *testing.T, keep func() error) *kittest.Bench {
 			change(&flags)
 			return nil
 		},
-		Switches: map[string]func(*httpd.Call, bool) (string, error){
-			"ids-agent": func(*httpd.Call, bool) (string, error) { return "", nil }, "ids-firewall-bouncer": func(*httpd.Call, bool) (string, error) { return "", nil },
-			"waf": func(c *httpd.Call, on bool) (string, error) {
+		Switches: map[string]system.Switch{
+			"ids-agent": idle, "ids-firewall-bouncer": idle,
+			"waf": func(c *httpd.Call, _ resource.Alias, on bool) (string, error) {
 				if on {
 					return "", b.Machine.Start(c, host.WAF)
 				}

@@ -119,6 +119,6 @@ func (r *Room) runs(ctx context.Context) error {
 }
 
 // Switch switches the agent on or off, as the settings do.
-func (r *Room) Switch(c *httpd.Call, on bool) error {
-	return r.Resources.Switch(c, settings.Name, "enabled", on)
+func (r *Room) Switch(c *httpd.Call, as resource.Alias, on bool) error {
+	return r.Resources.Switch(c, as, settings.Name, "enabled", on)
 }

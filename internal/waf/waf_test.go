@@ -564,7 +564,7 @@ func TestAgentIsAComponent(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	toggle(true, "active")
-	if err := r.Switch(httpd.NewCall(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil).WithContext(t.Context())), false); err != nil {
+	if err := r.Switch(httpd.NewCall(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil).WithContext(t.Context())), resource.Alias{}, false); err != nil {
 		t.Fatal(err)
 	}
 	toggle(true, "active")

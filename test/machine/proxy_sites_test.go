@@ -127,7 +127,7 @@ func ipv6AndHTTP3(t *testing.T, p *proxyRig) {
 	}
 	for _, on := range []bool{true, false, true} {
 		p.live(t, http.MethodPost, "/system/ipv6", fields{"enabled": on})
-		p.audited(t, "system.ipv6", fmt.Sprintf(`"enabled":%v`, on))
+		p.audited(t, "system.ipv6", "ipv6 ")
 		for _, port := range []string{"80", "443", "3443"} {
 			if !listens("-4", port) || listens("-6", port) != on {
 				t.Errorf("with IPv6 %v, port %s: %s", on, port, p.Run(t, lab.Gateway, "ss", "-ltn", "sport", "=", ":"+port))

@@ -81,8 +81,9 @@ func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, bounds: usual, tries: throttle.New(k.Clock, backup.Tries)}
 	r.remotes = resource.Kind[Remote]{
 		Name: "backup.remote", Title: "off-site target", Path: "/backup-remotes", Table: table, Order: "name, created_at", Local: true,
-		New:   func() Remote { return Remote{Settings: defaults(), Active: true, Keep: 14} },
-		Check: r.check,
+		Unkept: []string{"last_upload_at", "last_error"},
+		New:    func() Remote { return Remote{Settings: defaults(), Active: true, Keep: 14} },
+		Check:  r.check,
 		View: func(v *Remote) {
 			v.TargetURL = v.Settings.url(v.Kind)
 			v.Settings.kind = v.Kind

@@ -53,6 +53,7 @@ type Discarded struct {
 	Stored
 	Conflicts  []Conflict   `json:"conflicts" doc:"Later edits that the take-back met."`
 	Unrestored []Unrestored `json:"unrestored" doc:"Rows that are not taken back, and why."`
+	Stays      []Staying    `json:"stays" doc:"What the gateway makes itself: that of then does not come back."`
 }
 
 // Proof is what the probe answers.
@@ -197,7 +198,7 @@ func (r *Registry) mountConfirm() {
 			return Discarded{}, err
 		}
 		set, err := r.Changes.Get(c, r.DB, in.ID)
-		return Discarded{r.stored(set), out.Conflicts, out.Unrestored}, err
+		return Discarded{r.stored(set), out.Conflicts, out.Unrestored, out.Stays}, err
 	})
 }
 
@@ -290,7 +291,7 @@ func (r *Registry) takeBack(ctx context.Context, id uuid.UUID, why string) (out 
 
 func (r *Registry) takeBackOnce(ctx context.Context, id uuid.UUID, why string) (Reverted, error) {
 	v := &inverse{RevertOptions: RevertOptions{Take: "now", Partial: true}, takesBack: true}
-	v.out.Conflicts, v.out.Unrestored = []Conflict{}, []Unrestored{}
+	v.out.Conflicts, v.out.Unrestored, v.out.Stays = []Conflict{}, []Unrestored{}, []Staying{}
 	set, err := r.Changes.Get(ctx, r.DB, id)
 	if fault.Is(err, fault.NotFound) || err == nil && set.State != changes.Waiting {
 		return v.out, r.Engine.Release(id, set.State == changes.Confirmed) // it was not stored, or is settled already

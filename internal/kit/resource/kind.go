@@ -94,6 +94,7 @@ type Singleton[T any] struct {
 	Feeds                    []apply.ID
 	Local                    bool
 	AdminOnly, Apart         bool
+	Prepare                  func(ctx context.Context, was, now *T) (give func(now *T), err error)
 	Check                    func(ctx context.Context, tx *db.Tx, was, now *T) error
 	View                     func(v *T)
 

@@ -242,12 +242,12 @@ func (x route) commit(c *httpd.Call, op Operation) (Change, error) {
 }
 
 // Switch changes a switch of a singleton for a route of another name, and tells the caller how far the components got.
-func (r *Registry) Switch(c *httpd.Call, kind, field string, on bool) error {
+func (r *Registry) Switch(c *httpd.Call, as Alias, kind, field string, on bool) error {
 	body, err := wire.Encode(map[string]bool{field: on})
 	if err != nil {
 		return err
 	}
-	list, outcome, err := r.Commit(c, Set{Operations: []Operation{{Kind: kind, Verb: "update", Body: body}}})
+	list, outcome, err := r.Commit(c, Set{Operations: []Operation{{Kind: kind, Verb: "update", Body: body}}, As: as})
 	if err == nil {
 		Applied(c, outcome, list...)
 	}
@@ -351,7 +351,10 @@ func (k *kind) shown(ctx context.Context, q db.Querier, where string, args ...an
 
 // Mount gives the singleton its routes.
 func (s *Singleton[T]) Mount(r *Registry) {
-	k := Kind[T]{Apart: s.Apart, Name: s.Name, Title: s.Title, Table: s.Table, Feeds: s.Feeds, Local: s.Local, AdminOnly: s.AdminOnly, Check: s.Check, View: s.View}
+	k := Kind[T]{
+		Apart: s.Apart, Name: s.Name, Title: s.Title, Table: s.Table, Feeds: s.Feeds, Local: s.Local, AdminOnly: s.AdminOnly,
+		Prepare: s.Prepare, Check: s.Check, View: s.View,
+	}
 	s.kind = k.erased()
 	s.kind.mountSingle(r, s.Path)
 }

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,9 +145,14 @@ type Set struct {
 	Reason     string
 	// Listed says that the caller has sent a list of operations: complaints name their place in it.
 	Listed bool
+	// As is what the audit log calls the operations, where a route has a name of its own.
+	As Alias
 	// first is done in the transaction before the operations are.
 	first func(tx *db.Tx) error
 }
+
+// Alias is what the audit log calls a change instead of the kind and verb, and the row. An empty one is none.
+type Alias struct{ Action, Subject string }
 
 // Commit runs a change set.
 func (r *Registry) Commit(ctx context.Context, set Set) ([]Change, apply.Outcome, error) {
@@ -385,7 +391,7 @@ const maxWith = 1000
 // record writes the audit entry of a change.
 func (r *Registry) record(ctx context.Context, tx *db.Tx, c Change, set Set) error {
 	d := auditDetails{ID: c.ID, Fields: c.fields, With: c.with[:min(len(c.with), maxWith)], WithCount: len(c.with), ChangeSet: c.set(ctx), Reason: set.Reason}
-	return r.Audit.Write(ctx, tx, c.Kind+"."+c.Verb, c.Name, d)
+	return r.Audit.Write(ctx, tx, cmp.Or(set.As.Action, c.Kind+"."+c.Verb), cmp.Or(set.As.Subject, c.Name), d)
 }
 
 // prepare does what an operation needs before its transaction. Complaints are left to the transaction, where an update knows
@@ -399,8 +405,8 @@ func (k *kind) prepare(ctx context.Context, r *Registry, op *Operation) error {
 	}
 	var was record
 	now := k.fresh()
-	if op.Verb == "update" && op.ID != nil {
-		stored, err := k.byID(ctx, r.DB, *op.ID)
+	if op.Verb == "update" {
+		stored, err := k.meant(ctx, r.DB, *op)
 		if err != nil {
 			return nil
 		}
@@ -412,6 +418,14 @@ func (k *kind) prepare(ctx context.Context, r *Registry, op *Operation) error {
 	var err error
 	op.give, err = k.Prepare(ctx, was, now)
 	return err
+}
+
+// meant is the row of an update as it is stored.
+func (k *kind) meant(ctx context.Context, q db.Querier, op Operation) (record, error) {
+	if k.single {
+		return k.get(ctx, q, "")
+	}
+	return k.byID(ctx, q, *op.ID)
 }
 
 func (k *kind) prepareFields(ctx context.Context, op *Operation) error {

@@ -54,6 +54,7 @@ type Reverted struct {
 	Result
 	Conflicts  []Conflict   `json:"conflicts" doc:"Later edits that the revert meets."`
 	Unrestored []Unrestored `json:"unrestored" doc:"Rows that cannot be restored, and why."`
+	Stays      []Staying    `json:"stays" doc:"What the gateway makes itself, such as a certificate that it has renewed and its key: that of then does not come back."`
 	Basis      *uuid.UUID   `json:"basis" doc:"The newest change set; send it with the revert, so that it is refused if another change comes in between."`
 }
 
@@ -78,6 +79,14 @@ type Unrestored struct {
 	Reason string    `json:"reason" doc:"Why."`
 	// added is when the row became part of a draft; what changed before that was known.
 	added time.Time
+}
+
+// Staying is a row with fields that no revert brings back, because the gateway makes them.
+type Staying struct {
+	Kind   string    `json:"kind" doc:"Name of the kind."`
+	ID     uuid.UUID `json:"id" doc:"Which row."`
+	Name   string    `json:"name" doc:"What the row is called."`
+	Fields []string  `json:"fields" doc:"Which of its fields do not become what they were."`
 }
 
 // inverse is a revert as it is worked out.
@@ -198,9 +207,21 @@ func outdated(basis, newest *uuid.UUID) bool {
 
 var errNothing = fault.New(fault.Conflict, "There is nothing to revert: everything is as it was already.")
 
+// nothing is why there is nothing to do.
+func (v *inverse) nothing() error {
+	if len(v.out.Stays) == 0 {
+		return errNothing
+	}
+	return &fault.Error{
+		Kind: fault.Conflict, Message: "There is nothing to revert: what is not as it was is made by the gateway, and stays.", Cause: errNothing,
+		Details: map[string]any{"stays": v.out.Stays},
+	}
+}
+
 // revert works out the inverse of something, and previews or runs it.
 func (r *Registry) revert(c *httpd.Call, v *inverse, plan func(tx *db.Tx, v *inverse) error, reverts uuid.UUID) (Reverted, error) {
-	v.out.Conflicts, v.out.Unrestored, v.out.Result = []Conflict{}, []Unrestored{}, Result{Changes: []Change{}, Files: []apply.FileDiff{}, Impact: []Impact{}}
+	v.out.Conflicts, v.out.Unrestored, v.out.Stays = []Conflict{}, []Unrestored{}, []Staying{}
+	v.out.Result = Result{Changes: []Change{}, Files: []apply.FileDiff{}, Impact: []Impact{}}
 	err := r.DB.Snapshot(c, func(tx *db.Tx) (err error) {
 		if v.out.Basis, err = r.Changes.Newest(c, tx); err != nil {
 			return err
@@ -213,8 +234,8 @@ func (r *Registry) revert(c *httpd.Call, v *inverse, plan func(tx *db.Tx, v *inv
 	if outdated(v.Basis, v.out.Basis) {
 		return Reverted{}, errMoved
 	}
-	if len(v.set.Operations) == 0 && len(v.out.Conflicts) == 0 {
-		return Reverted{}, errNothing
+	if len(v.set.Operations) == 0 && len(v.out.Conflicts) == 0 && (!v.Preview || len(v.out.Stays) == 0) {
+		return Reverted{}, v.nothing()
 	}
 	if err := r.rehearse(c, v); err != nil {
 		return Reverted{}, err
@@ -229,7 +250,7 @@ func (r *Registry) revert(c *httpd.Call, v *inverse, plan func(tx *db.Tx, v *inv
 	case len(v.out.Unrestored) > 0 && !v.Partial:
 		return Reverted{}, &fault.Error{Kind: fault.Conflict, Message: "Some rows cannot be restored. Revert the rest with partial, or change what is in the way.", Details: map[string]any{"unrestored": v.out.Unrestored}}
 	case len(v.set.Operations) == 0:
-		return Reverted{}, errNothing
+		return Reverted{}, v.nothing()
 	}
 	intent := changes.From(c)
 	intent.Reverts, intent.Reason = reverts, cmp.Or(v.Reason, intent.Reason)
@@ -616,6 +637,9 @@ func (k *kind) inverse(ctx context.Context, tx *db.Tx, v *inverse, rows []change
 		if ops[i] != nil && now != nil {
 			v.expect(k.Name, row.ID, now)
 		}
+		if fields := k.staying(was, then, now, care); len(fields) > 0 {
+			v.out.Stays = append(v.out.Stays, Staying{Kind: k.Name, ID: row.ID, Name: names[i].Name, Fields: fields})
+		}
 	}
 	return ops, names, nil
 }
@@ -669,6 +693,21 @@ func (k *kind) back(v *inverse, called Unrestored, id uuid.UUID, was, then, now 
 	}
 	op.Verb, op.kept, op.whole = "update", merged, k.same(was, merged)
 	return op, nil
+}
+
+// staying are the fields that the gateway has made, and that are not what they were before a change made the row what it was then.
+func (k *kind) staying(was, then, now record, care bool) (fields []string) {
+	if k.Made == nil || was == nil || now == nil {
+		return nil
+	}
+	made := k.Made(now)
+	for _, f := range k.codec.fields {
+		ofChange := !care || then == nil || !equal(f, was, then)
+		if slices.Contains(made, f.Name) && ofChange && !equal(f, was, now) {
+			fields = append(fields, f.Name)
+		}
+	}
+	return fields
 }
 
 // same tells whether two rows are equal, apart from their times, what the history does not keep, and the fields that the gateway updates.

@@ -317,10 +317,30 @@ func TestWhatTheGatewayMakesGoesOn(t *testing.T) {
 	toy := create(t, b, `{"name":"a","secret":"first-canary"}`)
 	path := "/toys/" + toy.ID.String()
 	at := time.Now().UTC().Format(time.RFC3339Nano)
-	b.Do(t, "admin", http.MethodPut, path, `{"tags":["renewed"],"secret":"second-canary"}`).Want(t, 200)
-	b.Do(t, "admin", http.MethodPost, "/configuration/revert", map[string]any{"at": at}).Want(t, 409) // there is nothing to revert
-	b.Do(t, "admin", http.MethodPut, path, `{"count":9}`).Want(t, 200)
-	b.Do(t, "admin", http.MethodPost, "/configuration/revert", map[string]any{"at": at}).Want(t, 200)
+	set := b.Do(t, "admin", http.MethodPut, path, `{"tags":["renewed"],"secret":"second-canary"}`).Want(t, 200).Header.Get(httpd.ChangeSetHeader)
+	stays := fmt.Sprint([]resource.Staying{{Kind: "toy", ID: toy.ID, Name: "a", Fields: []string{"tags", "secret"}}})
+	for path, body := range map[string]map[string]any{"/configuration/revert": {"at": at}, "/change-sets/" + set + "/revert": {}} {
+		refused := b.Do(t, "admin", http.MethodPost, path, body).Want(t, 409) // there is nothing to revert
+		if !strings.Contains(string(refused.Body), `"stays":[{"kind":"toy"`) {
+			t.Errorf("%s: %s", path, refused.Body)
+		}
+		body["preview"] = true
+		var out resource.Reverted
+		b.Do(t, "admin", http.MethodPost, path, body).Want(t, 200).Into(t, &out)
+		if fmt.Sprint(out.Stays) != stays || len(out.Changes) != 0 {
+			t.Errorf("%s: %+v", path, out)
+		}
+	}
+	set = b.Do(t, "admin", http.MethodPut, path, `{"count":9}`).Want(t, 200).Header.Get(httpd.ChangeSetHeader)
+	var out resource.Reverted
+	b.Do(t, "admin", http.MethodPost, "/change-sets/"+set+"/revert", `{"preview":true}`).Want(t, 200).Into(t, &out)
+	if len(out.Stays) != 0 {
+		t.Errorf("that change has made nothing: %+v", out.Stays)
+	}
+	b.Do(t, "admin", http.MethodPost, "/configuration/revert", map[string]any{"at": at}).Want(t, 200).Into(t, &out)
+	if fmt.Sprint(out.Stays) != stays {
+		t.Errorf("%+v", out)
+	}
 	var now Toy
 	if b.Get(t, path).Into(t, &now); now.Count != 3 || len(now.Tags) != 1 {
 		t.Errorf("%+v", now)

@@ -12543,6 +12543,8 @@ export interface components {
              * @enum {string}
              */
             state: "none" | "waiting" | "confirmed" | "taken_back";
+            /** @description What the gateway makes itself: that of then does not come back. */
+            stays: components["schemas"]["ResourceStaying"][];
             /** @description Rows that are not taken back, and why. */
             unrestored: components["schemas"]["ResourceUnrestored"][];
         };
@@ -12820,6 +12822,8 @@ export interface components {
             files: components["schemas"]["ApplyFileDiff"][];
             /** @description Who is affected: one item for each area that the change can reach; only in a preview. */
             impact: components["schemas"]["ResourceImpact"][];
+            /** @description What the gateway makes itself, such as a certificate that it has renewed and its key: that of then does not come back. */
+            stays: components["schemas"]["ResourceStaying"][];
             /** @description Rows that cannot be restored, and why. */
             unrestored: components["schemas"]["ResourceUnrestored"][];
         };
@@ -12879,6 +12883,16 @@ export interface components {
              * @enum {string}
              */
             verb: "create" | "update" | "delete";
+        };
+        ResourceStaying: {
+            /** @description Which of its fields do not become what they were. */
+            fields: string[];
+            /** @description Which row. */
+            id: string;
+            /** @description Name of the kind. */
+            kind: string;
+            /** @description What the row is called. */
+            name: string;
         };
         ResourceStored: {
             /** @description Who made it: an e-mail address or the name of a program. */

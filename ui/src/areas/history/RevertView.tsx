@@ -6,6 +6,7 @@ import { useTranslation } from 'react-i18next'
 import type { Answer, Intent } from '../../api/client'
 import { toFault } from '../../api/fault'
 import type { Reverted, RevertOptions } from '../../api/types'
+import { fieldLabel } from '../../app/kinds'
 import { FileDiffs } from '../../kit/Diff'
 import { Impact } from '../../kit/Impact'
 import { IntentLine } from '../../kit/IntentLine'
@@ -15,7 +16,7 @@ import { Notice } from '../../kit/Notice'
 import { toastApplied } from '../../kit/toast'
 import { type Choices, Conflicts } from './Conflicts'
 import classes from './History.module.css'
-import { RowsView } from './RowsView'
+import { RowsView, useTexts } from './RowsView'
 import { plannedDeed, undecided } from './rows'
 import { kindName } from './words'
 
@@ -29,6 +30,23 @@ interface RevertViewProps {
   of: readonly unknown[]
   ask: Ask
   onDone: () => void
+}
+
+/** What the gateway makes itself, and no revert brings back. */
+function Stays({ rows }: { rows: Reverted['stays'] }) {
+  const { t } = useTranslation('history')
+  const ready = useTexts(rows.map(({ kind }) => kind))
+  if (rows.length === 0 || !ready) return null
+  return (
+    <Notice tone="off" title={t('revert.stays')}>
+      {rows.map(({ kind, id, name, fields }) => (
+        <div key={`${kind} ${id}`}>
+          {name} <span className="soft">{kindName(kind)}</span>:{' '}
+          {fields.map((field) => fieldLabel(kind, field)).join(', ')}
+        </div>
+      ))}
+    </Notice>
+  )
 }
 
 /** What a revert would do, what is in its way, and the button that does it. */
@@ -80,6 +98,7 @@ export function RevertView({ of, ask, onDone }: RevertViewProps) {
                 ))}
               </Notice>
             )}
+            <Stays rows={plan.stays} />
             <section className={classes.step} aria-label={t('revert.changes')}>
               <h3>{t('revert.changes')}</h3>
               {plan.changes.length === 0 && <p className="soft">{t('revert.noChanges')}</p>}
