@@ -105,6 +105,7 @@ func (d Duration) Length() time.Duration {
 
 var settings = resource.Singleton[Settings]{
 	Name: "ids.settings", Title: "intrusion detection settings", Path: "/ids/settings", Table: "ids_settings", Feeds: feeds, Local: true,
+	Unforeseen: map[resource.Area]string{resource.Connections: "Whom CrowdSec has banned, or will, is not looked up."},
 }
 
 // Switch switches CrowdSec on or off, as the settings do.

@@ -26,7 +26,11 @@ func (r *Room) compareSites(ctx context.Context, was, now *Config) (int, []resou
 	if err != nil {
 		return 0, nil, fault.Wrap(fault.Unavailable, err, "HAProxy could not be asked which servers are up.")
 	}
+	if was.IPv6 && !now.IPv6 {
+		return 0, nil, fault.New(fault.NotSupported, "Who visits a site over IPv6 is not known.")
+	}
 	before, after := newFront(was, stats), newFront(now, stats)
+	after.since = before
 	var reached []resource.Affected
 	checked := 0
 	for _, name := range before.names {
@@ -36,6 +40,9 @@ func (r *Room) compareSites(ctx context.Context, was, now *Config) (int, []resou
 		}
 		checked++
 		b := after.visit(name)
+		if b.closed == "" && tighter(before.domain(name), after.domain(name)) {
+			return 0, nil, fault.New(fault.NotSupported, "How many requests for %s would be over its new limits is not known.", name)
+		}
 		x := resource.Affected{What: name, Effect: a.effect(&b), Before: a.words(), After: b.words()}
 		if x.Effect == "" {
 			continue
@@ -45,9 +52,16 @@ func (r *Room) compareSites(ctx context.Context, was, now *Config) (int, []resou
 	return checked, reached, nil
 }
 
+// tighter tells whether a domain takes fewer or smaller requests than it did.
+func tighter(was, now *Domain) bool {
+	return now.MaxBodySizeBytes > 0 && (was.MaxBodySizeBytes == 0 || now.MaxBodySizeBytes < was.MaxBodySizeBytes) ||
+		now.RateLimitEnabled && (!was.RateLimitEnabled || now.RateLimitRequests < was.RateLimitRequests || now.RateLimitPeriodSeconds > was.RateLimitPeriodSeconds)
+}
+
 // front is a configuration as visitors see it.
 type front struct {
 	*Config
+	since    *front   // the one that is, if this is one that would be
 	names    []string // of all sites, sorted
 	domains  map[string]*Domain
 	rules    map[uuid.UUID][]Rule
@@ -119,25 +133,40 @@ func (v *visited) effect(now *visited) resource.Effect {
 	if now.closed != "" {
 		return resource.Cut
 	}
-	for _, was := range v.ways {
-		n := slices.IndexFunc(now.ways, func(w answered) bool { return w.path == was.path })
-		if was.ok && !now.ways[max(n, 0)].ok { // who has no rule any more is answered like all others
+	var found resource.Effect
+	for _, w := range slices.Concat(v.ways, now.ways) {
+		switch was, is := v.at(w.path), now.at(w.path); {
+		case was.ok && !is.ok:
 			return resource.Cut
+		case was.who != is.who:
+			found = resource.Rerouted
 		}
 	}
-	if !slices.Equal(v.ways, now.ways) {
-		return resource.Rerouted
-	}
-	return ""
+	return found
 }
 
-// visit asks for a site. A name without a domain of its own may be that of a wildcard.
-func (f *front) visit(name string) visited {
-	d := f.domains[name]
-	if d == nil {
-		_, parent, _ := strings.Cut(name, ".")
-		d = f.domains["*."+parent]
+// at is who answers for a path: by the first rule that is for it, or as for all others.
+func (v *visited) at(path string) answered {
+	for _, w := range v.ways[1:] {
+		if strings.HasPrefix(path, w.path) {
+			return w
+		}
 	}
+	return v.ways[0]
+}
+
+// domain answers to a name: its own, or that of a wildcard.
+func (f *front) domain(name string) *Domain {
+	if d := f.domains[name]; d != nil {
+		return d
+	}
+	_, parent, _ := strings.Cut(name, ".")
+	return f.domains["*."+parent]
+}
+
+// visit asks for a site.
+func (f *front) visit(name string) visited {
+	d := f.domain(name)
 	switch {
 	case d == nil:
 		return visited{closed: "no domain answers to this name"}
@@ -145,16 +174,19 @@ func (f *front) visit(name string) visited {
 		return visited{closed: "the maintenance page"}
 	}
 	v := visited{}
-	add := func(path string, id uuid.UUID) {
+	add := func(path string, id uuid.UUID, stripped bool) {
 		who, ok := f.answers(id)
+		if stripped {
+			who += ", which does not see the prefix"
+		}
 		v.ways = append(v.ways, answered{path, who, ok})
 		v.sessions += f.sessions[id.String()]
 	}
-	add("", d.BackendID)
+	add("", d.BackendID, false)
 	for _, r := range byPriority(f.rules[d.ID]) {
 		path := r.PathPrefix.String()
 		if r.Active && !slices.ContainsFunc(v.ways[1:], func(w answered) bool { return strings.HasPrefix(path, w.path) }) {
-			add(path, r.BackendID)
+			add(path, r.BackendID, r.StripPrefix)
 		}
 	}
 	if !slices.ContainsFunc(v.ways, func(w answered) bool { return w.ok }) {
@@ -172,11 +204,33 @@ func (f *front) answers(id uuid.UUID) (who string, ok bool) {
 	case !p.Active:
 		return fmt.Sprintf("backend %s, which is off", p.Name), false
 	}
-	ok = slices.ContainsFunc(p.servers, func(s Server) bool {
-		return s.Active && s.Weight > 0 && !f.down[id.String()+" "+s.Name.Word().String()]
-	})
-	if !ok {
-		return fmt.Sprintf("backend %s, which has no server that is up", p.Name), false
+	unasked := false
+	for _, s := range p.servers {
+		switch {
+		case !s.Active || s.Weight == 0:
+		case f.since != nil && !f.since.asks(&p.Backend, &s):
+			unasked = true
+		case !f.down[id.String()+" "+s.Name.Word().String()]:
+			return fmt.Sprintf("backend %s", p.Name), true
+		}
 	}
-	return fmt.Sprintf("backend %s", p.Name), true
+	if unasked {
+		return fmt.Sprintf("backend %s, if one of its new servers answers", p.Name), true
+	}
+	return fmt.Sprintf("backend %s, which has no server that is up", p.Name), false
+}
+
+// asks tells whether a server is one that HAProxy asks already, in the same way: then it knows whether that is up.
+func (f *front) asks(b *Backend, s *Server) bool {
+	p := f.backends[b.ID]
+	return p != nil && p.Active && p.Scheme == b.Scheme && p.VerifyTLS == b.VerifyTLS && p.ForceHTTP1 == b.ForceHTTP1 && p.sameCheck(b) &&
+		slices.ContainsFunc(p.servers, func(x Server) bool {
+			return x.Active && x.Name == s.Name && x.Address == s.Address && x.Port == s.Port
+		})
+}
+
+// sameCheck tells whether two backends find out in the same way which servers are up. Without checks, all of them are.
+func (b *Backend) sameCheck(x *Backend) bool {
+	return !x.HealthCheckEnabled || b.HealthCheckEnabled && b.HealthCheckPath == x.HealthCheckPath && b.HealthCheckMethod == x.HealthCheckMethod &&
+		b.HealthCheckHost == x.HealthCheckHost && b.HealthCheckExpect == x.HealthCheckExpect
 }

@@ -81,6 +81,19 @@ func TestImpactOnSites(t *testing.T) {
 	down = "two"
 	expect(foresee("proxy.server", "delete", one, nil), www(resource.Cut, "backend shop, which has no server that is up, /blog by backend blog, 12 sessions now"))
 	expect(foresee("proxy.server", "delete", two, nil))
+	// Whether a server answers that HAProxy does not ask yet, or asks in another way, nobody can know.
+	unasked := www(resource.Rerouted, "backend shop, if one of its new servers answers, /blog by backend blog, 12 sessions now")
+	expect(foresee("proxy.server", "update", one, body{"port": 81}), unasked)
+	expect(foresee("proxy.backend", "update", shop, body{"scheme": "https"}), unasked)
+	expect(foresee("proxy.backend", "update", shop, body{"health_check_path": "/other"}), unasked)
+	expect(foresee("proxy.server", "update", two, body{"port": 81}))
+	expect(foresee("proxy.routing-rule", "update", rule, body{"strip_prefix": true}),
+		www(resource.Rerouted, "backend shop, /blog by backend blog, which does not see the prefix, 12 sessions now"))
+	for _, change := range []body{{"rate_limit_enabled": true}, {"max_body_size_bytes": 1000}} {
+		if x := foresee("proxy.domain", "update", site, change); x.Computed || x.Why != "How many requests for www.example.net would be over its new limits is not known." {
+			t.Errorf("%v: %+v", change, x)
+		}
+	}
 	refuses = errors.New("no answer")
 	if x := foresee("proxy.server", "delete", one, nil); x.Computed || x.Why != "HAProxy could not be asked which servers are up." {
 		t.Errorf("%+v", x)

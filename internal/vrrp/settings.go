@@ -40,7 +40,8 @@ var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 func (r *Room) settingsKind() resource.Singleton[Settings] {
 	return resource.Singleton[Settings]{
 		Name: "cluster.vip-settings", Title: "VIP settings", Path: "/cluster/vip-settings", Table: "vrrp_settings", Local: true,
-		Feeds: []apply.ID{apply.VRRP}, Check: r.checkSettings,
+		Unforeseen: map[resource.Area]string{resource.Connections: "Who uses the virtual address, on this node or another one, is not looked up."},
+		Feeds:      []apply.ID{apply.VRRP}, Check: r.checkSettings,
 	}
 }
 

@@ -150,7 +150,7 @@ func (r *Room) configKind() resource.Extension[Config] {
 				return Config{Mode: detection, ParanoiaLevel: 1, RuleExclusions: []int{}, ExclusionNotes: map[string]string{}, Exclusions: []Exclusion{}, TrustedProxies: []value.Prefix{},
 					MaxBodyBytes: maxBody, Oversized: refuse}
 			},
-			Prepare: r.prepareConfig, Check: r.checkConfig, View: func(c *Config) { c.DomainID = c.ID },
+			Unforeseen: unforeseen, Prepare: r.prepareConfig, Check: r.checkConfig, View: func(c *Config) { c.DomainID = c.ID },
 			Join: r.nameDomains, Joins: []string{r.deps.DomainTable},
 		},
 		Of: r.deps.DomainTable,

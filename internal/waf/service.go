@@ -25,7 +25,11 @@ func (s *Settings) Label() string { return "WAF settings" }
 
 var settings = resource.Singleton[Settings]{
 	Name: "waf.settings", Title: "WAF settings", Path: "/waf/settings", Table: "waf_settings", Feeds: []apply.ID{apply.WAF}, Local: true,
+	Unforeseen: unforeseen,
 }
+
+// unforeseen is what previews say about sites.
+var unforeseen = map[resource.Area]string{resource.Sites: "Which requests the web application firewall refuses is only known when they come."}
 
 const (
 	// readyWithin is how long the agent may take until its engines are built, and readyAgain how often it is asked.

@@ -275,20 +275,21 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 		return nil, fmt.Errorf("a time server: %s %w", b, err)
 	}
 	var polls atomic.Int64
+	feeding := func(d time.Duration) (float64, error) {
+		return load(1, d, func() error {
+			res, b, err := c.do("PUT", "/ntp/pools/"+server.Data.ID, fmt.Appendf(nil, `{"minpoll":%d}`, 4+polls.Add(1)%3))
+			if err == nil && res.StatusCode != 200 {
+				err = fmt.Errorf("PUT answers %d: %.200s", res.StatusCode, b)
+			}
+			return err
+		})
+	}
 	for _, kind := range []struct {
 		name   string
 		mutate func(d time.Duration) (float64, error)
 	}{
 		{"mutation", func(d time.Duration) (float64, error) { return c.rate(1, 200, d, "PUT", someUser, body) }},
-		{"mutation that feeds a component", func(d time.Duration) (float64, error) {
-			return load(1, d, func() error {
-				res, b, err := c.do("PUT", "/ntp/pools/"+server.Data.ID, fmt.Appendf(nil, `{"minpoll":%d}`, 4+polls.Add(1)%3))
-				if err == nil && res.StatusCode != 200 {
-					err = fmt.Errorf("PUT answers %d: %.200s", res.StatusCode, b)
-				}
-				return err
-			})
-		}},
+		{"mutation that feeds a component", feeding},
 	} {
 		guarded, err := inTurns(s,
 			func(d time.Duration) (float64, error) {
@@ -318,17 +319,22 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 			return err
 		})
 	}
-	remembered, err := inTurns(s,
-		func(d time.Duration) (float64, error) {
-			return history.rate(ctx, true, func() (float64, error) { return rename(d) })
-		},
-		func(d time.Duration) (float64, error) {
-			return history.rate(ctx, false, func() (float64, error) { return rename(d) })
-		})
-	if err != nil {
-		return nil, err
+	for _, kind := range []struct {
+		name   string
+		mutate func(d time.Duration) (float64, error)
+	}{{"mutation", rename}, {"mutation that feeds a component", feeding}} {
+		remembered, err := inTurns(s,
+			func(d time.Duration) (float64, error) {
+				return history.rate(ctx, true, func() (float64, error) { return kind.mutate(d) })
+			},
+			func(d time.Duration) (float64, error) {
+				return history.rate(ctx, false, func() (float64, error) { return kind.mutate(d) })
+			})
+		if err != nil {
+			return nil, err
+		}
+		goals = append(goals, goal{"H1 " + kind.name + " with the history / without", remembered[0] / remembered[1], "x", 0.9, true, perSecond(remembered)})
 	}
-	goals = append(goals, goal{"H1 mutation with the history / without", remembered[0] / remembered[1], "x", 0.9, true, perSecond(remembered)})
 
 	fmt.Println("logins")
 	hash, err := bcrypt.GenerateFromPassword([]byte(secret), 12)

@@ -41,7 +41,11 @@ func newGuard(ctx context.Context, pool *pgxpool.Pool) (*switched, error) {
 // newHistory is the history of changes.
 func newHistory(ctx context.Context, pool *pgxpool.Pool) (*switched, error) {
 	s := &switched{pool: pool}
-	s.disables("account_users", "change_kept")
+	for _, table := range []string{"account_users", "ntp_pools"} {
+		s.disables(table, "change_kept")
+	}
+	s.on = append(s.on, "DROP RULE IF EXISTS change_off ON change_applies")
+	s.off = append(s.off, "CREATE RULE change_off AS ON INSERT TO change_applies DO INSTEAD NOTHING")
 	return s, s.replaces(ctx, "change_end", `CREATE OR REPLACE FUNCTION change_end(set_id uuid, created_at timestamptz, actor text, node_id text, request_id text, reason text, reverts uuid, revisions jsonb, confirm_by timestamptz)
 		RETURNS void LANGUAGE plpgsql AS $$ BEGIN END $$`)
 }

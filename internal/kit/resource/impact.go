@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -150,6 +151,29 @@ func (r *Registry) impact(ctx context.Context, list []*assessment) []Impact {
 	return found
 }
 
+// unforeseen says of what areas the impact of some changes is not known, whatever was worked out about the others.
+func (r *Registry) unforeseen(list []Impact, changes []Change) []Impact {
+	for _, c := range changes {
+		if c.idle {
+			continue
+		}
+		reasons := r.kinds[c.Kind].Unforeseen
+		for _, area := range slices.Sorted(maps.Keys(reasons)) {
+			i := slices.IndexFunc(list, func(x Impact) bool { return x.Area == area })
+			if i < 0 {
+				i, list = len(list), append(list, Impact{})
+			}
+			list[i] = unknown(area, reasons[area])
+		}
+	}
+	return list
+}
+
+// unknown is what is told of an area that could not be assessed.
+func unknown(area Area, why string) Impact {
+	return Impact{Area: area, Why: why, Effects: []EffectCount{}, First: []Affected{}}
+}
+
 var errLongImpact = fault.New(fault.Unavailable, "It would take longer than %d seconds.", int(assessWithin.Seconds()))
 
 // impactOn assesses one area.
@@ -175,7 +199,7 @@ func (r *Registry) impactOn(ctx context.Context, a *assessment) Impact {
 	if x.err != nil && ctx.Err() != nil {
 		x.err = context.Cause(ctx)
 	}
-	out := Impact{Area: a.area, Effects: []EffectCount{}, First: []Affected{}}
+	out := unknown(a.area, "")
 	if x.err != nil {
 		out.Why = "It could not be worked out."
 		if f, told := errors.AsType[*fault.Error](x.err); told {

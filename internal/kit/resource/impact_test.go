@@ -101,3 +101,34 @@ func TestAPreviewTellsWhomAChangeReaches(t *testing.T) {
 		t.Error("a revert that is made is assessed")
 	}
 }
+
+// What a kind says that it cannot foresee is not called nobody, whether its area was assessed or not.
+func TestAPreviewTellsWhatIsNotForeseen(t *testing.T) {
+	b := kittest.New(t)
+	dbtest.Exec(t, b.DB, `CREATE TABLE doors (id uuid PRIMARY KEY, created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL, name text NOT NULL);
+		SELECT change_keep('doors', 'id', 'shared')`)
+	kind := resource.Kind[Door]{
+		Name: "door", Title: "door", Path: "/doors", Table: "doors", Feeds: []apply.ID{apply.NTP},
+		Unforeseen: map[resource.Area]string{resource.Connections: "Who comes in is not known.", resource.Sites: "Who goes out is not known."},
+	}
+	kind.Mount(b.Resources)
+	resource.Assess(b.Resources, resource.Assessor[int]{
+		Area: resource.Sites, Feeds: []apply.ID{apply.NTP}, Load: func(context.Context, db.Querier) (int, error) { return 0, nil },
+		Compare: func(context.Context, int, int) (int, []resource.Affected, error) { return 7, nil, nil },
+	})
+	b.Resources.MountChangeSets()
+	b.Start(t)
+	var door Door
+	b.Do(t, "admin", http.MethodPost, "/doors", `{"name":"a"}`).Want(t, 201).Into(t, &door)
+	for name, want := range map[string]string{
+		"a": "[{sites true  7 0 [] []}]",
+		"b": "[{sites false Who goes out is not known. 0 0 [] []} {connections false Who comes in is not known. 0 0 [] []}]",
+	} {
+		var out struct{ Impact []resource.Impact }
+		set := fmt.Sprintf(`{"preview":true,"operations":[{"kind":"door","verb":"update","id":%q,"body":{"name":%q}}]}`, door.ID, name)
+		b.Do(t, "viewer", http.MethodPost, "/change-sets", set).Want(t, 200).Into(t, &out)
+		if got := fmt.Sprint(out.Impact); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}

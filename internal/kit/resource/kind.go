@@ -64,6 +64,8 @@ type Kind[T any] struct {
 	// Made names the fields of a row that the gateway has made itself. Documents do not have them, and while the row is there no revert brings
 	// an old one back, nor what the gateway says about it in read-only fields.
 	Made func(v *T) []string
+	// Unforeseen says of an area why it cannot be worked out whom a change of the rows reaches there.
+	Unforeseen map[Area]string
 	// Passing tells of a row that the gateway makes and deletes itself, or whose time is over. Documents do not have it.
 	Passing func(v *T) bool
 	// Notes are the fields that feed no component, such as the remarks of operators. PATCH changes these alone.
@@ -94,6 +96,7 @@ type Singleton[T any] struct {
 	Feeds                    []apply.ID
 	Local                    bool
 	AdminOnly, Apart         bool
+	Unforeseen               map[Area]string
 	Prepare                  func(ctx context.Context, was, now *T) (give func(now *T), err error)
 	Check                    func(ctx context.Context, tx *db.Tx, was, now *T) error
 	View                     func(v *T)

@@ -372,7 +372,7 @@ func (k *kind) shown(ctx context.Context, q db.Querier, where string, args ...an
 func (s *Singleton[T]) Mount(r *Registry) {
 	k := Kind[T]{
 		Apart: s.Apart, Name: s.Name, Title: s.Title, Table: s.Table, Feeds: s.Feeds, Local: s.Local, AdminOnly: s.AdminOnly,
-		Prepare: s.Prepare, Check: s.Check, View: s.View,
+		Unforeseen: s.Unforeseen, Prepare: s.Prepare, Check: s.Check, View: s.View,
 	}
 	s.kind = k.erased()
 	s.kind.mountSingle(r, s.Path)

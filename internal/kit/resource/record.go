@@ -23,6 +23,7 @@ type kind struct {
 	Local, Apart, AdminOnly                     bool
 	LocalColumns, Unkept, Natural, Notes, Joins []string
 	Refers                                      map[string]string
+	Unforeseen                                  map[Area]string
 
 	// The hooks take rows of the kind. Any but fresh may be nil.
 	fresh     func() record
@@ -51,7 +52,7 @@ type kind struct {
 func (k *Kind[T]) erased() *kind {
 	x := &kind{
 		Name: k.Name, Title: k.Title, Path: k.Path, Table: k.Table, Order: k.Order, Feeds: k.Feeds, Local: k.Local, Apart: k.Apart, AdminOnly: k.AdminOnly,
-		LocalColumns: k.LocalColumns, Unkept: k.Unkept, Natural: k.Natural, Notes: k.Notes, Joins: k.Joins, Refers: k.Refers,
+		LocalColumns: k.LocalColumns, Unkept: k.Unkept, Natural: k.Natural, Notes: k.Notes, Joins: k.Joins, Refers: k.Refers, Unforeseen: k.Unforeseen,
 		typ: reflect.TypeFor[T](), key: k.Key, fresh: func() record { return recordOf(new(T)) },
 	}
 	if k.New != nil {

@@ -202,6 +202,9 @@ func (r *Registry) Preview(ctx context.Context, set Set, impact bool) (Result, e
 		return out, err
 	}
 	out.Impact = r.impact(ctx, assessments)
+	if impact {
+		out.Impact = r.unforeseen(out.Impact, out.Changes)
+	}
 	return out, nil
 }
 
