@@ -277,6 +277,13 @@ func hangs(ctx context.Context, s settings, primary, standby *clusterNode) ([]go
 // clusterVIP is the virtual address on the lab's wan.
 const clusterVIP = "198.51.100.9"
 
+// patient is how long people wait for a connection and for an answer: longer than the second after which a kernel repeats the first packet of a connection. Those who measure for
+// how long no one has an answer are hasty.
+const (
+	patient = 5 * time.Second
+	hasty   = time.Second / 4
+)
+
 // publish has the nodes publish a site at a virtual address, which the first one has.
 func publish(ctx context.Context, primary, standby *clusterNode) (site traffic.Site, stop func() error, err error) {
 	var l net.Listener
@@ -292,7 +299,7 @@ func publish(ctx context.Context, primary, standby *clusterNode) (site traffic.S
 	for _, n := range []*clusterNode{primary, standby} {
 		err = errors.Join(err, n.change("", http.MethodPut, "/cluster/vip-settings", map[string]any{"vip_address": clusterVIP, "vip_interface": "wan0"}, nil))
 	}
-	site = traffic.Site{Address: clusterVIP + ":80", Name: "www.example.net", Says: "origin", Within: time.Second, Enter: func(f func() error) error { return primary.lab.Within(lab.Wan, f) }}
+	site = traffic.Site{Address: clusterVIP + ":80", Name: "www.example.net", Says: "origin", Within: patient, Enter: func(f func() error) error { return primary.lab.Within(lab.Wan, f) }}
 	if err != nil {
 		return site, server.Close, err
 	}
@@ -396,7 +403,7 @@ func served(ctx context.Context, s settings, primary, standby *clusterNode) (goa
 	}
 
 	// Others come at any moment, and the kernel asks again only a second later for who has come already.
-	site.Within /= 4
+	site.Within = hasty
 	var gaps []float64
 	for range min(s.rounds, 3) {
 		if err := moveVIP(ctx, primary, standby); err != nil {
