@@ -267,7 +267,7 @@ func (m *maker) run() (rules []Rule) {
 		return value.Must[value.Prefix](netip.PrefixFrom(ip, ip.BitLen()-m.IntN(9)).Masked().String())
 	}
 	sides := m.IntN(3)
-	for range blockWorth + m.IntN(2*blockRules) {
+	for range blockWorth + m.IntN(2*blockParts) {
 		r := m.rule()
 		r.SrcZone, r.DstZone = src, dst
 		if sides != 0 {

@@ -1,98 +1,44 @@
 package firewall
 
-import "edge.internal/gateway/internal/kit/conf/nft"
+import (
+	"slices"
 
-const (
-	// blockRules is how many rules stand behind one gate, at the most: with more, more packets find an address of theirs
-	// among those of the gate; with fewer, there are more gates to ask.
-	blockRules = 48
-	// blockEnds says that of as many rules one begins a block, when the one before is worth a gate. Which ones do, their ids say: so a
-	// rule that comes or goes moves only the rules near it to another block.
-	blockEnds = 16
-	// blockWorth is how many rules a gate must be able to spare a packet. It costs as much as a few of them.
-	blockWorth = 16
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/conf/nft"
 )
 
-// rendered is a rule and its lines.
-type rendered struct {
-	*Policy
+const (
+	// blockParts is how many parts stand behind one gate, at the most: with more, more packets find an address of theirs
+	// among those of the gate; with fewer, there are more gates to ask.
+	blockParts = 48
+	// blockEnds says that of as many parts one begins a block, when the one before is worth a gate. Which ones do, their ids say: so a
+	// rule that comes or goes moves only the rules near it to another block.
+	blockEnds = 16
+	// blockWorth is how many parts a gate must be able to spare a packet. It costs as much as a few of them.
+	blockWorth = 16
+	// gateLevels is how many gates may stand one behind the other. Each level asks for a sixteenth of the one below it, or less.
+	gateLevels = 3
+)
+
+// part is what a chain asks at one place: a rule, or a chain of rules that it jumps to.
+type part struct {
+	id    uuid.UUID // of its first rule
 	lines []nft.Rule
+	sides [2]reach // by nft.Side
 }
 
-// segmentChain makes the chain of a segment. Runs of its rules stand in chains of their own behind a gate: a question about
-// all their addresses on one side, so that a packet passes by most of the rules that cannot match it.
-func (d *dispatch) segmentChain(s *segment) {
-	c := nft.Chain{Name: s.name}
-	// A block has the name of the rule that begins it, where that does so by its id, and else a number.
-	blocks := 0
-	for rest := s.rules; len(rest) > 0; {
-		n, side := run(rest)
-		var lines []nft.Rule
-		for _, r := range rest[:n] {
-			lines = append(lines, r.lines...)
-		}
-		if n < blockWorth {
-			c.Rules = append(c.Rules, lines...)
-		} else {
-			name := s.name.At(blocks)
-			if rest[0].begins() {
-				name = s.name.By(rest[0].ID)
-			} else {
-				blocks++
-			}
-			block := d.chain(name, lines)
-			for _, f := range nft.Families {
-				if spans := union(rest[:n], side, f); len(spans) > 0 {
-					c.Rules = append(c.Rules, nft.Rule{Exprs: []nft.Expr{nft.Addr(side, spans), nft.Jump(block)}})
-				}
-			}
-		}
-		rest = rest[n:]
-	}
-	d.chains = append(d.chains, c)
+// reach are the addresses on one side that a part can match.
+type reach struct {
+	// fixed says that they are some, and the same for as long as the table is.
+	fixed bool
+	spans [2][]nft.Span // by family
 }
 
-// run is how many of the next rules can stand behind one gate, and the side that it asks about: the one with fewer
-// addresses. A rule that can stand behind none is a run of one.
-func run(rules []rendered) (n int, side nft.Side) {
-	from, to := true, true
-	for n < min(len(rules), blockRules) && (n < blockWorth || !rules[n].begins()) {
-		a, b := from && rules[n].From.fixed(), to && rules[n].To.fixed()
-		if !a && !b {
-			break
-		}
-		from, to = a, b
-		n++
-	}
-	if from && (!to || extent(rules[:n], nft.From) <= extent(rules[:n], nft.To)) {
-		return max(n, 1), nft.From
-	}
-	return max(n, 1), nft.To
-}
-
-// begins tells whether a rule begins a block, when it can.
-func (r *rendered) begins() bool { return r.ID[15]%blockEnds == 0 }
-
-// fixed tells whether the addresses are some, and the same for as long as the table is.
-func (a *Addresses) fixed() bool { return !a.Any && a.Set[nft.V4].IsZero() && a.Set[nft.V6].IsZero() }
-
-// union are the addresses that rules have on a side.
-func union(rules []rendered, s nft.Side, f nft.Family) []nft.Span {
-	var all []nft.Span
-	for _, r := range rules {
-		a := &r.From
-		if s == nft.To {
-			a = &r.To
-		}
-		all = append(all, a.Spans[f]...)
-	}
-	return merge(all)
-}
-
-// extent is how much of each family's addresses rules have on a side.
-func extent(rules []rendered, s nft.Side) (sum float64) {
-	for _, f := range nft.Families {
-		for _, span := range union(rules, s, f) {
+// extent is how much of each family's addresses there is.
+func (r *reach) extent() (sum float64) {
+	for _, spans := range r.spans {
+		for _, span := range spans {
 			first, last := span.First.AsSlice(), span.Last.AsSlice()
 			part := 0.0
 			for i := len(first) - 1; i >= 0; i-- {
@@ -103,3 +49,120 @@ func extent(rules []rendered, s nft.Side) (sum float64) {
 	}
 	return sum
 }
+
+// rulePart is the part of one rule.
+func rulePart(p *Policy, lines []nft.Rule) part {
+	x := part{id: p.ID, lines: lines}
+	for side, a := range [2]*Addresses{nft.From: &p.From, nft.To: &p.To} {
+		if !a.Any && a.Set[nft.V4].IsZero() && a.Set[nft.V6].IsZero() {
+			x.sides[side] = reach{true, a.Spans}
+		}
+	}
+	return x
+}
+
+// reaches are the addresses that any of the parts can match.
+func reaches(parts []part) (sides [2]reach) {
+	if len(parts) == 1 {
+		return parts[0].sides
+	}
+	for side := range sides {
+		if slices.ContainsFunc(parts, func(p part) bool { return !p.sides[side].fixed }) {
+			continue
+		}
+		sides[side].fixed = true
+		for f := range nft.Families {
+			all := make([]nft.Span, 0, len(parts))
+			for _, p := range parts {
+				all = append(all, p.sides[side].spans[f]...)
+			}
+			sides[side].spans[f] = merge(all)
+		}
+	}
+	return sides
+}
+
+// gated are the lines of a chain that asks its parts in order. Runs of parts stand in chains of their own behind a gate: a question about
+// all their addresses, so that a packet passes by most of the rules that cannot match it. So do runs of gates.
+func (d *dispatch) gated(name nft.Name, parts []part) (lines []nft.Rule) {
+	for level := range gateLevels {
+		before := len(parts)
+		if parts = d.gates(name, parts, level); len(parts) == before {
+			break
+		}
+	}
+	for _, p := range parts {
+		lines = append(lines, p.lines...)
+	}
+	return lines
+}
+
+// gates puts a gate in the place of each run of parts that is worth one.
+func (d *dispatch) gates(name nft.Name, parts []part, level int) (gated []part) {
+	// A block has the name of the rule that begins it, where that does so by its id, and else a number.
+	blocks := 0
+	for rest := parts; len(rest) > 0; {
+		n := run(rest, level)
+		behind := rest[:n]
+		rest = rest[n:]
+		if n < blockWorth {
+			gated = append(gated, behind...)
+			continue
+		}
+		block := name.At(blocks)
+		if behind[0].begins(level) {
+			block = name.By(behind[0].id)
+		} else {
+			blocks++
+		}
+		if level > 0 {
+			block = block.At(level)
+		}
+		var lines []nft.Rule
+		for _, p := range behind {
+			lines = append(lines, p.lines...)
+		}
+		gated = append(gated, gate(behind, d.chain(block, lines)))
+	}
+	return gated
+}
+
+// gate leads packets to a block that some of its parts can match. It asks about the side with fewer addresses first.
+func gate(behind []part, block nft.Name) part {
+	x := part{id: behind[0].id, sides: reaches(behind)}
+	order := []nft.Side{nft.From, nft.To}
+	if x.sides[nft.To].extent() < x.sides[nft.From].extent() {
+		slices.Reverse(order)
+	}
+	order = slices.DeleteFunc(order, func(s nft.Side) bool { return !x.sides[s].fixed })
+	for f := range nft.Families {
+		var asks []nft.Expr
+		for _, side := range order {
+			if spans := x.sides[side].spans[f]; len(spans) > 0 {
+				asks = append(asks, nft.Addr(side, spans))
+			}
+		}
+		if len(asks) == len(order) {
+			x.lines = append(x.lines, nft.Rule{Exprs: append(asks, nft.Jump(block))})
+		}
+	}
+	return x
+}
+
+// run is how many of the next parts can stand behind one gate: those whose addresses are known on the same side. A part that can stand behind
+// none is a run of one.
+func run(parts []part, level int) (n int) {
+	sides := [2]bool{true, true}
+	for n < min(len(parts), blockParts) && (n < blockWorth || !parts[n].begins(level)) {
+		known := [2]bool{sides[0] && parts[n].sides[0].fixed, sides[1] && parts[n].sides[1].fixed}
+		if known == [2]bool{} {
+			break
+		}
+		sides = known
+		n++
+	}
+	return max(n, 1)
+}
+
+// begins tells whether a part begins a block of a level, when it can.
+func (p *part) begins(level int) bool { return p.id[15-level]%blockEnds == 0 }

@@ -1,6 +1,7 @@
 package firewall
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -15,7 +16,8 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// A gate asks about the side that says more, no rule moves past another, and what a gate cannot know stands outside.
+// A gate asks about both sides where it can, first about the one that says more; no rule moves past another, and what a gate cannot know stands
+// outside.
 func TestGates(t *testing.T) {
 	fixed := func(first, last string) (a Addresses) {
 		span := nft.Span{First: netip.MustParseAddr(first), Last: netip.MustParseAddr(last)}
@@ -29,7 +31,7 @@ func TestGates(t *testing.T) {
 	add := func(from, to Addresses) {
 		rs.Rules = append(rs.Rules, Policy{ID: uuid.MustParse(fmt.Sprintf("00000000-0000-7000-8000-%010d01", len(rs.Rules))), Src: lan, Dst: wan, From: from, To: to, Services: Services{Any: true}, Action: "drop"})
 	}
-	for i := range blockRules { // a full block: one network to many servers
+	for i := range blockParts { // a full block: one network to many servers
 		add(fixed("10.0.0.0", "10.0.255.255"), fixed(fmt.Sprintf("192.0.2.%d", 2*i), fmt.Sprintf("192.0.2.%d", 2*i)))
 	}
 	for i := range blockWorth { // of both families, from few
@@ -47,7 +49,7 @@ func TestGates(t *testing.T) {
 	for _, part := range []string{
 		"chain seg/lan/wan/0/0 {", "...0000000000\"", "...0000000047\"", "}",
 		"chain seg/lan/wan/0/1 {", "...0000000048\"", "...0000000064\"", "}",
-		"chain seg/lan/wan/0 {", "ip daddr { 192.0.2.0, 192.0.2.2, ", "192.0.2.94 } jump seg/lan/wan/0/0\n", "ip saddr 10.0.0.0/28 jump seg/lan/wan/0/1\n", "ip6 saddr 2001:db8::1 jump seg/lan/wan/0/1\n",
+		"chain seg/lan/wan/0 {", "ip daddr { 192.0.2.0, 192.0.2.2, ", "192.0.2.94 } ip saddr 10.0.0.0/16 jump seg/lan/wan/0/0\n", "ip saddr 10.0.0.0/28 jump seg/lan/wan/0/1\n", "ip6 saddr 2001:db8::1 jump seg/lan/wan/0/1\n",
 		"...0000000065\"", "...0000000066\"", "...0000000080\"", "}",
 	} {
 		part = regexp.MustCompile(`^\.\.\.(\d+)`).ReplaceAllString(part, "gid:00000000-0000-7000-8000-${1}01")
@@ -64,6 +66,41 @@ func TestGates(t *testing.T) {
 		}
 		if n := strings.Count(text, rs.Rules[i].ID.String()); n != want {
 			t.Errorf("rule %d stands %d times", i, n)
+		}
+	}
+}
+
+// Gates stand behind gates, in a long segment and where rules for any zone cut segments short, so that a packet that nothing matches is asked little.
+func TestManyGatesStandBehindAnother(t *testing.T) {
+	chance := rand.New(rand.NewPCG(1, 2))
+	lan, wan, dmz := value.Must[value.Zone]("lan"), value.Must[value.Zone]("wan"), value.Must[value.Zone]("dmz")
+	rs := Ruleset{Zones: []ZoneLinks{
+		{lan, []value.IfName{value.Must[value.IfName]("lan0")}}, {wan, []value.IfName{value.Must[value.IfName]("wan0")}}, {dmz, []value.IfName{value.Must[value.IfName]("dmz0")}},
+	}}
+	add := func(src, dst value.Zone) {
+		p := Policy{ID: uuid.UUID{0, 14: byte(chance.UintN(256)), 15: byte(chance.UintN(256))}, Src: src, Dst: dst, Services: Services{Any: true}, Action: "drop"}
+		binary.BigEndian.PutUint32(p.ID[:], uint32(len(rs.Rules)))
+		for _, a := range []*Addresses{&p.From, &p.To} {
+			ip := netip.AddrFrom4([4]byte{10, byte(chance.UintN(256)), byte(chance.UintN(256)), byte(chance.UintN(256))})
+			a.Spans[nft.V4] = []nft.Span{{First: ip, Last: ip}}
+		}
+		rs.Rules = append(rs.Rules, p)
+	}
+	for range 2000 {
+		add(lan, wan)
+	}
+	for range 1000 {
+		add(anywhere, anywhere)
+		add(dmz, wan)
+	}
+	table := table(rs)
+	for name, most := range map[string]int{"seg/lan/wan/0": blockWorth, "rules_fwd/dmz/wan": blockParts} {
+		at := slices.IndexFunc(table.Chains, func(c nft.Chain) bool { return c.Name.String() == name })
+		if at < 0 {
+			t.Fatalf("there is no chain %s", name)
+		}
+		if n := len(table.Chains[at].Rules); n >= most {
+			t.Errorf("%s asks %d times", name, n)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 // dispatch leads a packet to the rules of its zones, so that what it costs does not grow with the rules of others.
 //
 // Each rule stands once, in a segment: a run of rules with the same scope, which is a pair of zones. A packet's chain
-// jumps to the segments whose scope it is in, in the order of the rules. Within long segments gates spare it most rules.
+// jumps to the segments whose scope it is in, in the order of the rules. Where there are many, gates spare it most of them.
 type dispatch struct {
 	segments []*segment
 	chains   []nft.Chain
@@ -22,7 +22,7 @@ type scope struct{ src, dst value.Zone }
 type segment struct {
 	scope scope
 	name  nft.Name
-	rules []rendered
+	parts []part
 }
 
 // covers tells whether traffic between two zones is in the scope. The absent zone is that of interfaces without one.
@@ -40,17 +40,19 @@ var self = value.Must[value.Zone](zoneSelf)
 func newDispatch(rs Ruleset) *dispatch {
 	d := &dispatch{}
 	d.cut(rs.Rules)
-	for _, s := range d.segments {
-		d.segmentChain(s)
+	jumps := make([]part, len(d.segments))
+	for i, s := range d.segments {
+		d.chain(s.name, d.gated(s.name, s.parts))
+		jumps[i] = part{s.parts[0].id, []nft.Rule{{Exprs: []nft.Expr{nft.Jump(s.name)}}}, reaches(s.parts)}
 	}
 	// The zones that a packet can come from or leave by; the absent one, first, is that of all other interfaces.
 	zones := append([]ZoneLinks{{}}, rs.Zones...)
 	d.input = d.enter(nft.Named("rules_in"), d.branch(nft.From, nft.Named("rules_in"), zones, func(src value.Zone, name nft.Name) nft.Name {
-		return d.pair(name, src, self)
+		return d.pair(name, scope{src, self}, jumps)
 	}))
 	d.forward = d.enter(nft.Named("rules_fwd"), d.branch(nft.From, nft.Named("rules_fwd"), zones, func(src value.Zone, name nft.Name) nft.Name {
 		return d.chain(name, d.branch(nft.To, name, zones, func(dst value.Zone, name nft.Name) nft.Name {
-			return d.pair(name, src, dst)
+			return d.pair(name, scope{src, dst}, jumps)
 		}))
 	}))
 	return d
@@ -82,7 +84,7 @@ func (d *dispatch) cut(rules []Policy) {
 			begun[s]++
 			newest[s] = at
 		}
-		d.segments[at].rules = append(d.segments[at].rules, rendered{&rules[i], lines})
+		d.segments[at].parts = append(d.segments[at].parts, rulePart(&rules[i], lines))
 	}
 }
 
@@ -112,20 +114,20 @@ func (d *dispatch) branch(side nft.Side, name nft.Name, zones []ZoneLinks, leaf 
 	return rules
 }
 
-// pair is the chain of traffic between two zones: its segments in order.
-func (d *dispatch) pair(name nft.Name, src, dst value.Zone) nft.Name {
-	var jumps []nft.Rule
+// pair is the chain of traffic between two zones: the jumps to its segments, in order.
+func (d *dispatch) pair(name nft.Name, zones scope, jumps []part) nft.Name {
+	var parts []part
 	var only nft.Name
-	for _, s := range d.segments {
-		if s.scope.covers(src, dst) {
+	for i, s := range d.segments {
+		if s.scope.covers(zones.src, zones.dst) {
 			only = s.name
-			jumps = append(jumps, nft.Rule{Exprs: []nft.Expr{nft.Jump(s.name)}})
+			parts = append(parts, jumps[i])
 		}
 	}
-	if len(jumps) == 1 {
+	if len(parts) == 1 {
 		return only
 	}
-	return d.chain(name, jumps)
+	return d.chain(name, d.gated(name, parts))
 }
 
 // chain makes a chain, unless it would be empty.
