@@ -87,7 +87,7 @@ test('a rule between zones goes from the browser to the kernel', async ({ page }
   })
 })
 
-test('rules are put into order by the keyboard', async ({ page }) => {
+test('rules are put into order by the keyboard and the pointer', async ({ page }) => {
   await makeRule('First')
   await makeRule('Second')
   await page.goto('/firewall/rules')
@@ -97,6 +97,17 @@ test('rules are put into order by the keyboard', async ({ page }) => {
   await expect(page.getByText('The new order is saved')).toBeVisible()
   expect((await names()).slice(-2)).toEqual(['Second', 'First'])
   expect((await rules()).slice(-2).map(({ name }) => name)).toEqual(['Second', 'First'])
+
+  await test.step('by the pointer', async () => {
+    const handle = (name: string) => page.getByRole('button', { name: `Move ${name}`, exact: true })
+    await handle('First').hover()
+    await page.mouse.down()
+    await handle('Second').hover({ position: { x: 4, y: 1 } })
+    await expect(page.locator('[data-drop="before"]')).toContainText('Second')
+    await page.mouse.up()
+    await expect.poll(async () => (await rules()).slice(-2).map(({ name }) => name)).toEqual(['First', 'Second'])
+    await expect.poll(async () => (await names()).slice(-2)).toEqual(['First', 'Second'])
+  })
 
   await test.step('by the menu, and a copy stands behind its original', async () => {
     await page.getByRole('button', { name: 'More actions for First' }).click()

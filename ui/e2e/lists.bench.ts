@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs'
-import { type Page, test } from '@playwright/test'
+import { type CDPSession, type Page, test } from '@playwright/test'
 import { admin, baseURL, logIn } from './gateway'
 
 // How smoothly the console's lists scroll when each has thousands of rows. `go run ./test/bench -only console` runs it and judges what it finds.
@@ -148,6 +148,37 @@ const scroll = (page: Page) =>
     }
   })
 
+/** What a frame of a scrolled list costs the page's thread, in milliseconds of its own time: other work of the machine is not in it. */
+interface Cost {
+  all: number
+  script: number
+  style: number
+  layout: number
+}
+
+const parts = { all: 'TaskDuration', script: 'ScriptDuration', style: 'RecalcStyleDuration', layout: 'LayoutDuration' }
+
+/** Scrolls what scrolls on a page by so many frames, and asks the browser for the time that its thread has worked for them. */
+async function cost(page: Page, browser: CDPSession, frames = 100): Promise<Cost> {
+  const spent = async () => {
+    const { metrics } = await browser.send('Performance.getMetrics')
+    return new Map(metrics.map(({ name, value }) => [name, 1000 * value]))
+  }
+  const before = await spent()
+  await page.evaluate(async (frames) => {
+    const all = [...document.querySelectorAll('*')].filter((one) => one.scrollHeight > one.clientHeight + 1000)
+    const scroller = all.find((one) => one.matches('[role=rowgroup]')) ?? document.documentElement
+    const frame = () => new Promise<number>((resolve) => requestAnimationFrame(resolve))
+    for (let i = 1; i <= frames; i++) {
+      scroller.scrollTo(0, 60_000 + 120 * i)
+      await frame()
+    }
+  }, frames)
+  const after = await spent()
+  const of = (name: string) => ((after.get(name) ?? 0) - (before.get(name) ?? 0)) / frames
+  return Object.fromEntries(Object.entries(parts).map(([part, name]) => [part, of(name)])) as unknown as Cost
+}
+
 /** Types a word into a list's search, and answers how long the slowest letter kept the page from its next frame, in milliseconds. */
 async function type(page: Page): Promise<number> {
   const field = page.getByRole('textbox', { name: 'Search' })
@@ -220,6 +251,8 @@ test('lists', async ({ browser }) => {
 
   const empty = await context.newPage()
   await empty.setContent('<div style="height:370000px"></div>')
+  const thread = await context.newCDPSession(page)
+  await thread.send('Performance.enable', { timeDomain: 'threadTicks' })
   const only = process.env.GATEWAY_LISTS?.split(',')
   const found = []
   for (const [name, path] of Object.entries({ ...lists, ...below })) {
@@ -247,13 +280,14 @@ test('lists', async ({ browser }) => {
       await page.bringToFront()
       ours.push(await scroll(page))
     }
+    const work = await cost(page, thread)
     const typing = rows ? await type(page) : 0
-    found.push({ name, rows, shown, open, typing, bare, ours })
+    found.push({ name, rows, shown, open, typing, work, bare, ours })
     const per = (frames: Frames[]) => frames.map((one) => one.perSecond.toFixed(0)).join('/')
     const longest = Math.max(...ours.map((one) => one.longest))
     const late = Math.max(...ours.map((one) => one.late))
     console.log(
-      `${name}: ${rows} rows, ${shown} drawn, open ${open} ms, ${per(ours)} fps (bare ${per(bare)}), longest ${longest.toFixed(0)} ms, late ${(late * 100).toFixed(0)} %, letter ${typing.toFixed(0)} ms`,
+      `${name}: ${rows} rows, ${shown} drawn, open ${open} ms, ${per(ours)} fps (bare ${per(bare)}), longest ${longest.toFixed(0)} ms, late ${(late * 100).toFixed(0)} %, a frame ${work.all.toFixed(1)} ms (script ${work.script.toFixed(1)}, style ${work.style.toFixed(1)}, layout ${work.layout.toFixed(1)}), letter ${typing.toFixed(0)} ms`,
     )
   }
   writeFileSync(process.env.GATEWAY_LISTS_REPORT ?? '/dev/null', JSON.stringify(found))

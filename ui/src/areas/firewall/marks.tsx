@@ -1,6 +1,6 @@
-import { Pill, Popover, UnstyledButton } from '@mantine/core'
+import { Pill, Popover } from '@mantine/core'
 import { IconBan, IconCheck, IconCornerUpLeft } from '@tabler/icons-react'
-import { Fragment } from 'react'
+import { Fragment, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Thing } from '../../api/fault'
 import type { Tone } from '../../kit/state/Notice'
@@ -72,17 +72,26 @@ export function Builtin({ builtin }: { builtin: boolean }) {
   return builtin && <span className="soft">{t('builtin')}</span>
 }
 
-/** How many use a thing; a click names them. */
+/** How many use a thing; a click names them. Until then it is a plain button, because a list has thousands of them. */
 export function UsedBy({ users, name }: { users: Thing[] | undefined; name: string }) {
   const { t } = useTranslation('firewall')
+  const [wanted, setWanted] = useState(false)
   if (!users?.length) return <span className="soft">{users ? 0 : '–'}</span>
+  const button = (
+    <button
+      type="button"
+      className={classes.used}
+      aria-label={t('usedByOf', { name, count: users.length })}
+      aria-haspopup="dialog"
+      onClick={() => setWanted(true)}
+    >
+      {count(users.length)}
+    </button>
+  )
+  if (!wanted) return button
   return (
-    <Popover position="bottom-end" shadow="md" withinPortal>
-      <Popover.Target>
-        <UnstyledButton className={classes.used} aria-label={t('usedByOf', { name, count: users.length })}>
-          {count(users.length)}
-        </UnstyledButton>
-      </Popover.Target>
+    <Popover position="bottom-end" shadow="md" withinPortal opened onChange={setWanted}>
+      <Popover.Target>{button}</Popover.Target>
       <Popover.Dropdown>
         <Things things={users} className={classes.users} all={{ to: paths.rules, q: name }} />
       </Popover.Dropdown>

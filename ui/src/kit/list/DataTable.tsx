@@ -1,19 +1,10 @@
 // biome-ignore-all lint/a11y/useSemanticElements: rows of a grid with table roles, see DataTable.
 // biome-ignore-all lint/a11y/useFocusableInteractive: the links and buttons in a row take the focus, not the row.
 import { useInViewport } from '@mantine/hooks'
-import { Link } from '@tanstack/react-router'
+import { IconGripVertical } from '@tabler/icons-react'
+import { useRouter } from '@tanstack/react-router'
 import { defaultRangeExtractor, type Range, useVirtualizer } from '@tanstack/react-virtual'
-import {
-  type ComponentType,
-  type CSSProperties,
-  type KeyboardEvent,
-  memo,
-  type ReactElement,
-  type ReactNode,
-  type Ref,
-  useEffect,
-  useRef,
-} from 'react'
+import { type CSSProperties, type KeyboardEvent, type MouseEvent, memo, type ReactNode, useEffect, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
 import classes from './DataTable.module.css'
 
@@ -44,27 +35,23 @@ export interface DataTableProps<T> {
   leaves?: boolean
   sort?: string
   onSort?: (key: string) => void
-  /** What moves rows: it wraps each row and puts a handle before it. See SortableTable. */
-  shell?: ComponentType<RowShellProps>
-  shellHeader?: string
-  shellName?: (row: T) => string
-  /** A row that stays although it is out of sight, because it is being moved. */
-  keep?: number
+  /** For rows that can be moved: they have handles. See SortableTable. */
+  order?: RowOrder<T>
   /** Called while the end of the rows is in sight, for lists that are longer than what was loaded. */
   onEnd?: () => void
 }
 
-export interface RowShellProps {
-  id: string
-  name: string
-  children: (parts: RowParts) => ReactElement
-}
-
-interface RowParts {
-  ref: Ref<HTMLDivElement>
-  style: CSSProperties | undefined
-  dragging: boolean
-  handle: ReactNode
+export interface RowOrder<T> {
+  header: string
+  /** What the handle of a row says. */
+  label: (row: T) => string
+  /** The id of what says how rows are moved. */
+  how: string
+  off?: boolean
+  /** The row that is being moved: it stays although it is out of sight. */
+  held?: number
+  /** Before which row it would come; the number of rows for the end. */
+  gap?: number
 }
 
 /** With more rows than this, only those in sight are drawn. */
@@ -75,16 +62,26 @@ export const virtualFrom = 100
  * become cards on a phone without losing its meaning for screen readers.
  */
 export function DataTable<T>(props: DataTableProps<T>) {
-  const { label, columns, rows, sort, onSort } = props
+  const { label, columns, rows, sort, onSort, order } = props
   const { t } = useTranslation()
+  const links = useRowLinks(props)
   const widths = columns.map((column) => column.width ?? 'minmax(0, 1fr)')
-  const tracks = { '--tracks': [...(props.shell ? ['20px'] : []), ...widths].join(' ') } as CSSProperties
+  const tracks = { '--tracks': [...(order ? ['20px'] : []), ...widths].join(' ') } as CSSProperties
   return (
-    <div role="table" aria-label={label} aria-rowcount={rows.length + 1} className={classes.table} style={tracks}>
+    <div
+      role="table"
+      aria-label={label}
+      aria-rowcount={rows.length + 1}
+      className={classes.table}
+      data-menu={columns.some(({ header }) => header === '') || undefined}
+      data-order={order ? true : undefined}
+      style={tracks}
+      {...links}
+    >
       <div role="row" aria-rowindex={1} className={classes.head}>
-        {props.shell && (
+        {order && (
           <div role="columnheader">
-            <span className="visually-hidden">{props.shellHeader}</span>
+            <span className="visually-hidden">{order.header}</span>
           </div>
         )}
         {columns.map((column) => {
@@ -112,11 +109,34 @@ export function DataTable<T>(props: DataTableProps<T>) {
   )
 }
 
+/**
+ * The links of all rows at once: a link that knows its page costs a row more than all its cells. What they lead to is loaded when the pointer
+ * comes near.
+ */
+function useRowLinks<T>({ rows, rowLink, leaves }: DataTableProps<T>) {
+  const router = useRouter({ warn: false })
+  const loaded = useRef(false)
+  const onClick = (event: MouseEvent<HTMLElement>) => {
+    const { button, metaKey, ctrlKey, shiftKey, altKey } = event
+    const to = (event.target as Element).closest('[data-row-link]')?.getAttribute('href')
+    if (!to || event.defaultPrevented || button !== 0 || metaKey || ctrlKey || shiftKey || altKey) return
+    event.preventDefault()
+    void router.navigate({ to, search: leaves ? undefined : true } as never)
+  }
+  const onPointerEnter = () => {
+    const to = rows[0] && rowLink?.(rows[0])
+    if (!to || loaded.current) return
+    loaded.current = true
+    void router.preloadRoute({ to } as never)
+  }
+  return rowLink ? { onClick, onPointerEnter } : {}
+}
+
 function PlainRows<T>(props: DataTableProps<T>) {
   return (
     <div role="rowgroup" onKeyDown={moveBetweenRows}>
       {props.rows.map((row, index) => (
-        <Row key={props.rowKey(row)} row={row} index={index} {...props} />
+        <Row key={props.rowKey(row)} {...partOf(props, row, index)} />
       ))}
       {props.onEnd && <ListEnd onSeen={props.onEnd} />}
     </div>
@@ -139,7 +159,7 @@ function VirtualRows<T>(props: DataTableProps<T>) {
     getScrollElement: () => scroller.current,
     estimateSize: () => 37,
     overscan: 8,
-    rangeExtractor: (range) => withKept(range, props.keep),
+    rangeExtractor: (range) => withKept(range, props.order?.held),
   })
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling region must be reachable by keyboard.
@@ -148,16 +168,12 @@ function VirtualRows<T>(props: DataTableProps<T>) {
         {virtualizer.getVirtualItems().map((item) => {
           const row = props.rows[item.index] as T
           return (
-            <div
+            <Row
               key={props.rowKey(row)}
-              role="presentation"
-              data-index={item.index}
-              ref={virtualizer.measureElement}
-              className={classes.virtual}
-              style={{ transform: `translateY(${item.start}px)` }}
-            >
-              <Row row={row} index={item.index} {...props} />
-            </div>
+              {...partOf(props, row, item.index)}
+              measure={virtualizer.measureElement}
+              start={item.start}
+            />
           )
         })}
       </div>
@@ -172,62 +188,94 @@ function withKept(range: Range, keep: number | undefined): number[] {
   return [...shown, keep].sort((a, b) => a - b)
 }
 
-type RowProps<T> = { row: T; index: number } & DataTableProps<T>
-
-function Row<T>(props: RowProps<T>) {
-  const { shell: Shell, shellName, row, rowKey } = props
-  if (!Shell) return <RowBody {...props} />
-  return (
-    <Shell id={rowKey(row)} name={shellName?.(row) ?? ''}>
-      {(parts) => <RowBody {...props} parts={parts} />}
-    </Shell>
-  )
+interface RowProps<T> extends Pick<DataTableProps<T>, 'columns' | 'rowLink'> {
+  row: T
+  index: number
+  last: boolean
+  /** What its handle says. */
+  handle?: (row: T) => string
+  how?: string
+  off?: boolean
+  held?: boolean
+  /** Whether a row would be put before or behind it. */
+  drop?: 'before' | 'after'
+  measure?: (element: HTMLElement | null) => void
+  /** Where it is, among rows of which only those in sight are drawn. */
+  start?: number
 }
 
-function RowBody<T>({ row, index, columns, rowLink, leaves, parts }: RowProps<T> & { parts?: RowParts }) {
-  return (
-    <div
-      ref={parts?.ref}
-      role="row"
-      aria-rowindex={index + 2}
-      className={classes.row}
-      style={parts?.style}
-      data-dragging={parts?.dragging || undefined}
-    >
-      {parts && (
-        <div role="cell" className={classes.handleCell}>
-          {parts.handle}
-        </div>
-      )}
-      <Cells row={row} columns={columns} rowLink={rowLink} leaves={leaves} />
-    </div>
-  )
+/** What one row needs of its table. All of it stays the same while the table scrolls. */
+function partOf<T>({ rows, columns, rowLink, order }: DataTableProps<T>, row: T, index: number): RowProps<T> {
+  const { held, gap } = order ?? {}
+  const behind = gap === rows.length && index === rows.length - 1
+  return {
+    row,
+    index,
+    last: index === rows.length - 1,
+    columns,
+    rowLink,
+    handle: order?.label,
+    how: order?.how,
+    off: order?.off,
+    held: held === index,
+    drop: gap === index ? 'before' : behind ? 'after' : undefined,
+  }
 }
 
-type CellsProps<T> = Pick<RowProps<T>, 'row' | 'columns' | 'rowLink' | 'leaves'>
-
-/** The cells of a row are drawn again when the row changes, not when the table scrolls or another row moves. */
-const Cells = memo(function Cells<T>({ row, columns, rowLink, leaves }: CellsProps<T>) {
+/** A row is drawn again when it changes, not when the table scrolls or another row moves. */
+const Row = memo(function Row<T>(props: RowProps<T>) {
+  const { row, index, last, columns, rowLink, handle, how, off, held, drop, measure, start } = props
   const main = columns.find((column) => column.main) ?? columns[0]
   const link = rowLink?.(row)
-  return columns.map((column) => (
+  const label = handle?.(row)
+  return (
     <div
-      role="cell"
-      key={column.key}
-      data-label={column.header}
-      data-align={column.align}
-      data-main={column === main || undefined}
+      ref={measure}
+      role="row"
+      aria-rowindex={index + 2}
+      data-index={index}
+      className={start === undefined ? classes.row : `${classes.row} ${classes.virtual}`}
+      style={start === undefined ? undefined : { transform: `translateY(${start}px)` }}
+      data-link={link ? true : undefined}
+      data-last={last || undefined}
+      data-dragging={held || undefined}
+      data-drop={drop}
     >
-      {column === main && link ? (
-        <Link to={link} search={leaves ? undefined : true} className={classes.link} data-row-link>
-          {column.cell(row)}
-        </Link>
-      ) : (
-        column.cell(row)
+      {label && (
+        <div role="cell" className={classes.handleCell}>
+          <button
+            type="button"
+            className={classes.handle}
+            disabled={off}
+            title={label}
+            aria-label={label}
+            aria-describedby={how}
+            data-handle
+          >
+            <IconGripVertical size={16} aria-hidden />
+          </button>
+        </div>
       )}
+      {columns.map((column) => (
+        <div
+          role="cell"
+          key={column.key}
+          data-label={column.header}
+          data-align={column.align}
+          data-main={column === main || undefined}
+        >
+          {column === main && link ? (
+            <a href={link} className={classes.link} data-row-link>
+              {column.cell(row)}
+            </a>
+          ) : (
+            column.cell(row)
+          )}
+        </div>
+      ))}
     </div>
-  ))
-}) as <T>(props: CellsProps<T>) => ReactNode
+  )
+}) as <T>(props: RowProps<T>) => ReactNode
 
 function moveBetweenRows(event: KeyboardEvent<HTMLElement>) {
   if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return

@@ -1,4 +1,4 @@
-import { Button, Checkbox, Chip, CloseButton, Kbd, TextInput } from '@mantine/core'
+import { Button, Chip, CloseButton, Kbd, TextInput } from '@mantine/core'
 import { useDebouncedCallback, useHotkeys } from '@mantine/hooks'
 import { IconPlus, IconSearch } from '@tabler/icons-react'
 import { type UseQueryResult, useQuery } from '@tanstack/react-query'
@@ -15,6 +15,7 @@ import { Empty } from '../page/Empty'
 import { Panel } from '../page/Page'
 import { Loaded } from '../state/Loaded'
 import { type Column, DataTable, virtualFrom } from './DataTable'
+import tableClasses from './DataTable.module.css'
 import { type Filter, grouped, type ListSearch, narrowed, nextSort, selectRows } from './list-logic'
 import { useDraftMarks, useSecretMarks } from './marks'
 import classes from './ResourceList.module.css'
@@ -236,18 +237,22 @@ function choosing<R extends { id: string }>(
     key: 'chosen',
     header: t('bulk.choose'),
     head: (
-      <Checkbox
-        size="xs"
+      <input
+        type="checkbox"
+        className={tableClasses.tick}
         aria-label={t('bulk.all')}
         checked={all}
-        indeterminate={!all && rows.some(({ id }) => chosen.has(id))}
+        ref={(box) => {
+          if (box) box.indeterminate = !all && rows.some(({ id }) => chosen.has(id))
+        }}
         onChange={() => onChosen(new Set(all ? [] : rows.map(({ id }) => id)))}
       />
     ),
     width: '16px',
     cell: (row) => (
-      <Checkbox
-        size="xs"
+      <input
+        type="checkbox"
+        className={tableClasses.tick}
         aria-label={t('bulk.one', { name: name(row) })}
         checked={chosen.has(row.id)}
         onChange={(event) => {

@@ -1,14 +1,14 @@
-import { Switch } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import type { Resource } from '../../api/resource'
-import { useCanEdit } from '../../api/session'
+import { mayEdit } from '../../api/session'
 import { usualIntent } from '../change/intent'
 import { agreedTo, ownConnection } from '../change/own-connection'
 import type { Guard } from '../change/remove'
 import { renew } from '../change/renew'
 import { OnOff } from '../state/StateBadge'
 import { toastApplied, toastFault } from '../state/toast'
+import classes from './DataTable.module.css'
 
 interface RowSwitchProps<F extends string> {
   resource: Pick<Resource<unknown>, 'kind' | 'update'>
@@ -27,7 +27,6 @@ export function RowSwitch<F extends string>(props: RowSwitchProps<F>) {
   const { resource, row, field, name, harmless, guard = ownConnection } = props
   const { t } = useTranslation()
   const queries = useQueryClient()
-  const canEdit = useCanEdit()
   const { kind } = resource
   const set = async (on: boolean) => {
     const body = { [field]: on }
@@ -46,10 +45,13 @@ export function RowSwitch<F extends string>(props: RowSwitchProps<F>) {
     }
     await renew(queries, kind)
   }
-  if (!canEdit) return <OnOff on={row[field]} />
+  if (!mayEdit(queries)) return <OnOff on={row[field]} />
   return (
-    <Switch
-      size="xs"
+    <input
+      type="checkbox"
+      // biome-ignore lint/a11y/useAriaPropsForRole: a checkbox says itself whether it is on.
+      role="switch"
+      className={classes.switch}
       aria-label={t('switch.of', { name })}
       checked={row[field]}
       onChange={(event) => void set(event.currentTarget.checked)}

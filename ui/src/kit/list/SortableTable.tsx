@@ -1,23 +1,7 @@
-import {
-  closestCenter,
-  DndContext,
-  type DragEndEvent,
-  KeyboardSensor,
-  PointerSensor,
-  useSensor,
-  useSensors,
-} from '@dnd-kit/core'
-import {
-  SortableContext,
-  sortableKeyboardCoordinates,
-  useSortable,
-  verticalListSortingStrategy,
-} from '@dnd-kit/sortable'
-import { IconGripVertical } from '@tabler/icons-react'
-import { useState } from 'react'
+import { type KeyboardEvent, type PointerEvent, useCallback, useEffect, useId, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { DataTable, type DataTableProps, type RowShellProps } from './DataTable'
-import classes from './DataTable.module.css'
+import { DataTable, type DataTableProps } from './DataTable'
+import { gapAt, gapOf, placeIn, scrollNear } from './place'
 
 interface SortableTableProps<T> extends DataTableProps<T> {
   /** Told which row has been put at which place, from 0. */
@@ -28,84 +12,167 @@ interface SortableTableProps<T> extends DataTableProps<T> {
   off?: boolean
 }
 
-const upAndDown = ({ transform }: { transform: { x: number; y: number; scaleX: number; scaleY: number } }) => ({
-  ...transform,
-  x: 0,
-})
-
-/** A table whose rows are put into order by their handles: with the pointer, or with space and the arrow keys. */
-export default function SortableTable<T>({ onPlace, rowName, off, ...table }: SortableTableProps<T>) {
-  const { t } = useTranslation()
-  const [held, setHeld] = useState<number>()
-  const ids = table.rows.map(table.rowKey)
-  const sensors = useSensors(
-    useSensor(PointerSensor, { activationConstraint: { distance: 4 } }),
-    useSensor(KeyboardSensor, { coordinateGetter: sortableKeyboardCoordinates }),
-  )
-  const nameOf = (id: string | number) => {
-    const row = table.rows[ids.indexOf(String(id))]
-    return row ? rowName(row) : ''
-  }
-  const placeOf = (id: string | number) => ids.indexOf(String(id)) + 1
-  const drop = ({ active, over }: DragEndEvent) => {
-    setHeld(undefined)
-    if (over && over.id !== active.id) onPlace(String(active.id), placeOf(over.id) - 1)
-  }
-  return (
-    <DndContext
-      sensors={sensors}
-      collisionDetection={closestCenter}
-      modifiers={[upAndDown]}
-      onDragStart={({ active }) => setHeld(placeOf(active.id) - 1)}
-      onDragCancel={() => setHeld(undefined)}
-      onDragEnd={drop}
-      accessibility={{
-        screenReaderInstructions: { draggable: t('order.how') },
-        announcements: {
-          onDragStart: ({ active }) => t('order.lifted', { name: nameOf(active.id), place: placeOf(active.id) }),
-          onDragOver: ({ active, over }) =>
-            over ? t('order.over', { name: nameOf(active.id), place: placeOf(over.id), total: ids.length }) : '',
-          onDragEnd: ({ active, over }) =>
-            t('order.dropped', { name: nameOf(active.id), place: placeOf((over ?? active).id) }),
-          onDragCancel: ({ active }) => t('order.cancelled', { name: nameOf(active.id) }),
-        },
-      }}
-    >
-      <SortableContext items={ids} strategy={verticalListSortingStrategy} disabled={off}>
-        <DataTable
-          {...table}
-          keep={held}
-          shell={SortableRow}
-          shellHeader={t('order.column')}
-          shellName={(row) => t(off ? 'order.off' : 'order.handle', { name: rowName(row) })}
-        />
-      </SortableContext>
-    </DndContext>
-  )
+/** A row that is being moved, from where and to where. */
+interface Hold {
+  from: number
+  to: number
 }
 
-function SortableRow({ id, name, children }: RowShellProps) {
-  const { attributes, listeners, setNodeRef, setActivatorNodeRef, transform, transition, isDragging } = useSortable({
-    id,
-  })
-  const { 'aria-disabled': off, ...rest } = attributes
-  return children({
-    ref: setNodeRef,
-    dragging: isDragging,
-    style: transform ? { transform: `translateY(${transform.y}px)`, transition } : undefined,
-    handle: (
-      <button
-        type="button"
-        ref={setActivatorNodeRef}
-        className={classes.handle}
-        disabled={off}
-        title={name}
-        {...rest}
-        {...listeners}
-        aria-label={name}
-      >
-        <IconGripVertical size={16} aria-hidden />
-      </button>
-    ),
-  })
+/** So far the pointer goes before a press on a handle is more than a click. */
+const slack = 4
+
+const handleOf = (target: EventTarget) => (target as Element).closest<HTMLElement>('[data-handle]:enabled')
+const rowOf = (element: Element | null | undefined) => element?.closest<HTMLElement>('[role="row"][data-index]')
+const indexOf = (row: HTMLElement) => Number(row.dataset.index)
+
+/**
+ * A table whose rows are put into order by their handles: with the pointer, or with Space and the arrow keys. The rows stay where they are until
+ * then, and a line shows where the one that is held would come. The handles of all rows are listened to together.
+ */
+export default function SortableTable<T>({ onPlace, rowName, off, ...table }: SortableTableProps<T>) {
+  const { t } = useTranslation()
+  const how = useId()
+  const box = useRef<HTMLDivElement>(null)
+  const [hold, setHold] = useState<Hold | null>(null)
+  const [said, setSaid] = useState('')
+  const { rows, rowKey } = table
+  /** The row that was moved with the keys: its handle keeps the focus. */
+  const placed = useRef<string | null>(null)
+  const nameAt = (index: number) => rowName(rows[index] as T)
+
+  const lift = (from: number) => {
+    setHold({ from, to: from })
+    setSaid(t('order.lifted', { name: nameAt(from), place: from + 1 }))
+  }
+  const carry = (from: number, to: number) => {
+    setHold({ from, to })
+    setSaid(t('order.over', { name: nameAt(from), place: to + 1, total: rows.length }))
+  }
+  const drop = ({ from, to }: Hold) => {
+    setHold(null)
+    setSaid(t('order.dropped', { name: nameAt(from), place: to + 1 }))
+    if (to !== from) onPlace(rowKey(rows[from] as T), to)
+  }
+  const cancel = ({ from }: Hold) => {
+    setHold(null)
+    setSaid(t('order.cancelled', { name: nameAt(from) }))
+  }
+
+  const onPointerDown = (event: PointerEvent) => {
+    const handle = handleOf(event.target)
+    const row = rowOf(handle)
+    if (!handle || !row || event.button !== 0 || hold) return
+    const begin = event.clientY
+    const x = handle.getBoundingClientRect().left
+    const scroller = row.closest<HTMLElement>('[role="rowgroup"]')
+    const own = scroller && scroller.scrollHeight > scroller.clientHeight ? scroller : null
+    let held: Hold | null = null
+    let y = begin
+    let frame = 0
+    const follow = () => {
+      const under = rowOf(document.elementFromPoint(x, y))
+      if (!held || !under || !box.current?.contains(under)) return
+      const to = placeIn(gapAt(indexOf(under), under.getBoundingClientRect(), y), held.from)
+      if (to === held.to) return
+      held = { from: held.from, to }
+      carry(held.from, to)
+    }
+    const scroll = () => {
+      const { top, bottom } = own?.getBoundingClientRect() ?? { top: 0, bottom: window.innerHeight }
+      const step = scrollNear(y, Math.max(top, 0), Math.min(bottom, window.innerHeight))
+      if (step !== 0) {
+        ;(own ?? window).scrollBy(0, step)
+        follow()
+      }
+      frame = requestAnimationFrame(scroll)
+    }
+    const end = () => {
+      cancelAnimationFrame(frame)
+      stop.abort()
+    }
+    const stop = new AbortController()
+    const { signal } = stop
+    window.addEventListener(
+      'pointermove',
+      (move) => {
+        y = move.clientY
+        if (!held && Math.abs(y - begin) >= slack) {
+          held = { from: indexOf(row), to: indexOf(row) }
+          lift(held.from)
+          frame = requestAnimationFrame(scroll)
+        }
+        follow()
+      },
+      { signal },
+    )
+    window.addEventListener(
+      'pointerup',
+      () => {
+        end()
+        if (held) drop(held)
+      },
+      { signal },
+    )
+    const giveUp = () => {
+      end()
+      if (held) cancel(held)
+    }
+    window.addEventListener('pointercancel', giveUp, { signal })
+    window.addEventListener('keydown', ({ key }) => key === 'Escape' && giveUp(), { signal })
+  }
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    const row = rowOf(handleOf(event.target))
+    if (!row) return
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key]
+    const presses = event.key === ' ' || event.key === 'Enter'
+    if (!(presses || (hold && (step || event.key === 'Escape')))) return
+    event.preventDefault()
+    event.stopPropagation()
+    if (!hold) return lift(indexOf(row))
+    if (step) {
+      const to = Math.min(Math.max(hold.to + step, 0), rows.length - 1)
+      const beside = box.current?.querySelector(`[role="row"][data-index="${to}"]`)
+      beside?.scrollIntoView({ block: 'nearest' })
+      return carry(hold.from, to)
+    }
+    if (event.key === 'Escape') return cancel(hold)
+    if (hold.to !== hold.from) placed.current = rowKey(rows[hold.from] as T)
+    drop(hold)
+  }
+
+  // A row that moves takes the focus from its handle.
+  useEffect(() => {
+    const id = placed.current
+    placed.current = null
+    if (id === null || document.activeElement !== document.body) return
+    const index = rows.findIndex((row) => rowKey(row) === id)
+    const handle = box.current?.querySelector<HTMLElement>(`[role="row"][data-index="${index}"] [data-handle]`)
+    handle?.focus()
+  }, [rows, rowKey])
+
+  const label = useCallback(
+    (row: T) => t(off ? 'order.off' : 'order.handle', { name: rowName(row) }),
+    [t, off, rowName],
+  )
+  const order = {
+    header: t('order.column'),
+    label,
+    how,
+    off,
+    held: hold?.from,
+    gap: hold && hold.to !== hold.from ? gapOf(hold.to, hold.from) : undefined,
+  }
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: the handles in it are buttons.
+    <div ref={box} onPointerDown={onPointerDown} onKeyDown={onKeyDown} onBlur={() => hold && cancel(hold)}>
+      <DataTable {...table} order={order} />
+      <span id={how} className="visually-hidden">
+        {t('order.how')}
+      </span>
+      <span role="status" className="visually-hidden">
+        {said}
+      </span>
+    </div>
+  )
 }
