@@ -152,6 +152,16 @@ func (f *forwardRig) client(t *testing.T) *http.Client {
 // outcome is the status of a request through the proxy; a CONNECT that is denied is a 403.
 func (f *forwardRig) outcome(t *testing.T, c *http.Client, method, address string) int {
 	t.Helper()
+	status, err := f.try(t, c, method, address)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, address, err)
+	}
+	return status
+}
+
+// try is the same while squid may not listen: it opens its ports again when it reads its configuration again.
+func (f *forwardRig) try(t *testing.T, c *http.Client, method, address string) (int, error) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -159,13 +169,13 @@ func (f *forwardRig) outcome(t *testing.T, c *http.Client, method, address strin
 	res, err := c.Do(req)
 	if err != nil {
 		if strings.Contains(err.Error(), "Forbidden") {
-			return 403
+			return 403, nil
 		}
-		t.Fatalf("%s %s: %v", method, address, err)
+		return 0, err
 	}
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, res.Body)
-	return res.StatusCode
+	return res.StatusCode, nil
 }
 
 // expectStatus complains about requests that do not end as they should, each on a connection of its own and on one that is kept.
@@ -670,7 +680,10 @@ func forwardAddress(t *testing.T, f *forwardRig) {
 	f.Run(t, lab.Gateway, "ip", "address", "add", "192.0.2.77/32", "dev", "lan0")
 	f.WaitState(t, "forward-proxy", "live", 70*time.Second)
 	// It is the gateway's own now, and out of reach as soon as the change of the links is heard of: the pass that is under way may have read them before.
-	waittest.Until(t, "the address is out of reach", func() bool { return f.outcome(t, f.client(t), http.MethodGet, "http://192.0.2.77:9464/") == 403 })
+	waittest.Until(t, "the address is out of reach", func() bool {
+		status, err := f.try(t, f.client(t), http.MethodGet, "http://192.0.2.77:9464/")
+		return err == nil && status == 403
+	})
 	f.expectStatus(t, map[string]int{"http://192.0.2.77:9464/": 403, "http://www.example.net/": 200})
 	f.Run(t, lab.Gateway, "ip", "address", "del", "192.0.2.77/32", "dev", "lan0")
 	f.settings(t, fields{"listen_addresses": []string{}, "port": 8080})
