@@ -28,7 +28,7 @@ const show = (changes: object[]) =>
 it('says what it does in a sentence, and folds what a new row has in common with every new row', async () => {
   show([created])
   await screen.findByText('1 NTP server created')
-  expect(screen.getByText('time.example.net')).toBeTruthy()
+  expect(await screen.findByText('time.example.net')).toBeTruthy()
   expect(screen.queryByText('off')).toBeNull()
   fireEvent.click(screen.getByRole('button', { name: 'and 2 defaults' }))
   expect(screen.getByText('off')).toBeTruthy()
@@ -38,6 +38,6 @@ it('says what it does in a sentence, and folds what a new row has in common with
 it('shows every field that changes of a row that exists', async () => {
   show([{ ...created, verb: 'update', before: { ...created.after, iburst: true }, usual: [] }])
   await screen.findByText('1 NTP server changed')
-  expect(screen.getByText('off')).toBeTruthy()
+  expect(await screen.findByText('off')).toBeTruthy()
   expect(screen.queryByRole('button')).toBeNull()
 })

@@ -1,5 +1,4 @@
 import { useQuery } from '@tanstack/react-query'
-import { Fragment } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import type { Data, Operation } from '../../api/resource'
@@ -8,43 +7,26 @@ import { Waiting } from '../state/Waiting'
 import { count } from '../text/format'
 import classes from './ChangePreview.module.css'
 import { FileDiffs } from './Diff'
-import { FieldChanges } from './FieldChanges'
 import { Impact } from './Impact'
-import { type Model, modelChanges } from './model-changes'
-import { useNames } from './names'
-import { said } from './rows'
-import { useTexts } from './useTexts'
-import { deedsOf, kindName, together } from './words'
+import { RowsView } from './RowsView'
+import { plannedDeed } from './rows'
+import { deedsOf, together } from './words'
 
 const intoView = (element: HTMLElement | null) => element?.scrollIntoView({ block: 'nearest' })
-
-type Change = { kind: string; id: string; before?: unknown; after?: unknown; usual: string[] }
 
 /** So many rows are shown; the rest are counted. */
 const mostRows = 20
 
-const verbOf = ({ before, after }: Change) => (!before ? 'created' : !after ? 'deleted' : 'updated')
-
-/** What would be stored, in the words of the forms; what says nothing is left out. */
-function Changes({ changes }: { changes: Change[] }) {
+/** What would be stored. */
+function Changes({ changes }: Pick<Data<'/change-sets', 'post'>, 'changes'>) {
   const { t } = useTranslation()
-  const rows = changes.map((change) => ({
-    ...change,
-    fields: modelChanges(change.before as Model, change.after as Model).filter(said),
-  }))
-  const names = useNames(rows.flatMap(({ fields }) => fields.map(({ field }) => field)))
-  if (!useTexts(rows.map(({ kind }) => kind))) return <Waiting height={120} />
+  const rows = changes.map(plannedDeed)
   const more = rows.length - mostRows
-  const sums = rows.map((row) => ({ kind: row.kind, created: 0, updated: 0, deleted: 0, [verbOf(row)]: 1 }))
+  const sums = rows.map(({ kind, verb }) => ({ kind, created: 0, updated: 0, deleted: 0, [`${verb}d`]: 1 }))
   return (
     <>
       <p className="soft">{deedsOf(together(sums))}</p>
-      {rows.slice(0, mostRows).map(({ kind, id, fields, usual }) => (
-        <Fragment key={`${kind} ${id}`}>
-          {rows.length > 1 && <h4>{kindName(kind)}</h4>}
-          <FieldChanges kind={kind} changes={fields} names={names} usual={usual} />
-        </Fragment>
-      ))}
+      <RowsView rows={rows.slice(0, mostRows)} planned alone={rows.length === 1} />
       {more > 0 && <p className="soft">{t('things.more', { count: more, number: count(more) })}</p>}
     </>
   )

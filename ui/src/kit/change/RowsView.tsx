@@ -19,12 +19,14 @@ interface RowsViewProps {
   rows: readonly RowDeed[]
   /** It is still to be done. */
   planned?: boolean
+  /** There is one, and what stands above it says what is done to it. */
+  alone?: boolean
   /** What stands beside a row: its rows can be opened, new ones too. */
   beside?: (row: RowDeed) => ReactNode
 }
 
 /** What was done to rows, or is to be done, in the words of their forms. */
-export function RowsView({ rows, planned, beside }: RowsViewProps) {
+export function RowsView({ rows, planned, alone, beside }: RowsViewProps) {
   const stored = useNames(rows.flatMap(({ changes }) => changes.map(({ field }) => field)))
   // One of these rows may refer to another one, which is gone, or not there yet.
   const names = new Map([...stored, ...rows.map(({ id, name }): [string, string] => [id, name])])
@@ -37,6 +39,7 @@ export function RowsView({ rows, planned, beside }: RowsViewProps) {
           row={row}
           names={names}
           planned={planned}
+          alone={alone}
           beside={beside}
         />
       ))}
@@ -44,7 +47,7 @@ export function RowsView({ rows, planned, beside }: RowsViewProps) {
   )
 }
 
-function Row({ row, names, planned, beside }: Omit<RowsViewProps, 'rows'> & { row: RowDeed; names: Names }) {
+function Row({ row, names, planned, alone, beside }: Omit<RowsViewProps, 'rows'> & { row: RowDeed; names: Names }) {
   const { t } = useTranslation('change')
   const { kind, id, name, verb, changes, usual, secrets = [], hidden } = row
   // What is to be created cannot be shown yet, unless it is in the draft, and a document has no ids.
@@ -52,13 +55,15 @@ function Row({ row, names, planned, beside }: Omit<RowsViewProps, 'rows'> & { ro
   const to = gone ? undefined : pathOfThing({ kind, id })
   return (
     <li>
-      <div className={classes.row}>
-        <Badge tone={tones[verb]}>{t(`${planned ? 'planned' : 'verbs'}.${verb}`)}</Badge>
-        <span className="soft">{kindName(kind)}</span>
-        {/* Settings have no name. */}
-        {name !== id && (to ? <Link to={to}>{name}</Link> : <strong>{name}</strong>)}
-        {beside?.(row)}
-      </div>
+      {!alone && (
+        <div className={classes.row}>
+          <Badge tone={tones[verb]}>{t(`${planned ? 'planned' : 'verbs'}.${verb}`)}</Badge>
+          <span className="soft">{kindName(kind)}</span>
+          {/* Settings have no name. */}
+          {name !== id && (to ? <Link to={to}>{name}</Link> : <strong>{name}</strong>)}
+          {beside?.(row)}
+        </div>
+      )}
       {hidden && <p className="soft">{t('hidden')}</p>}
       <FieldChanges changes={changes} kind={kind} names={names} usual={usual} />
       {secrets.length > 0 && (
