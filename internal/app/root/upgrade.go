@@ -11,11 +11,13 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"
-	rootjob "edge.internal/gateway/internal/kit/host/machine/job"
+	"edge.internal/gateway/internal/kit/host/machine/jobs"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/packages"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/host/machine/upgrade"
+	"edge.internal/gateway/internal/kit/job"
+	"edge.internal/gateway/internal/upgrade/runner"
 )
 
 const (
@@ -23,16 +25,27 @@ const (
 	servesWithin = 5 * time.Minute
 	// answersWithin is how long it may take until it answers, which needs no database.
 	answersWithin = 90 * time.Second
-	// ConsolePort is where HAProxy serves the console.
-	ConsolePort = 3443
+	// consolePort is where HAProxy serves the console.
+	consolePort = 3443
 )
 
+// Service is the gateway as the jobs of root see it.
+func Service(paths kit.Paths) job.Service {
+	return job.Service{Control: paths.Run("control.sock"), Port: consolePort, Holders: func(port int) (names []string, err error) {
+		users, err := network.New(home.Home{}).PortUsers(port)
+		for _, u := range users {
+			names = append(names, u.Program)
+		}
+		return names, err
+	}}
+}
+
 // Waiting is how the jobs of root wait for the gateway to serve.
-var Waiting = rootjob.Waiting{Patience: servesWithin, Silence: answersWithin, Every: time.Second}
+var Waiting = job.Waiting{Patience: servesWithin, Silence: answersWithin, Every: time.Second}
 
 // RunUpgrade runs gateway-upgrade: it grants the wish for an upgrade that is written down, if there is one. It needs root.
 func RunUpgrade(ctx context.Context, cfg start.Config) error {
-	folder, err := rootjob.OpenFolder(home.Home{}, host.UpgradeFolder)
+	folder, err := jobs.Open(home.Home{}, job.Upgrade)
 	if err != nil {
 		return err
 	}
@@ -45,21 +58,19 @@ func RunUpgrade(ctx context.Context, cfg start.Config) error {
 		return err
 	}
 	paths := kit.Paths{}
-	return (&upgrade.Runner{
+	return (&runner.Runner{
 		Folder: folder, Log: start.NewLog(level), Waiting: Waiting,
 		Effects: upgrade.Machine{
 			Folder: folder, Units: units.Systemd{}, Database: cfg.DB, State: paths.State(""),
-			User: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)},
-			Service: rootjob.Service{
-				Control: paths.Run("control.sock"), Port: ConsolePort, PortUsers: network.New(home.Home{}).PortUsers,
-			},
+			User:    &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)},
+			Service: Service(paths),
 		},
 	}).Run(ctx)
 }
 
 // RefreshPackages has apt fetch its lists. It needs root.
 func RefreshPackages(ctx context.Context) error {
-	folder, err := rootjob.OpenFolder(home.Home{}, host.UpgradeFolder)
+	folder, err := jobs.Open(home.Home{}, job.Upgrade)
 	if err != nil {
 		return err
 	}
