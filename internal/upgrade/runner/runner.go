@@ -1,4 +1,4 @@
-// host.PackageFile runner replaces the gateway by another version of its package, and takes that back when the new version does not serve.
+// Package runner replaces the gateway by another version of its package, and takes that back when the new version does not serve.
 //
 // Until the installation begins nothing is changed, and the upgrade is merely refused; from then on it ends with the new version serving, or
 // with the former one and its data.

@@ -124,7 +124,7 @@ func (j *Jobs) ReadJob(n job.Name) (wish, record []byte, err error) {
 // EndJob removes the wish, unless it is another one.
 func (j *Jobs) EndJob(_ context.Context, n job.Name, id string) error {
 	if n != job.Repair {
-		return fmt.Errorf("the job %.40q ends by itself", string(n))
+		return fmt.Errorf("the job %.40q ends when its program does", string(n))
 	}
 	wish, err := n.Wish(j)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && wish.ID != id {

@@ -1,3 +1,4 @@
+// Package upgrade is what an upgrade of the gateway does to the machine: its packages, its programs, and a copy of its data.
 package upgrade
 
 import (
