@@ -5,7 +5,7 @@ import (
 	"context"
 	"flag"
 
-	"edge.internal/gateway/internal/app/root"
+	"edge.internal/gateway/internal/app/root/upgrade"
 	"edge.internal/gateway/internal/app/start"
 )
 
@@ -16,8 +16,8 @@ func main() {
 		refresh := flag.Bool("refresh", false, "have apt fetch its lists, and nothing else")
 		flag.Parse()
 		if *refresh {
-			return root.RefreshPackages(ctx)
+			return upgrade.RefreshPackages(ctx)
 		}
-		return root.RunUpgrade(ctx, cfg)
+		return upgrade.Run(ctx, cfg)
 	})
 }

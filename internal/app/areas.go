@@ -194,7 +194,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Upgrade.Mount()
 	h.Backup.Mount()
 	h.Alert.Mount()
-	scheduler.Mount(k, jobs(k, store, alert.NewWatcher(h.Alert, alert.Sources{})))
+	scheduler.Mount(k, periodic(k, store, alert.NewWatcher(h.Alert, alert.Sources{})))
 	h.Remotes.Mount()
 	h.Diagnostics.Mount()
 	h.Clients.Mount()

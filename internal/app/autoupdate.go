@@ -12,6 +12,7 @@ import (
 	"edge.internal/gateway/internal/cluster"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/setup"
 	"edge.internal/gateway/internal/upgrade"
 )
@@ -41,7 +42,7 @@ func autoUpdate(ctx context.Context, k *kit.Kit, store *setup.Store) error {
 	if err != nil {
 		return err
 	}
-	if last.To == to && (last.State == string(host.JobTakenBack) || last.State == string(host.JobStuck)) {
+	if last.To == to && (last.State == string(job.TakenBack) || last.State == string(job.Stuck)) {
 		k.Log.Warn("an upgrade that failed before is not tried again", "version", to, "state", last.State)
 		return nil
 	}

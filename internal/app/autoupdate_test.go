@@ -11,9 +11,11 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/setup"
+	"edge.internal/gateway/internal/upgrade/runner"
 )
 
 // serve sets a whole house up, and serves its control socket as gateway-api does.
@@ -75,16 +77,16 @@ func TestAutoUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	night("switched on", 1)
-	last, err := b.Machine.LastUpgrade()
+	last, err := runner.Job.Last(b.Machine)
 	if err != nil || last.To != "1.1.0" || b.Machine.Refreshes() != 1 {
 		t.Errorf("%+v %v", last, err)
 	}
-	last.State = host.JobTakenBack
-	b.Machine.SetUpgrade(last)
+	last.State = job.TakenBack
+	b.Machine.SetJob(job.Upgrade, last)
 	night("taken back", 1)
 	offer(host.PackageVersion{Available: "1.2.0", Newer: []string{"1.2.0", "1.1.0"}})
 	night("a later version", 2)
-	b.Machine.SetUpgrade(host.Upgrade{ID: "2", To: "1.2.0", State: host.JobDone})
+	b.Machine.SetJob(job.Upgrade, runner.Upgrade{Record: job.Record{ID: "2", State: job.Done}, To: "1.2.0"})
 	offer(host.PackageVersion{Available: "1.0.0"})
 	night("nothing newer", 2)
 }

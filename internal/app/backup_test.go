@@ -20,6 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/host/machine/backups"
 	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/setup"
@@ -138,12 +139,12 @@ func obstacles(b *kittest.Bench) []obstacle {
 			}
 		}},
 		{"a restore", "A restore is running.", func(*testing.T) func() {
-			b.Machine.SetRestore(host.Restore{ID: "1", State: host.JobRunning})
-			return func() { b.Machine.SetRestore(host.Restore{}) }
+			b.Machine.SetJob(job.Restore, job.Record{ID: "1", State: job.Running})
+			return func() { b.Machine.SetJob(job.Restore, nil) }
 		}},
 		{"an upgrade", "An upgrade is running.", func(*testing.T) func() {
-			b.Machine.SetUpgrade(host.Upgrade{ID: "1", State: host.JobRunning})
-			return func() { b.Machine.SetUpgrade(host.Upgrade{}) }
+			b.Machine.SetJob(job.Upgrade, job.Record{ID: "1", State: job.Running})
+			return func() { b.Machine.SetJob(job.Upgrade, nil) }
 		}},
 		{"a passphrase of another master key", "stored with another master key", func(t *testing.T) func() {
 			set := func(value any) {

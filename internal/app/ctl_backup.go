@@ -19,12 +19,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"edge.internal/gateway/internal/backup"
+	"edge.internal/gateway/internal/backup/restore"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/backups"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"
-	rootjob "edge.internal/gateway/internal/kit/host/machine/job"
+	"edge.internal/gateway/internal/kit/host/machine/jobs"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/setup"
 )
@@ -255,7 +255,7 @@ func restoreCommand(cfg *Config) *cobra.Command {
 	show := &cobra.Command{
 		Use: "restore", Short: "Show the running or last restore, or begin one", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			last, err := backups.New(home.Home{Root: cfg.Root}, nil, "", nil).LastRestore()
+			last, err := restore.Job.Last(jobs.New(home.Home{Root: cfg.Root}, nil))
 			if errors.Is(err, fs.ErrNotExist) {
 				cmd.Println("The gateway has not been restored yet.")
 				return nil
@@ -334,12 +334,12 @@ func beginRestore(ctx context.Context, cfg Config, id uuid.UUID, passphrase stri
 	if err != nil {
 		return err
 	}
-	jobs, _ := runs.(rootjob.Starter)
-	return backups.New(home.Home{Root: cfg.Root}, jobs, "", nil).BeginRestore(ctx, host.RestoreWish{Backup: id.String(), Interfaces: links, Passphrase: passphrase})
+	starts, _ := runs.(jobs.Starter)
+	return restore.Job.Begin(ctx, jobs.New(home.Home{Root: cfg.Root}, starts), restore.Wish{Backup: id.String(), Interfaces: links}, passphrase)
 }
 
-func printRestore(w io.Writer, r host.Restore, whole bool) {
-	printJob(w, [][2]string{{"state", strings.ReplaceAll(string(r.State), "_", " ")}, {"backup", r.Backup}, {"host", r.Host}}, r.BeganAt, r.EndedAt, r.Reason, r.Steps, whole)
+func printRestore(w io.Writer, r restore.Restore, whole bool) {
+	printJob(w, [][2]string{{"state", strings.ReplaceAll(string(r.State), "_", " ")}, {"backup", r.Backup}, {"host", r.Host}}, r.Record, whole)
 	for _, text := range r.Warnings {
 		fmt.Fprintln(w, text)
 	}

@@ -11,10 +11,10 @@ import (
 
 	"edge.internal/gateway/internal/app"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/home"
-	"edge.internal/gateway/internal/kit/host/machine/job"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/upgrade/runner"
 )
 
 // root serves the machine's root, as gateway-api does, and answers what gateway-ctl says.
@@ -123,13 +123,13 @@ func TestCtlUpgrade(t *testing.T) {
 	if _, err := run("", "upgrade", "begin"); err == nil || !strings.Contains(err.Error(), "already running") {
 		t.Error(err)
 	}
-	folder, err := job.OpenFolder(home.Home{Root: h.Paths.Root}, host.UpgradeFolder)
+	folder, err := job.OpenFolder(h.Paths.Root, job.Upgrade, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := folder.Save(host.UpgradeFile, host.Upgrade{ID: "1", From: "1.0.0", To: "1.1.0", State: host.JobTakenBack, Reason: "It did not serve.", Steps: []host.JobStep{
-		{Name: "install", State: host.StepFailed, Output: "unpacking\nno\n", Error: "dpkg: no"},
-	}}); err != nil {
+	if err := folder.Save(job.Upgrade.RecordFile(), runner.Upgrade{From: "1.0.0", To: "1.1.0", Record: job.Record{ID: "1", State: job.TakenBack, Reason: "It did not serve.", Steps: []job.Step{
+		{Name: "install", State: job.StepFailed, Output: "unpacking\nno\n", Error: "dpkg: no"},
+	}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -17,10 +17,12 @@ import (
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/home"
-	rootjob "edge.internal/gateway/internal/kit/host/machine/job"
+	"edge.internal/gateway/internal/kit/host/machine/jobs"
 	"edge.internal/gateway/internal/kit/host/machine/packages"
 	"edge.internal/gateway/internal/kit/host/machine/units"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/upgrade"
+	"edge.internal/gateway/internal/upgrade/runner"
 )
 
 // upgradeCommand shows and begins upgrades. It works while gateway-api is down, too: that is when it is needed.
@@ -29,7 +31,7 @@ func upgradeCommand(cfg *Config) *cobra.Command {
 	show := &cobra.Command{
 		Use: "upgrade", Short: "Show the running or last upgrade, or begin one", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			last, err := packages.New(home.Home{Root: cfg.Root}, nil).LastUpgrade()
+			last, err := runner.Job.Last(jobs.New(home.Home{Root: cfg.Root}, nil))
 			if errors.Is(err, fs.ErrNotExist) {
 				cmd.Println("The gateway has not been upgraded yet.")
 				return nil
@@ -74,9 +76,9 @@ func beginUpgrade(ctx context.Context, cfg Config, version string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	jobs, _ := runs.(rootjob.Starter)
-	known := packages.New(home.Home{Root: cfg.Root}, jobs)
-	versions, err := known.PackageVersions(ctx)
+	starts, _ := runs.(jobs.Starter)
+	h := home.Home{Root: cfg.Root}
+	versions, err := packages.New(h, starts).PackageVersions(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -87,26 +89,26 @@ func beginUpgrade(ctx context.Context, cfg Config, version string) (string, erro
 	if !slices.Contains(own.Newer, version) {
 		return "", fmt.Errorf("apt knows no such version that is newer than the installed one (%s): run apt-get update first", own.Installed)
 	}
-	return version, known.BeginUpgrade(ctx, version)
+	return version, runner.Job.Begin(ctx, jobs.New(h, starts), runner.Wish{Version: version}, "")
 }
 
-func printUpgrade(w io.Writer, u host.Upgrade, whole bool) {
-	printJob(w, [][2]string{{"state", strings.ReplaceAll(string(u.State), "_", " ")}, {"from", u.From}, {"to", u.To}}, u.BeganAt, u.EndedAt, u.Reason, u.Steps, whole)
+func printUpgrade(w io.Writer, u runner.Upgrade, whole bool) {
+	printJob(w, [][2]string{{"state", strings.ReplaceAll(string(u.State), "_", " ")}, {"from", u.From}, {"to", u.To}}, u.Record, whole)
 }
 
 // printJob shows how a job of root's went.
-func printJob(w io.Writer, lines [][2]string, began, ended time.Time, reason string, steps []host.JobStep, whole bool) {
-	lines = append(lines, [2]string{"began", began.Local().Format(time.DateTime)})
-	if !ended.IsZero() {
-		lines = append(lines, [2]string{"ended", ended.Local().Format(time.DateTime)})
+func printJob(w io.Writer, lines [][2]string, r job.Record, whole bool) {
+	lines = append(lines, [2]string{"began", r.BeganAt.Local().Format(time.DateTime)})
+	if !r.EndedAt.IsZero() {
+		lines = append(lines, [2]string{"ended", r.EndedAt.Local().Format(time.DateTime)})
 	}
-	if reason != "" {
-		lines = append(lines, [2]string{"reason", reason})
+	if r.Reason != "" {
+		lines = append(lines, [2]string{"reason", r.Reason})
 	}
 	for _, line := range lines {
 		fmt.Fprintf(w, "%-7s %s\n", line[0]+":", line[1])
 	}
-	for _, s := range steps {
+	for _, s := range r.Steps {
 		fmt.Fprintf(w, "  %-10s %s\n", s.Name, s.State)
 		if s.Error != "" {
 			fmt.Fprintf(w, "             %s\n", s.Error)

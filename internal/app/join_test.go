@@ -26,6 +26,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/kit/waittest"
@@ -71,7 +72,7 @@ func newBox(t *testing.T, d *db.DB, databases *sync.Map) *box {
 		address, _ := databases.Load(of.ID)
 		return address.(string), nil
 	})
-	b.Machine.LendRepair(func() { // which systemd does elsewhere, with gateway-repair
+	b.Machine.LendJob(job.Repair, func() { // which systemd does elsewhere, with gateway-repair
 		if err := m.whole.Cluster.GrantRepair(context.Background()); err != nil {
 			t.Error(err)
 		}

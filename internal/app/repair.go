@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"edge.internal/gateway/internal/cluster"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
@@ -21,7 +22,7 @@ func RunRepair(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer k.DB.Close()
-	if _, err := k.Host.RepairWish(); errors.Is(err, fs.ErrNotExist) {
+	if _, err := cluster.Job.Wish(k.Host); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	store, err := setup.OpenStore(k.Paths)

@@ -10,6 +10,7 @@ import (
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/app/root"
 	"edge.internal/gateway/internal/app/start"
+	"edge.internal/gateway/internal/backup/restore"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
@@ -18,10 +19,9 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"
-	rootjob "edge.internal/gateway/internal/kit/host/machine/job"
-	"edge.internal/gateway/internal/kit/host/machine/network"
-	"edge.internal/gateway/internal/kit/host/machine/restore"
+	"edge.internal/gateway/internal/kit/host/machine/jobs"
 	"edge.internal/gateway/internal/kit/host/machine/units"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/schema"
 )
@@ -33,7 +33,7 @@ func RunRestore(ctx context.Context, cfg Config) error {
 		return err
 	}
 	log := start.NewLog(level)
-	folder, err := rootjob.OpenFolder(home.Home{}, host.RestoreFolder)
+	folder, err := jobs.Open(home.Home{}, job.Restore)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func RunRestore(ctx context.Context, cfg Config) error {
 		return h, d, err
 	}
 	return (&restore.Runner{
-		Folder: folder, Log: log, Machine: m, Units: runs, Server: live.Server(), Migrations: schema.Migrations,
+		Folder: folder, Archive: host.BackupFile, Log: log, Machine: m, Units: runs, Server: live.Server(), Migrations: schema.Migrations,
 		Files:   restore.Files{State: paths.State(""), Config: paths.Config(""), UID: uid, GID: gid},
 		KeyFile: start.MasterKey(paths),
 		KeyID: func() (string, error) {
@@ -107,7 +107,7 @@ func RunRestore(ctx context.Context, cfg Config) error {
 			defer d.Close()
 			return problems(h.Engine.Try(ctx, nil)), nil
 		},
-		Service: rootjob.Service{Control: paths.Run("control.sock"), Port: root.ConsolePort, PortUsers: network.New(home.Home{}).PortUsers},
+		Service: root.Service(paths),
 		Version: Version, Waiting: root.Waiting,
 	}).Run(ctx)
 }

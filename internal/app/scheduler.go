@@ -26,8 +26,8 @@ import (
 	"edge.internal/gateway/internal/waf"
 )
 
-// jobs is all that is done again and again. gateway-scheduler does it; gateway-api shows what came of it.
-func jobs(k *kit.Kit, store *setup.Store, w *alert.Watcher) []scheduler.Job {
+// periodic is all that is done again and again. gateway-scheduler does it; gateway-api shows what came of it.
+func periodic(k *kit.Kit, store *setup.Store, w *alert.Watcher) []scheduler.Job {
 	// asking is for what takes the API of a gateway that is set up.
 	asking := func(at func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -89,7 +89,7 @@ func RunScheduler(ctx context.Context, cfg Config) error {
 		return err
 	}
 	attach := func(ctx context.Context) error { return k.DB.Attach(ctx, schema.Migrations) }
-	s := scheduler.New(k, jobs(k, store, alert.NewWatcher(alerts, sources(k))), attach)
+	s := scheduler.New(k, periodic(k, store, alert.NewWatcher(alerts, sources(k))), attach)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return s.Run(ctx, func() {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -549,9 +548,7 @@ type failing struct{ with string }
 func (f failing) DumpDatabase(context.Context, string, []string, *os.File) error {
 	return errors.New("pg_dump: " + f.with)
 }
-func (f failing) ReadDump(context.Context, *os.File, *os.File) error   { return errors.New(f.with) }
-func (f failing) BeginRestore(context.Context, host.RestoreWish) error { return errors.New(f.with) }
-func (f failing) LastRestore() (host.Restore, error)                   { return host.Restore{}, fs.ErrNotExist }
+func (f failing) ReadDump(context.Context, *os.File, *os.File) error { return errors.New(f.with) }
 
 // AU-16, AU-21 and AU-24 for every route: who may not change something, whose browser was sent by another site, or who names what no id looks like, is refused, whether the row
 // is there or not and whatever the body is, and nothing has changed.

@@ -20,8 +20,8 @@ import (
 	"edge.internal/gateway/internal/kit/bus"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
-	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/throttle"
@@ -136,11 +136,10 @@ const noteEvery = time.Second
 
 // begin takes the turn: one thing is done at a time.
 func (r *Room) begin(what string) (end func(), err error) {
-	if last, err := r.Host.LastRestore(); err == nil && last.State == host.JobRunning {
-		return nil, fault.New(fault.Conflict, "A restore is running. Wait until it is finished.")
-	}
-	if last, err := r.Host.LastUpgrade(); err == nil && last.State == host.JobRunning {
-		return nil, fault.New(fault.Conflict, "An upgrade is running. Wait until it is finished.")
+	for _, name := range []job.Name{job.Restore, job.Upgrade} {
+		if err := name.Free(r.Host); err != nil {
+			return nil, err
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,7 +28,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/backup"
-	"edge.internal/gateway/internal/kit/archive"
+	"edge.internal/gateway/internal/backup/archive"
+	"edge.internal/gateway/internal/backup/restore"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
@@ -35,6 +37,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/backups"
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/waittest"
@@ -278,7 +281,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 	close(leave)
 	done.Wait()
-	b.Machine.SetRestore(host.Restore{ID: "1", State: host.JobRunning})
+	b.Machine.SetJob(job.Restore, job.Record{ID: "1", State: job.Running})
 	if a := b.Do(t, "admin", http.MethodPost, "/backups", nil).Want(t, 409); !strings.Contains(a.Error.Message, "A restore is running") {
 		t.Error(a.Error.Message)
 	}
@@ -437,8 +440,8 @@ func TestProof(t *testing.T) {
 	if a := b.Do(t, "admin", http.MethodPost, "/backups/"+made.ID.String()+"/restore", nil).Want(t, 409); !strings.Contains(a.Error.Message, "damaged") {
 		t.Error(a.Error.Message)
 	}
-	if b.Machine.RestoreWish().Backup != "" {
-		t.Error("a restore has begun")
+	if _, err := job.Restore.Last(b.Machine); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("a restore has begun", err)
 	}
 	// What is gone is not reported any more.
 	b.wantOpen(t, 1)
@@ -653,11 +656,11 @@ func TestRestore(t *testing.T) {
 	} {
 		b.Do(t, "admin", http.MethodPost, path, map[string]any{"interfaces": wanted}).WantField(t, field)
 	}
-	b.Machine.RefuseRestore(host.ErrNotInstalled)
+	b.Machine.RefuseJob(job.Restore, host.ErrNotInstalled)
 	b.Do(t, "admin", http.MethodPost, path, nil).Want(t, 501)
-	b.Machine.RefuseRestore(host.ErrUpgradeRuns)
+	b.Machine.RefuseJob(job.Restore, job.ErrUpgradeRuns)
 	b.Do(t, "admin", http.MethodPost, path, nil).Want(t, 409)
-	b.Machine.RefuseRestore(nil)
+	b.Machine.RefuseJob(job.Restore, nil)
 	var begun backup.Restore
 	b.Do(t, "admin", http.MethodPost, path, nil).Want(t, 200).Into(t, &begun)
 	if begun.State != "running" || begun.BackupID != made.ID.String() || b.Audited(t, "backup.restore") != 1 {
@@ -665,10 +668,14 @@ func TestRestore(t *testing.T) {
 	}
 	b.Do(t, "admin", http.MethodPost, path, nil).Want(t, 409)
 	at := time.Date(2026, 6, 1, 2, 0, 0, 0, time.UTC)
-	for state, want := range map[host.JobState]string{
-		host.JobDone: "was restored from the backup of gateway", host.JobRefused: "Nothing was changed", host.JobTakenBack: "previous data was restored", host.JobStuck: "so did the return",
+	for state, want := range map[job.State]string{
+		job.Done: "was restored from the backup of gateway", job.Refused: "Nothing was changed", job.TakenBack: "previous data was restored", job.Stuck: "so did the return",
 	} {
-		b.Machine.SetRestore(host.Restore{ID: "1", Backup: made.ID.String(), State: state, Reason: "canary", Host: "gateway", MadeAt: at, BeganAt: at, EndedAt: at, Warnings: []string{"canary"}, Steps: []host.JobStep{{Name: "swap", State: host.StepFailed, BeganAt: at, Output: "canary", Error: "canary"}}})
+		steps := []job.Step{{Name: "swap", State: job.StepFailed, BeganAt: at, Output: "canary", Error: "canary"}}
+		b.Machine.SetJob(job.Restore, restore.Restore{
+			Record: job.Record{ID: "1", State: state, Reason: "canary", BeganAt: at, EndedAt: at, Steps: steps},
+			Backup: made.ID.String(), Host: "gateway", MadeAt: at, Warnings: []string{"canary"},
+		})
 		for role, words := range map[string]int{"admin": 4, "viewer": 0} {
 			a := b.Do(t, role, http.MethodGet, "/backups/restore", nil).Want(t, 200)
 			if strings.Count(string(a.Data), "canary") != words || !strings.Contains(string(a.Data), want) {

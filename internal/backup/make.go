@@ -16,10 +16,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/backup/archive"
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/alarm"
-	"edge.internal/gateway/internal/kit/archive"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/disk"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/rescue"
@@ -347,16 +348,7 @@ func (r *Room) pack(b *Backup, m archive.Manifest, sources []archive.Source, pas
 		return err
 	}
 	b.Size, b.SHA256 = w.Size, w.SHA256
-	return syncFolder(r.Paths.Backups(""))
-}
-
-func syncFolder(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return disk.Sync(r.Paths.Backups(""))
 }
 
 type counter struct{ n *atomic.Int64 }

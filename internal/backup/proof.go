@@ -13,13 +13,13 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"edge.internal/gateway/internal/backup/archive"
+	"edge.internal/gateway/internal/backup/recovery"
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/alarm"
-	"edge.internal/gateway/internal/kit/archive"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
-	"edge.internal/gateway/internal/kit/recovery"
 	"edge.internal/gateway/internal/kit/rescue"
 	"edge.internal/gateway/internal/kit/secret"
 )

@@ -12,13 +12,15 @@ import (
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/backup/archive"
+	"edge.internal/gateway/internal/backup/recovery"
+	"edge.internal/gateway/internal/backup/restore"
 	"edge.internal/gateway/internal/kit/actor"
-	"edge.internal/gateway/internal/kit/archive"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
-	"edge.internal/gateway/internal/kit/recovery"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/secret"
 )
 
@@ -195,7 +197,7 @@ func (r *Room) beginRestore(c *httpd.Call, id uuid.UUID, wish RestoreWish) (Rest
 	}
 	defer end()
 	err = r.Audit.Do(c, "backup.restore", b.File, func() (any, error) {
-		return map[string]any{"host": p.Host, "made_at": p.MadeAt}, unable(r.Host.BeginRestore(c, host.RestoreWish{Backup: b.ID.String(), Interfaces: wish.Interfaces, Passphrase: passphrase}))
+		return map[string]any{"host": p.Host, "made_at": p.MadeAt}, unable(restore.Job.Begin(c, r.Host, restore.Wish{Backup: b.ID.String(), Interfaces: wish.Interfaces}, passphrase))
 	})
 	if err != nil {
 		return Restore{}, err
@@ -233,28 +235,17 @@ func checkInterfaces(p Plan, wanted map[string]string) error {
 
 // unable says in the caller's terms why the machine has refused.
 func unable(err error) error {
-	switch {
-	case errors.Is(err, host.ErrRestoreRuns):
-		return fault.Wrap(fault.Conflict, err, "A restore is already running. Wait until it is finished.")
-	case errors.Is(err, host.ErrUpgradeRuns):
-		return fault.Wrap(fault.Conflict, err, "An upgrade is running. Wait until it is finished.")
-	case errors.Is(err, host.ErrRepairRuns):
-		return fault.Wrap(fault.Conflict, err, "A repair of replication is running. Wait until it is finished.")
-	case errors.Is(err, host.ErrNotInstalled):
+	if errors.Is(err, host.ErrNotInstalled) {
 		return fault.Wrap(fault.NotSupported, err, "This gateway was not installed from a package, so it cannot restore itself.")
 	}
-	return err
+	return job.Restore.Conflict(err)
 }
 
 // Restore is the running restore of the gateway, or the last one.
 type Restore struct {
-	ID       string     `json:"id" doc:"Id of the restore; empty when there was none."`
+	job.View
 	BackupID string     `json:"backup_id" doc:"Id of the backup."`
 	State    string     `json:"state" enum:"none,running,done,refused,taken_back,stuck" doc:"Progress. refused: nothing was changed. taken_back: the previous data was restored. stuck: restoring the previous data failed as well."`
-	Summary  string     `json:"summary" doc:"The state in a sentence."`
-	Reason   string     `json:"reason" doc:"Why it failed, for administrators; empty on success."`
-	BeganAt  *time.Time `json:"began_at" doc:"When it was asked for."`
-	EndedAt  *time.Time `json:"ended_at" doc:"When it ended."`
 	Host     string     `json:"host" doc:"Name of the machine that was backed up; empty until it is known."`
 	MadeAt   *time.Time `json:"made_at" doc:"When the backup was made."`
 	Warnings []string   `json:"warnings" doc:"What to do yourself afterwards."`
@@ -263,62 +254,46 @@ type Restore struct {
 
 // Step is one step of a restore.
 type Step struct {
-	Name    string     `json:"name" enum:"verify,load,check,swap,confirm,return,recover" doc:"Step. swap replaces the data while the gateway's programs are stopped; confirm waits until they work; return and recover roll back."`
-	State   string     `json:"state" enum:"running,done,failed,interrupted" doc:"Progress."`
-	BeganAt time.Time  `json:"began_at" doc:"When it began."`
-	EndedAt *time.Time `json:"ended_at" doc:"When it ended."`
-	Output  string     `json:"output" doc:"The end of its output, for administrators."`
-	Error   string     `json:"error" doc:"Why it failed, for administrators."`
+	Name string `json:"name" enum:"verify,load,check,swap,confirm,return,recover" doc:"Step. swap replaces the data while the gateway's programs are stopped; confirm waits until they work; return and recover roll back."`
+	job.StepView
 }
 
 // last is the running restore or the last one, as the reader may see it.
 func (r *Room) last(reader actor.Actor) (Restore, error) {
-	last, err := r.Host.LastRestore()
+	last, err := restore.Job.Last(r.Host)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Restore{State: "none", Summary: "The gateway has not been restored yet.", Steps: []Step{}, Warnings: []string{}}, nil
+		return Restore{State: "none", View: job.View{Summary: "The gateway has not been restored yet."}, Steps: []Step{}, Warnings: []string{}}, nil
 	}
 	if err != nil {
 		return Restore{}, fmt.Errorf("reading the last restore: %w", err)
 	}
+	all := reader.Role == actor.Admin
 	out := Restore{
-		ID: last.ID, BackupID: last.Backup, State: string(last.State), Summary: summary(last), Reason: last.Reason, BeganAt: moment(last.BeganAt), EndedAt: moment(last.EndedAt),
-		Host: last.Host, MadeAt: moment(last.MadeAt), Warnings: slices.Concat([]string{}, last.Warnings), Steps: make([]Step, len(last.Steps)),
+		View: last.View(summary(last), all), BackupID: last.Backup, State: string(last.State), Host: last.Host, MadeAt: job.Moment(last.MadeAt), Warnings: []string{},
+		Steps: job.Views(last.Record, all, func(name string, v job.StepView) Step { return Step{name, v} }),
 	}
-	for i, s := range last.Steps {
-		out.Steps[i] = Step{Name: s.Name, State: string(s.State), BeganAt: s.BeganAt, EndedAt: moment(s.EndedAt), Output: s.Output, Error: s.Error}
-	}
-	if reader.Role != actor.Admin {
-		out.Reason, out.Warnings = "", []string{}
-		for i := range out.Steps {
-			out.Steps[i].Output, out.Steps[i].Error = "", ""
-		}
+	if all {
+		out.Warnings = append(out.Warnings, last.Warnings...)
 	}
 	return out, nil
 }
 
-func summary(l host.Restore) string {
+func summary(l restore.Restore) string {
 	what := "a backup"
 	if !l.MadeAt.IsZero() {
 		what = fmt.Sprintf("the backup of %s from %s", l.Host, l.MadeAt.Format("2006-01-02 15:04 MST"))
 	}
 	switch l.State {
-	case host.JobRunning:
+	case job.Running:
 		return "The gateway is being restored from " + what + "."
-	case host.JobDone:
+	case job.Done:
 		return "The gateway was restored from " + what + "."
-	case host.JobRefused:
+	case job.Refused:
 		return "The restore from " + what + " did not start. Nothing was changed."
-	case host.JobTakenBack:
+	case job.TakenBack:
 		return "The gateway did not work with " + what + ". The previous data was restored."
 	}
 	return "The restore from " + what + " failed, and so did the return to the previous data. See the log of the restore."
-}
-
-func moment(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 // noted is the file that says of which restore the audit log has an entry.
@@ -326,8 +301,8 @@ const noted = "restore-noted"
 
 // note writes an entry about a restore into the data that it has brought: the one that was written when it began went with the former data.
 func (r *Room) note(ctx context.Context) {
-	last, err := r.Host.LastRestore()
-	if err != nil || last.State == host.JobRunning {
+	last, err := restore.Job.Last(r.Host)
+	if err != nil || last.State == job.Running {
 		return
 	}
 	path := r.Paths.State(noted)

@@ -11,7 +11,8 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
-	"edge.internal/gateway/internal/kit/archive"
+	"edge.internal/gateway/internal/backup/archive"
+	"edge.internal/gateway/internal/kit/disk"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/httpd"
 )
@@ -135,7 +136,7 @@ func (r *Room) Bring(in io.Reader, passphrase string) (b Backup, err error) {
 	if err := os.Rename(out.Name(), r.archiveAt(id)); err != nil {
 		return b, err
 	}
-	if err := errors.Join(syncFolder(r.Paths.Backups("")), r.save(&b)); err != nil {
+	if err := errors.Join(disk.Sync(r.Paths.Backups("")), r.save(&b)); err != nil {
 		return b, errors.Join(err, os.Remove(r.archiveAt(id)))
 	}
 	return b, nil

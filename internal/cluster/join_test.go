@@ -25,6 +25,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/proxytest"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
 )
@@ -75,7 +76,9 @@ func gateOf(t *testing.T, b *kittest.Bench, me cluster.Node, to *reach, pace *cl
 			defer to.mu.Unlock()
 			return to.of[m.ID], nil
 		},
-		Update:  g.Machine.BeginUpgrade, // which nothing grants
+		Update: func(ctx context.Context, to string) error {
+			return upgrades.Begin(ctx, g.Machine, version{Version: to}, "")
+		}, // which nothing grants
 		Virtual: func(_ context.Context, address string) (bool, error) { return address == g.virtual.Load(), nil },
 		Pace:    pace,
 	})
@@ -85,7 +88,7 @@ func gateOf(t *testing.T, b *kittest.Bench, me cluster.Node, to *reach, pace *cl
 // fakeRepairUnit is what systemd is elsewhere: it runs gateway-repair, here in this process, when it is asked for. The real one is in test/cluster and test/appliance.
 func (g *gate) fakeRepairUnit(t *testing.T) {
 	room := g.room
-	g.Machine.LendRepair(func() {
+	g.Machine.LendJob(job.Repair, func() {
 		if err := room.GrantRepair(context.Background()); err != nil {
 			t.Errorf("the repair cannot be brought to an end: %v", err)
 		}

@@ -16,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/secret"
 )
 
@@ -24,6 +25,18 @@ type Repair struct {
 	NodeID string `json:"node_id" maxLength:"64" doc:"The standby, if this is the primary; without it, all that answer."`
 	Force  bool   `json:"force" doc:"Do it although more than half of the rows would go."`
 }
+
+// Job is the repair of this node. How it goes is in a file of the room's own, for a node is also made the same without a wish.
+var Job = job.Kind[RepairWish, job.Record]{Name: job.Repair, Begun: func(RepairWish) job.Record { return job.Record{} }}
+
+// RepairWish asks gateway-repair to repair this node.
+type RepairWish struct {
+	job.Wish
+	Force bool `json:"force"`
+}
+
+// Check lets every wish be.
+func (RepairWish) Check() error { return nil }
 
 // Repairing is how far a repair has come.
 type Repairing struct {
@@ -85,7 +98,7 @@ func (r *Room) noted() (s repairs, err error) {
 
 // repairing is the running repair, which may have been asked for and not begun yet, or the last one.
 func (r *Room) repairing() (Repairing, error) {
-	if wish, err := r.Host.RepairWish(); err == nil {
+	if wish, err := Job.Wish(r.Host); err == nil {
 		return Repairing{State: "running", StartedAt: &wish.At, Force: wish.Force}, nil
 	}
 	last, err := r.noted()
@@ -96,7 +109,7 @@ func (r *Room) repairing() (Repairing, error) {
 // that was asked for is another program's, and goes on.
 func (r *Room) endInterrupted() {
 	last, err := r.noted()
-	if _, wished := r.Host.RepairWish(); err != nil || wished == nil || last.State != "running" {
+	if _, wished := Job.Wish(r.Host); err != nil || wished == nil || last.State != "running" {
 		return
 	}
 	last.State, last.Error, last.EndedAt = "failed", "It was interrupted.", new(r.Clock.Now())
@@ -163,7 +176,7 @@ func (r *Room) beginRepair(ctx context.Context, force bool) (Repairing, error) {
 		return Repairing{}, errFollows
 	}
 	defer r.follows.Unlock()
-	if err := r.Audit.Do(ctx, "cluster.repair", r.node().Name, func() (any, error) { return nil, unable(r.Host.BeginRepair(ctx, force)) }); err != nil {
+	if err := r.Audit.Do(ctx, "cluster.repair", r.node().Name, func() (any, error) { return nil, unable(Job.Begin(ctx, r.Host, RepairWish{Force: force}, "")) }); err != nil {
 		return Repairing{}, err
 	}
 	return r.repairing()
@@ -172,9 +185,9 @@ func (r *Room) beginRepair(ctx context.Context, force bool) (Repairing, error) {
 // unable says in the caller's terms why the machine has refused.
 func unable(err error) error {
 	switch {
-	case errors.Is(err, host.ErrRepairRuns):
+	case errors.Is(err, job.ErrRepairRuns):
 		return errFollows
-	case errors.Is(err, host.ErrUpgradeRuns), errors.Is(err, host.ErrRestoreRuns):
+	case errors.Is(err, job.ErrUpgradeRuns), errors.Is(err, job.ErrRestoreRuns):
 		return fault.Wrap(fault.Conflict, err, "An upgrade or a restore of this node is running. Wait until it is finished.")
 	case errors.Is(err, host.ErrNotInstalled):
 		return fault.Wrap(fault.NotSupported, err, "This gateway was not installed from a package, so it cannot repair replication.")
@@ -195,7 +208,7 @@ func (r *Room) followed(ctx context.Context, s State) (Member, error) {
 // brought to an end now.
 func (r *Room) GrantRepair(ctx context.Context) error {
 	ctx = actor.With(ctx, actor.System("cluster"))
-	wish, err := r.Host.RepairWish()
+	wish, err := Job.Wish(r.Host)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -214,7 +227,7 @@ func (r *Room) GrantRepair(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	return r.Host.EndRepair(ctx, wish.ID)
+	return r.Host.EndJob(ctx, job.Repair, wish.ID)
 }
 
 // followMember makes this node a standby of another one.
@@ -232,7 +245,7 @@ func (r *Room) followOnce(ctx context.Context, primary Member, force bool) (Repa
 		return Repairing{}, errFollows
 	}
 	defer r.follows.Unlock()
-	if _, err := r.Host.RepairWish(); err == nil {
+	if _, err := Job.Wish(r.Host); err == nil {
 		return Repairing{}, errFollows
 	}
 	return r.follow(ctx, primary, nil, Repairing{Force: force}, "")

@@ -20,6 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/secret"
 )
 
@@ -87,15 +88,15 @@ type Release struct {
 	// Offered is the newer version that apt would install, if that was asked for; empty for none.
 	Offered string `json:"offered,omitempty"`
 	// What became of its last upgrade.
-	Upgrade string        `json:"upgrade,omitempty"`
-	State   host.JobState `json:"state,omitempty"`
-	Reason  string        `json:"reason,omitempty"`
+	Upgrade string    `json:"upgrade,omitempty"`
+	State   job.State `json:"state,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
 }
 
 // release tells which version this node runs.
 func (r *Room) release(ctx context.Context, offers bool) (Release, error) {
 	out := Release{Version: r.Version}
-	last, err := r.Host.LastUpgrade()
+	last, err := job.Upgrade.Last(r.Host)
 	if err == nil {
 		out.Upgrade, out.State, out.Reason = last.ID, last.State, last.Reason
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -221,7 +222,7 @@ func (r *Room) beginRolling(c *httpd.Call, _ struct{}) (RollingUpdate, error) {
 		return RollingUpdate{}, err
 	}
 	switch {
-	case own.State == host.JobRunning:
+	case own.State == job.Running:
 		return RollingUpdate{}, fault.New(fault.Conflict, "An upgrade of this node is already running. Wait until it is finished.")
 	case own.Offered == "":
 		return RollingUpdate{}, fault.New(fault.Conflict, "This node already has the latest version that apt offers, %s. Refresh the package lists to look for a newer one.", own.Version)
@@ -269,7 +270,7 @@ func (r *Room) mayRoll(ctx context.Context, own Release) error {
 		switch is, err := r.askRelease(ctx, m, true); {
 		case err != nil:
 			return err
-		case is.State == host.JobRunning:
+		case is.State == job.Running:
 			return fault.New(fault.Conflict, "An upgrade of %s is already running. Wait until it is finished.", m.FQDN)
 		case is.Version == own.Offered:
 		case is.Version != own.Version:
@@ -524,7 +525,7 @@ func (r *Room) awaitSecondary(ctx context.Context, u *rolling) error {
 	if failed := is.failed(u); failed != nil {
 		return failed
 	}
-	if is.Version != u.To || is.State == host.JobRunning {
+	if is.Version != u.To || is.State == job.Running {
 		return fmt.Errorf("it runs version %s", is.Version)
 	}
 	said, err := r.askIdentity(ctx, m)
@@ -552,7 +553,7 @@ func (r *Room) awaitSecondary(ctx context.Context, u *rolling) error {
 // failed tells that an upgrade which was begun has ended otherwise than it should.
 func (is Release) failed(u *rolling) error {
 	switch is.State {
-	case host.JobRefused, host.JobTakenBack, host.JobStuck:
+	case job.Refused, job.TakenBack, job.Stuck:
 		if is.Upgrade != u.Upgrade {
 			return stops("%s: the upgrade to version %s was %s: %s", u.Node, u.To, strings.ReplaceAll(string(is.State), "_", " "), is.Reason)
 		}
@@ -570,7 +571,7 @@ func (r *Room) updatePrimary(ctx context.Context, u *rolling) error {
 	if failed := is.failed(u); failed != nil {
 		return failed
 	}
-	if is.State == host.JobRunning {
+	if is.State == job.Running {
 		return nil
 	}
 	if is.Upgrade != u.Upgrade {
@@ -597,7 +598,7 @@ func (r *Room) updatePrimary(ctx context.Context, u *rolling) error {
 
 // endRolling is what the new program of the primary does. The standbys compare all they have with it: there may be tables that they have not got rows of before.
 func (r *Room) endRolling(ctx context.Context, u *rolling) error {
-	if is, err := r.release(ctx, false); err != nil || is.State == host.JobRunning {
+	if is, err := r.release(ctx, false); err != nil || is.State == job.Running {
 		return err // it is confirmed first, or taken back
 	}
 	if err := r.drain(ctx, false); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"edge.internal/gateway/internal/cluster"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/waittest"
 )
@@ -46,19 +47,34 @@ func (g *gate) again(t *testing.T, version string) *gate {
 	return now
 }
 
+// upgrades are those of a machine, as the room of upgrades declares them.
+var upgrades = job.Kind[version, upgrade]{Name: job.Upgrade, Begun: func(v version) upgrade { return upgrade{To: v.Version} }}
+
+type version struct {
+	job.Wish
+	Version string `json:"version"`
+}
+
+func (version) Check() error { return nil }
+
+type upgrade struct {
+	job.Record
+	To string `json:"to"`
+}
+
 // fakeUpgradeUnit is what systemd and apt are elsewhere: it replaces the programs of a gateway by those of the version that was asked for. The upgrade itself is
 // tested in test/appliance.
 func (g *gate) fakeUpgradeUnit(t *testing.T) *gate {
 	t.Helper()
-	var wish host.Upgrade
+	var wish upgrade
 	waittest.Until(t, "an upgrade is asked for", func() bool {
 		var err error
-		wish, err = g.Machine.LastUpgrade()
-		return err == nil && wish.State == host.JobRunning
+		wish, err = upgrades.Last(g.Machine)
+		return err == nil && wish.State == job.Running
 	})
 	now := g.again(t, wish.To)
-	wish.State = host.JobDone
-	g.Machine.SetUpgrade(wish)
+	wish.State = job.Done
+	g.Machine.SetJob(job.Upgrade, wish)
 	return now
 }
 
@@ -129,14 +145,14 @@ func TestRollingUpdate(t *testing.T) {
 	primary = primary.again(t, "1.0.0")         // killed while it waits
 	primary.ahead.by.Add(int64(24 * time.Hour)) // and its clock is set, which is no time that has passed
 	kill = primary.roll(t)
-	if last, err := primary.Machine.LastUpgrade(); err == nil {
+	if last, err := upgrades.Last(primary.Machine); err == nil {
 		t.Errorf("the primary is upgraded before its standby: %+v", last)
 	}
 	standby = standby.fakeUpgradeUnit(t)
 	if u := primary.reaches(t, cluster.UpdatingPrimary); u.Node != primary.me.Name || !slices.Equal(u.Updated, []string{standby.me.Name}) {
 		t.Errorf("%+v", u)
 	}
-	waittest.Until(t, "the primary's upgrade begins", func() bool { _, err := primary.Machine.LastUpgrade(); return err == nil })
+	waittest.Until(t, "the primary's upgrade begins", func() bool { _, err := upgrades.Last(primary.Machine); return err == nil })
 	kill()
 	primary = primary.again(t, "1.0.0") // killed before it is replaced
 	kill = primary.roll(t)
@@ -230,15 +246,15 @@ func TestRollingUpdateIsKilledInItsSteps(t *testing.T) {
 				return nil
 			})
 		}
-		(*g).deps.Update = func(ctx context.Context, version string) error {
-			return l.does(name+": update", own, func() error { return machine.BeginUpgrade(ctx, version) })
+		(*g).deps.Update = func(ctx context.Context, to string) error {
+			return l.does(name+": update", own, func() error { return upgrades.Begin(ctx, machine, version{Version: to}, "") })
 		}
 		*g = (*g).again(t, "1.0.0")
 	}
 	primary.begin(t, standby)
 	wished := func(g *gate) bool {
-		last, err := g.Machine.LastUpgrade()
-		return err == nil && last.State == host.JobRunning
+		last, err := upgrades.Last(g.Machine)
+		return err == nil && last.State == job.Running
 	}
 	over := func() bool { return primary.rolling(t).Phase == cluster.Idle }
 	for !over() {
@@ -291,7 +307,7 @@ func TestRollingUpdateStops(t *testing.T) {
 	primary, standby := joined(t)
 	untouched := func() {
 		t.Helper()
-		if last, err := primary.Machine.LastUpgrade(); err == nil {
+		if last, err := upgrades.Last(primary.Machine); err == nil {
 			t.Errorf("%+v", last)
 		}
 	}
@@ -318,15 +334,15 @@ func TestRollingUpdateStops(t *testing.T) {
 	}
 
 	// It may be tried again, and the standby's upgrade is taken back: that is known at once.
-	standby.Machine.SetUpgrade(host.Upgrade{ID: "first", To: "1.1.0", State: host.JobRefused})
+	standby.Machine.SetJob(job.Upgrade, upgrade{Record: job.Record{ID: "first", State: job.Refused}, To: "1.1.0"})
 	primary.begin(t, standby)
 	primary.roll(t)
 	primary.reaches(t, cluster.WaitingSecondary)
 	waittest.Until(t, "an upgrade is asked for", func() bool {
-		last, err := standby.Machine.LastUpgrade()
-		return err == nil && last.State == host.JobRunning
+		last, err := upgrades.Last(standby.Machine)
+		return err == nil && last.State == job.Running
 	})
-	standby.Machine.SetUpgrade(host.Upgrade{ID: "wish", To: "1.1.0", State: host.JobTakenBack, Reason: "It did not serve."})
+	standby.Machine.SetJob(job.Upgrade, upgrade{Record: job.Record{ID: "wish", State: job.TakenBack, Reason: "It did not serve."}, To: "1.1.0"})
 	if u := primary.reaches(t, cluster.UpdateFailed); !strings.Contains(u.Error, "was taken back: It did not serve.") {
 		t.Errorf("%+v", u)
 	}
@@ -359,10 +375,10 @@ func TestRollingUpdateRefused(t *testing.T) {
 	standby.offer("1.2.0")
 	refused(primary, 409, "version 1.2.0")
 	standby.offer("1.1.0")
-	standby.Machine.SetUpgrade(host.Upgrade{ID: "1", State: host.JobRunning})
+	standby.Machine.SetJob(job.Upgrade, job.Record{ID: "1", State: job.Running})
 	refused(primary, 409, "already running")
 	standby = standby.again(t, "0.9.0")
-	standby.Machine.SetUpgrade(host.Upgrade{})
+	standby.Machine.SetJob(job.Upgrade, nil)
 	refused(primary, 409, "runs version 0.9.0")
 	standby.shut()
 	refused(primary, 409, "does not answer")

@@ -15,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/cluster"
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/db/dbtest"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
@@ -413,7 +414,7 @@ func TestRepairGoesOn(t *testing.T) {
 	joining := repair(standby)
 	byHand(t, standby, "DELETE FROM ntp_pools")
 
-	standby.Machine.LendRepair(nil) // gateway-repair is killed before its first step
+	standby.Machine.LendJob(job.Repair, nil) // gateway-repair is killed before its first step
 	var begun cluster.Repairing
 	standby.Do(t, "admin", http.MethodPost, "/cluster/repair-replication", `{"force":true}`).Want(t, 200).Into(t, &begun)
 	if begun.State != "running" || begun.StartedAt == nil || !begun.Force {
@@ -425,7 +426,7 @@ func TestRepairGoesOn(t *testing.T) {
 	if now := repair(standby); now.State != "running" || !now.StartedAt.Equal(*begun.StartedAt) {
 		t.Errorf("%+v", now)
 	}
-	wish, err := standby.Machine.RepairWish()
+	wish, err := cluster.Job.Wish(standby.Machine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,13 +445,13 @@ func TestRepairGoesOn(t *testing.T) {
 	if done.State != "succeeded" || !done.Force || done.EndedAt == nil || done.StartedAt.Equal(*joining.StartedAt) {
 		t.Errorf("%+v", done)
 	}
-	if wish, err := standby.Machine.RepairWish(); err == nil {
+	if wish, err := cluster.Job.Wish(standby.Machine); err == nil {
 		t.Errorf("the wish is left: %+v", wish)
 	}
 	// Killed between its end and that of the wish.
-	standby.Machine.LendRepair(nil)
+	standby.Machine.LendJob(job.Repair, nil)
 	standby.Do(t, "admin", http.MethodPost, "/cluster/repair-replication", nil).Want(t, 200)
-	if wish, err = standby.Machine.RepairWish(); err != nil {
+	if wish, err = cluster.Job.Wish(standby.Machine); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(file, []byte(`{"state":"failed","error":"For a reason.","wish":"`+wish.ID+`"}`), 0o600); err != nil {

@@ -19,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/units"
+	"edge.internal/gateway/internal/kit/job"
 )
 
 // supervisor runs the units of a lab. It is the far side of units.Supervisor.
@@ -59,14 +60,14 @@ func newSupervisor(p plan) *supervisor {
 		}
 	}
 	if p.isolated() && !p.Alone {
-		s.addJob(host.RestoreJob, nil, private.URL(p.path(socketFolder), database))
-		s.addJob(host.RepairJob, unprivileged(host.User), private.RoleURL(p.path(socketFolder), database, private.User))
+		s.addJob(job.Restore, nil, private.URL(p.path(socketFolder), database))
+		s.addJob(job.Repair, unprivileged(host.User), private.RoleURL(p.path(socketFolder), database, private.User))
 	}
 	return s
 }
 
 // addJob adds a job, and whom it runs as: it is begun when it is asked for, and when the lab starts, and again until it has ended well.
-func (s *supervisor) addJob(j host.Job, as []string, database string) {
+func (s *supervisor) addJob(j job.Name, as []string, database string) {
 	spec := host.UnitSpec{
 		Unit: host.Unit(j), Binary: filepath.Join(s.plan.Programs, string(j)), Stop: syscall.SIGTERM, Grace: 5 * time.Second,
 		Argv: append(as, filepath.Join(programFolder, string(j)), "--units", "lab", "--db", database),
@@ -85,8 +86,8 @@ func (s *supervisor) addJob(j host.Job, as []string, database string) {
 }
 
 // Begin starts a job that the lab has.
-func (s *supervisor) Begin(ctx context.Context, j host.Job) error {
-	if j == host.DatabaseJob && s.plan.isolated() {
+func (s *supervisor) Begin(ctx context.Context, j job.Name) error {
+	if j == job.Database && s.plan.isolated() {
 		go s.loadDatabaseSettings()
 		return nil
 	}

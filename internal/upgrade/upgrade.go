@@ -18,6 +18,8 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/job"
+	"edge.internal/gateway/internal/upgrade/runner"
 )
 
 // Room is the upgrade.
@@ -57,25 +59,17 @@ type Package struct {
 
 // Upgrade is the running upgrade of the gateway, or the last one.
 type Upgrade struct {
-	ID      string     `json:"id" doc:"Id of the upgrade; empty when there was none."`
-	State   string     `json:"state" enum:"none,running,done,refused,taken_back,stuck" doc:"Progress. refused: nothing was changed. taken_back: the previous version was installed again, with its data. stuck: installing the previous version failed as well."`
-	From    string     `json:"from" doc:"Version that was installed before; empty until it is known."`
-	To      string     `json:"to" doc:"Version that was asked for."`
-	Summary string     `json:"summary" doc:"The state in a sentence."`
-	Reason  string     `json:"reason" doc:"Why it failed, for administrators; empty on success."`
-	BeganAt *time.Time `json:"began_at" doc:"When it was asked for."`
-	EndedAt *time.Time `json:"ended_at" doc:"When it ended."`
-	Steps   []Step     `json:"steps" doc:"Steps in order. A step that was interrupted and repeated is listed again."`
+	job.View
+	State string `json:"state" enum:"none,running,done,refused,taken_back,stuck" doc:"Progress. refused: nothing was changed. taken_back: the previous version was installed again, with its data. stuck: installing the previous version failed as well."`
+	From  string `json:"from" doc:"Version that was installed before; empty until it is known."`
+	To    string `json:"to" doc:"Version that was asked for."`
+	Steps []Step `json:"steps" doc:"Steps in order. A step that was interrupted and repeated is listed again."`
 }
 
 // Step is one step of an upgrade.
 type Step struct {
-	Name    string     `json:"name" enum:"fetch,back-up,verify,install,confirm,reinstall,restore,recover" doc:"Step. confirm waits until the new version works; reinstall, restore and recover roll back."`
-	State   string     `json:"state" enum:"running,done,failed,interrupted" doc:"Progress."`
-	BeganAt time.Time  `json:"began_at" doc:"When it began."`
-	EndedAt *time.Time `json:"ended_at" doc:"When it ended."`
-	Output  string     `json:"output" doc:"The end of its output, for administrators."`
-	Error   string     `json:"error" doc:"Why it failed, for administrators."`
+	Name string `json:"name" enum:"fetch,back-up,verify,install,confirm,reinstall,restore,recover" doc:"Step. confirm waits until the new version works; reinstall, restore and recover roll back."`
+	job.StepView
 }
 
 // Wish is the version that is asked for.
@@ -132,15 +126,10 @@ var errNotPackaged = fault.New(fault.NotSupported, "This gateway was not install
 
 // refused says in the caller's terms why the machine has refused.
 func refused(err error) error {
-	switch {
-	case errors.Is(err, host.ErrUpgradeRuns):
-		return fault.Wrap(fault.Conflict, err, "An upgrade is already running. Wait until it is finished.")
-	case errors.Is(err, host.ErrRepairRuns):
-		return fault.Wrap(fault.Conflict, err, "A repair of replication is running. Wait until it is finished.")
-	case errors.Is(err, host.ErrNotInstalled):
+	if errors.Is(err, host.ErrNotInstalled) {
 		return errNotPackaged
 	}
-	return err
+	return job.Upgrade.Conflict(err)
 }
 
 func (r *Room) refresh(c *httpd.Call, _ struct{}) (Versions, error) {
@@ -188,7 +177,7 @@ func (r *Room) Begin(ctx context.Context, version string) error {
 		return fault.New(fault.Conflict, "The gateway already has the latest version that apt offers, %s. Refresh the package lists to look for a newer one.", own.Installed)
 	}
 	return r.Audit.Do(ctx, "system.upgrade", version, func() (any, error) {
-		return map[string]string{"from": own.Installed, "to": version}, refused(r.Host.BeginUpgrade(ctx, version))
+		return map[string]string{"from": own.Installed, "to": version}, refused(runner.Job.Begin(ctx, r.Host, runner.Wish{Version: version}, ""))
 	})
 }
 
@@ -202,46 +191,30 @@ func wanted(own host.PackageVersion) string {
 
 // last is the running upgrade or the last one, as the reader may see it: the words of programs are for administrators.
 func (r *Room) last(reader actor.Actor) (Upgrade, error) {
-	last, err := r.Host.LastUpgrade()
+	last, err := runner.Job.Last(r.Host)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Upgrade{State: "none", Summary: "The gateway has not been upgraded yet.", Steps: []Step{}}, nil
+		return Upgrade{State: "none", View: job.View{Summary: "The gateway has not been upgraded yet."}, Steps: []Step{}}, nil
 	}
 	if err != nil {
 		return Upgrade{}, fmt.Errorf("reading the last upgrade: %w", err)
 	}
-	u := Upgrade{
-		ID: last.ID, State: string(last.State), From: last.From, To: last.To, Summary: summary(last), Reason: last.Reason,
-		BeganAt: moment(last.BeganAt), EndedAt: moment(last.EndedAt), Steps: make([]Step, len(last.Steps)),
-	}
-	for i, s := range last.Steps {
-		u.Steps[i] = Step{Name: s.Name, State: string(s.State), BeganAt: s.BeganAt, EndedAt: moment(s.EndedAt), Output: s.Output, Error: s.Error}
-	}
-	if reader.Role != actor.Admin {
-		u.Reason = ""
-		for i := range u.Steps {
-			u.Steps[i].Output, u.Steps[i].Error = "", ""
-		}
-	}
-	return u, nil
+	all := reader.Role == actor.Admin
+	return Upgrade{
+		View: last.View(summary(last), all), State: string(last.State), From: last.From, To: last.To,
+		Steps: job.Views(last.Record, all, func(name string, v job.StepView) Step { return Step{name, v} }),
+	}, nil
 }
 
-func summary(u host.Upgrade) string {
+func summary(u runner.Upgrade) string {
 	switch u.State {
-	case host.JobRunning:
+	case job.Running:
 		return fmt.Sprintf("The gateway is being upgraded to version %s.", u.To)
-	case host.JobDone:
+	case job.Done:
 		return fmt.Sprintf("The gateway was upgraded from version %s to %s.", u.From, u.To)
-	case host.JobRefused:
+	case job.Refused:
 		return fmt.Sprintf("The upgrade to version %s did not start. Nothing was changed.", u.To)
-	case host.JobTakenBack:
+	case job.TakenBack:
 		return fmt.Sprintf("Version %s did not work here. Version %s is installed again, with its data.", u.To, u.From)
 	}
 	return fmt.Sprintf("The upgrade to version %s failed, and so did the return to version %s. See the log of the upgrade.", u.To, u.From)
-}
-
-func moment(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }

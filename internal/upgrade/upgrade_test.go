@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/upgrade"
+	"edge.internal/gateway/internal/upgrade/runner"
 )
 
 var at = time.Date(2026, 6, 1, 2, 0, 0, 0, time.UTC)
@@ -109,7 +111,7 @@ func TestSY05Upgrade(t *testing.T) {
 	}
 	b.Do(t, "admin", http.MethodPost, "/system/upgrade", nil).Want(t, 409)
 	b.Do(t, "admin", http.MethodPost, "/system/upgrade", `{"version":"1.1.0"}`).Want(t, 409)
-	b.Machine.SetUpgrade(host.Upgrade{ID: "1", From: "1.0.0", To: "1.2.0", State: host.JobRefused})
+	b.Machine.SetJob(job.Upgrade, runner.Upgrade{Record: job.Record{ID: "1", State: job.Refused}, From: "1.0.0", To: "1.2.0"})
 	b.Do(t, "admin", http.MethodPost, "/system/upgrade", `{"version":"1.1.0"}`).Want(t, 200).Into(t, &u)
 	if u.To != "1.1.0" || b.Audited(t, "system.upgrade") != 2 {
 		t.Errorf("%+v", u)
@@ -137,12 +139,12 @@ func TestNothingToUpgradeTo(t *testing.T) {
 // How the last one went is told, the words of programs to administrators alone.
 func TestLastUpgrade(t *testing.T) {
 	b := bench(t)
-	for state, want := range map[host.JobState]string{
-		host.JobDone: "was upgraded from version 1.0.0 to 1.2.0", host.JobRefused: "Nothing was changed", host.JobTakenBack: "Version 1.0.0 is installed again", host.JobStuck: "so did the return",
+	for state, want := range map[job.State]string{
+		job.Done: "was upgraded from version 1.0.0 to 1.2.0", job.Refused: "Nothing was changed", job.TakenBack: "Version 1.0.0 is installed again", job.Stuck: "so did the return",
 	} {
-		b.Machine.SetUpgrade(host.Upgrade{ID: "1", From: "1.0.0", To: "1.2.0", State: state, Reason: "canary", BeganAt: at, EndedAt: at, Steps: []host.JobStep{
-			{Name: "install", State: host.StepFailed, BeganAt: at, EndedAt: at, Output: "canary", Error: "canary"},
-		}})
+		b.Machine.SetJob(job.Upgrade, runner.Upgrade{From: "1.0.0", To: "1.2.0", Record: job.Record{ID: "1", State: state, Reason: "canary", BeganAt: at, EndedAt: at, Steps: []job.Step{
+			{Name: "install", State: job.StepFailed, BeganAt: at, EndedAt: at, Output: "canary", Error: "canary"},
+		}}})
 		for role, words := range map[string]int{"admin": 3, "viewer": 0} {
 			a := b.Do(t, role, http.MethodGet, "/system/upgrade", nil).Want(t, 200)
 			if strings.Count(string(a.Data), "canary") != words || !strings.Contains(string(a.Data), want) {

@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/job"
 )
 
 const (
@@ -271,8 +272,8 @@ func (b *backupBench) restore(ctx context.Context) ([]goal, error) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	var last struct{ State, Reason string }
-	for last.State == "" || last.State == string(host.JobRunning) {
-		content, err := os.ReadFile(b.lab.Path(host.RestoreFile))
+	for last.State == "" || last.State == string(job.Running) {
+		content, err := os.ReadFile(b.lab.Path(job.Restore.RecordFile()))
 		if err == nil {
 			err = json.Unmarshal(content, &last)
 		}
@@ -282,7 +283,7 @@ func (b *backupBench) restore(ctx context.Context) ([]goal, error) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	whole := time.Since(begun)
-	if last.State != string(host.JobDone) {
+	if last.State != string(job.Done) {
 		return nil, fmt.Errorf("the restore is %s: %s", last.State, last.Reason)
 	}
 	now, err := d.Server().Contents(ctx, d.Server().Live())

@@ -21,6 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/db/replica"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
 	"edge.internal/gateway/internal/lab/labtest"
@@ -207,7 +208,7 @@ func repaired(t *testing.T, primary, standby node) {
 			return err
 		}
 		standby.Must(t, http.MethodPost, "/cluster/repair-replication", fields{}, 200, nil)
-		for _, unit := range []host.Unit{host.API, host.Unit(host.RepairJob)} {
+		for _, unit := range []host.Unit{host.API, host.Unit(job.Repair)} {
 			before := standby.pid(t, unit)
 			standby.do(t, standby.Signal(t.Context(), unit, lab.Kill))
 			waittest.Until(t, string(unit)+" runs again", func() bool { now := standby.pid(t, unit); return now != 0 && now != before })

@@ -15,11 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/kit/archive"
+	"edge.internal/gateway/internal/backup/archive"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/private"
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/longtest"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/lab"
@@ -120,13 +121,13 @@ func (g *gateway) ended(t *testing.T) restored {
 		Step string
 	}
 	waittest.Within(t, within, "the restore ends", func() error {
-		if _, err := os.Stat(g.Path(host.RestoreWishFile)); err == nil {
-			log, _ := os.ReadFile(g.Log(host.Unit(host.RestoreJob)))
+		if _, err := os.Stat(g.Path(job.Restore.WishFile())); err == nil {
+			log, _ := os.ReadFile(g.Log(host.Unit(job.Restore)))
 			return fmt.Errorf("%s", log)
 		}
 		return nil
 	})
-	content, err := os.ReadFile(g.Path(host.RestoreFile))
+	content, err := os.ReadFile(g.Path(job.Restore.RecordFile()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func (g *gateway) beside(t *testing.T, when string, s *db.Server) {
 			t.Errorf("%s: the database %s is left (%v)", when, s.Live()+suffix, err)
 		}
 	}
-	entries, err := os.ReadDir(g.Path(host.RestoreFolder))
+	entries, err := os.ReadDir(g.Path(job.Restore.Folder()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,8 +419,8 @@ func TestBK05Damaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The job looks for itself.
-	g.Run(t, lab.Gateway, "sh", "-c", fmt.Sprintf(`echo '{"id": "1", "backup": "%s", "at": "2026-06-01T02:00:00Z"}' >%s`, b.ID, host.RestoreWishFile))
-	if err := g.Units().Start(t.Context(), host.Unit(host.RestoreJob)); err != nil {
+	g.Run(t, lab.Gateway, "sh", "-c", fmt.Sprintf(`echo '{"id": "1", "backup": "%s", "at": "2026-06-01T02:00:00Z"}' >%s`, b.ID, job.Restore.WishFile()))
+	if err := g.Units().Start(t.Context(), host.Unit(job.Restore)); err != nil {
 		t.Fatal(err)
 	}
 	if r := g.ended(t); r.State != "refused" || !strings.Contains(r.Reason, "damaged") {

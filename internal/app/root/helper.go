@@ -1,5 +1,5 @@
-// Package root is the programs that are root and are asked by others: gateway-helper, with gateway-probe, and gateway-upgrade. They
-// know no room.
+// Package root is the programs that are root and are asked by others, gateway-helper with gateway-probe, and what the jobs of root have in
+// common. It knows no room.
 package root
 
 import (

@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"edge.internal/gateway/internal/kit/job"
 )
 
 // ErrNotInstalled says that the program behind a unit or a command is not on this machine.
@@ -38,7 +40,7 @@ type Machine interface {
 	Probes
 	Connections
 	Backups
-	Repairs
+	job.Machine
 	Database
 	// Run runs one command of the closed list. A command that ends with a non-zero status is an *ExitError; a command
 	// whose program is missing is ErrNotInstalled.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"edge.internal/gateway/internal/kit/job"
 )
 
 // Voice is one whose words the machine keeps: in systemd's journal, or in a lab what its supervisor has heard.
@@ -50,7 +52,7 @@ var yes, no = true, false
 var voices = map[Voice]VoiceSpec{
 	APIVoice:       {Services: services(API)},
 	SchedulerVoice: {Services: services(Scheduler)},
-	HelperVoice:    {Services: slices.Concat(services(Helper), services(jobs...), services("gateway-firewall", "gateway-probe"))}, // systemd alone starts the last two
+	HelperVoice:    {Services: slices.Concat(services(Helper), services(job.Names()...), services("gateway-firewall", "gateway-probe"))}, // systemd alone starts the last two
 	WAFVoice:       {Services: services(WAF)},
 	ProxyVoice:     {Services: services(HAProxy), Requests: &no},
 	RequestsVoice:  {Services: services(HAProxy), Requests: &yes},

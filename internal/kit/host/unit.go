@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"edge.internal/gateway/internal/kit/job"
 )
 
 // Unit is one daemon of the gateway.
@@ -105,8 +107,8 @@ var units = []UnitSpec{
 		Folders: []Folder{
 			{"/etc/gateway", 0o750, "root", User},
 			{"/var/lib/gateway-helper", 0o700, "root", "root"},
-			{RestoreFolder, 0o750, "root", User},
-			{RepairFolder, 0o750, "root", User},
+			{job.Restore.Folder(), 0o750, "root", User},
+			{job.Repair.Folder(), 0o750, "root", User},
 			{"/run/gateway-helper", 0o750, "root", User},
 			{CheckFolder, 0o711, "root", "root"},
 		},

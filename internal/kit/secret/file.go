@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/google/renameio/v2"
+
+	"edge.internal/gateway/internal/kit/disk"
 )
 
 // File reads a file of random bytes, and makes it (mode 0600) when there is none. Of several programs that make it at
@@ -58,7 +60,7 @@ func create(path string, size int) error {
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncFolder(dir)
+	return disk.Sync(dir)
 }
 
 // Save replaces a file that only its owner may read. It is staged beside the old one, because the folder for temporary
@@ -79,7 +81,7 @@ func Save(path string, content []byte) error {
 	if err := f.CloseAtomicallyReplace(); err != nil {
 		return err
 	}
-	return syncFolder(dir)
+	return disk.Sync(dir)
 }
 
 // Remove removes a file, if there is one. It stays removed when the machine loses its power.
@@ -89,15 +91,5 @@ func Remove(path string) error {
 	} else if err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
-}
-
-// syncFolder makes sure that the names in a folder are on the disk.
-func syncFolder(dir string) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	return folder.Sync()
+	return disk.Sync(filepath.Dir(path))
 }

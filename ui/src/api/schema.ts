@@ -6811,7 +6811,7 @@ export interface components {
             ended_at: string | null;
             /** @description Name of the machine that was backed up; empty until it is known. */
             host: string;
-            /** @description Id of the restore; empty when there was none. */
+            /** @description Its id; empty when there was none. */
             id: string;
             /**
              * Format: date-time
@@ -14220,7 +14220,7 @@ export interface components {
             ended_at: string | null;
             /** @description Version that was installed before; empty until it is known. */
             from: string;
-            /** @description Id of the upgrade; empty when there was none. */
+            /** @description Its id; empty when there was none. */
             id: string;
             /** @description Why it failed, for administrators; empty on success. */
             reason: string;

@@ -10,6 +10,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/job"
 )
 
 // served are the verbs that the helper does.
@@ -22,7 +23,7 @@ var served = map[string]bool{
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterChanges": true, "FilterCounters": true, "FilterLoad": true, "FilterChange": true, "PacketLog": true,
 	"ProxyReload": true, "ProxyProcess": true, "LeaseServerAsk": true,
 	"TunnelDevices": true, "CreateTunnel": true, "ChangeTunnel": true, "RemoveTunnel": true, "TunnelFiles": true,
-	"RefreshPackages": true, "BeginUpgrade": true, "BeginRestore": true, "BeginRepair": true, "EndRepair": true, "LoadDatabaseSettings": true,
+	"RefreshPackages": true, "BeginJob": true, "EndJob": true, "LoadDatabaseSettings": true,
 	"Connections": true, "Traffic": true, "EndConnection": true,
 	"ReadLogBefore": true, "SearchJournal": true, "FollowJournal": true,
 	"FollowRouter": true, "DetectionSpare": true, "DetectionDropped": true,
@@ -33,7 +34,7 @@ var local = map[string]bool{
 	"Path": true, "State": true, "Watch": true, "Facts": true, "Vendors": true, "Resources": true,
 	"Links": true, "Routes": true, "Rules": true, "RouteTables": true, "RouteTo": true, "Neighbours": true, "Forwarding": true,
 	"ProxyAsk": true, "ResolverAsk": true, "SquidReport": true, "SquidJudge": true, "RadiusLogin": true, "DetectionAsk": true,
-	"PackageVersions": true, "LastUpgrade": true, "LastRestore": true, "RepairWish": true, "DumpDatabase": true, "ReadDump": true,
+	"PackageVersions": true, "ReadJob": true, "DumpDatabase": true, "ReadDump": true,
 }
 
 // probes is what is served apart from the helper, by a process that is not root.
@@ -43,7 +44,7 @@ var probes = map[string]bool{"Probe": true}
 var repeatable = map[string]bool{
 	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "ReadLogBefore": true, "PortUsers": true,
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterCounters": true,
-	"LinkKinds": true, "ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true, "RefreshPackages": true, "EndRepair": true, "LoadDatabaseSettings": true,
+	"LinkKinds": true, "ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true, "RefreshPackages": true, "EndJob": true, "LoadDatabaseSettings": true,
 	"Connections": true, "Traffic": true, "DetectionSpare": true, "DetectionDropped": true,
 }
 
@@ -271,10 +272,6 @@ func (c *Client) LoadDatabaseSettings(ctx context.Context) error {
 	return c.do(ctx, "LoadDatabaseSettings")
 }
 
-func (c *Client) BeginUpgrade(ctx context.Context, version string) error {
-	return c.do(ctx, "BeginUpgrade", version)
-}
-
 func (c *Client) Connections(ctx context.Context, q host.ConnectionQuery) (host.ConnectionPage, error) {
 	return ask[host.ConnectionPage](ctx, c, "Connections", q)
 }
@@ -308,12 +305,10 @@ func (c *Client) Probe(ctx context.Context, p host.Probe, sink func(output []byt
 	return end, err
 }
 
-func (c *Client) BeginRestore(ctx context.Context, wish host.RestoreWish) error {
-	return c.do(ctx, "BeginRestore", wish)
+func (c *Client) BeginJob(ctx context.Context, n job.Name, wish []byte, passphrase string) error {
+	return c.do(ctx, "BeginJob", n, wish, passphrase)
 }
 
-func (c *Client) BeginRepair(ctx context.Context, force bool) error {
-	return c.do(ctx, "BeginRepair", force)
+func (c *Client) EndJob(ctx context.Context, n job.Name, id string) error {
+	return c.do(ctx, "EndJob", n, id)
 }
-
-func (c *Client) EndRepair(ctx context.Context, id string) error { return c.do(ctx, "EndRepair", id) }

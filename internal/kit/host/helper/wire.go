@@ -17,6 +17,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/job"
 )
 
 // call is the head of one verb; its arguments follow, each by itself.
@@ -45,7 +46,7 @@ type failure struct {
 }
 
 // known are the errors that callers compare with.
-var known = []error{host.ErrNotInstalled, host.ErrNotRunning, fs.ErrNotExist, fs.ErrPermission, context.Canceled, context.DeadlineExceeded, host.ErrUpgradeRuns, host.ErrRestoreRuns, host.ErrRepairRuns, host.ErrFilterMoved}
+var known = []error{host.ErrNotInstalled, host.ErrNotRunning, fs.ErrNotExist, fs.ErrPermission, context.Canceled, context.DeadlineExceeded, job.ErrUpgradeRuns, job.ErrRestoreRuns, job.ErrRepairRuns, host.ErrFilterMoved}
 
 // pack makes an error ready to be sent.
 func pack(err error) *failure {

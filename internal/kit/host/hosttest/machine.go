@@ -47,7 +47,7 @@ type Machine struct {
 	vendors     map[string]string
 	journal     journal
 	backups     backups
-	repairs     repairs
+	jobs        jobs
 	router      chan host.RouterState
 }
 

@@ -17,13 +17,12 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/freeradius"
 	"edge.internal/gateway/internal/kit/host/machine/haproxy"
 	"edge.internal/gateway/internal/kit/host/machine/home"
-	"edge.internal/gateway/internal/kit/host/machine/job"
+	"edge.internal/gateway/internal/kit/host/machine/jobs"
 	"edge.internal/gateway/internal/kit/host/machine/kea"
 	"edge.internal/gateway/internal/kit/host/machine/keepalived"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/packages"
 	"edge.internal/gateway/internal/kit/host/machine/probe"
-	"edge.internal/gateway/internal/kit/host/machine/repairs"
 	"edge.internal/gateway/internal/kit/host/machine/squid"
 	"edge.internal/gateway/internal/kit/host/machine/unbound"
 	"edge.internal/gateway/internal/kit/host/machine/units"
@@ -66,7 +65,7 @@ type Machine struct {
 	*probe.Probes
 	*conntrack.Table
 	*backups.Backups
-	*repairs.Repairs
+	*jobs.Jobs
 	*facts.Known
 }
 
@@ -83,7 +82,7 @@ func New(opts Options) (*Machine, error) {
 	h := home.Home{Root: opts.Root, Foreign: opts.Root != "" && !opts.OwnKernel}
 	f := files.New(h)
 	c := command.New(h, f)
-	jobs, _ := opts.Units.(job.Starter)
+	starts, _ := opts.Units.(jobs.Starter)
 	journal, ok := opts.Units.(host.Journal)
 	if !ok {
 		journal = units.None{Reason: "nothing stores the output of daemons"}
@@ -91,6 +90,6 @@ func New(opts Options) (*Machine, error) {
 	return &Machine{
 		Units: opts.Units, Journal: journal, Files: f, Commands: c, Network: network.New(h), Filter: filter.New(h, c), Proxy: haproxy.New(h),
 		Resolver: unbound.New(h), Squid: squid.New(h), Kea: kea.New(h), Radius: freeradius.New(h), CrowdSec: crowdsec.New(h), Router: keepalived.New(h), Tunnels: wireguard.New(h, c, opts.Units),
-		Packages: packages.New(h, jobs), Backups: backups.New(h, jobs, opts.Database, opts.User), Repairs: repairs.New(h, jobs), Probes: probe.New(h), Table: conntrack.New(h), Known: facts.New(h),
+		Packages: packages.New(h, starts), Backups: backups.New(h, starts, opts.Database, opts.User), Jobs: jobs.New(h, starts), Probes: probe.New(h), Table: conntrack.New(h), Known: facts.New(h),
 	}, nil
 }

@@ -1,4 +1,4 @@
-// Package backups has PostgreSQL's own programs write the database to a file and read such a file, and asks root's job for a restore.
+// Package backups has PostgreSQL's own programs write the database to a file and read such a file, and PostgreSQL take its settings.
 package backups
 
 import (
@@ -12,24 +12,24 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/uuid"
-
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/home"
-	"edge.internal/gateway/internal/kit/host/machine/job"
+	"edge.internal/gateway/internal/kit/host/machine/jobs"
+	"edge.internal/gateway/internal/kit/host/machine/program"
+	"edge.internal/gateway/internal/kit/job"
 )
 
-// Backups is PostgreSQL's programs and the restore of one machine.
+// Backups is PostgreSQL's programs on one machine.
 type Backups struct {
 	home     home.Home
-	jobs     job.Starter
+	units    jobs.Starter
 	database string
 	user     *syscall.Credential
 }
 
-// New returns those of a machine. Without someone who starts jobs, it cannot be restored.
-func New(h home.Home, jobs job.Starter, database string, user *syscall.Credential) *Backups {
-	return &Backups{h, jobs, database, user}
+// New returns those of a machine. Without someone who starts units, the settings stay what they are.
+func New(h home.Home, units jobs.Starter, database string, user *syscall.Credential) *Backups {
+	return &Backups{h, units, database, user}
 }
 
 // PostgreSQL's programs, and how long they may take.
@@ -54,7 +54,7 @@ func (b *Backups) DumpDatabase(ctx context.Context, snapshot string, without []s
 	if !snapshotForm.MatchString(snapshot) {
 		return fmt.Errorf("%.40q is not the name of a state", snapshot)
 	}
-	address, env := job.WithoutPassword(b.database)
+	address, env := program.WithoutPassword(b.database)
 	// What it writes is compressed once, with all the rest.
 	argv := []string{pgDump, "--format=custom", "--compress=0", "--no-password", "--exclude-schema=gateway_cluster", "--no-subscriptions", "--snapshot=" + snapshot, "--dbname=" + address}
 	for _, table := range without {
@@ -63,7 +63,7 @@ func (b *Backups) DumpDatabase(ctx context.Context, snapshot string, without []s
 		}
 		argv = append(argv, "--exclude-table-data=public."+table)
 	}
-	_, err := job.Run(ctx, job.Program{
+	_, err := program.Run(ctx, program.Program{
 		Argv: argv, Env: env, As: b.user, Out: into, Within: within,
 	})
 	return err
@@ -83,7 +83,7 @@ var contents = regexp.MustCompile(strings.NewReplacer("NAME", `"?[a-z0-9_]+"?`, 
 
 // checkContents refuses a dump that has anything but the gateway's data and their tables.
 func (b *Backups) checkContents(ctx context.Context, dump *os.File) error {
-	list, err := job.Run(ctx, job.Program{Argv: []string{pgRestore, "--list"}, As: b.user, In: dump, Within: within})
+	list, err := program.Run(ctx, program.Program{Argv: []string{pgRestore, "--list"}, As: b.user, In: dump, Within: within})
 	if err != nil {
 		return err
 	}
@@ -101,59 +101,14 @@ func (b *Backups) ReadDump(ctx context.Context, dump, into *os.File) error {
 	if err := b.checkContents(ctx, dump); err != nil {
 		return err
 	}
-	_, err := job.Run(ctx, job.Program{Argv: []string{pgRestore, "--data-only", "--no-owner", "--no-privileges", "--file=-"}, As: b.user, In: dump, Out: into, Within: within})
+	_, err := program.Run(ctx, program.Program{Argv: []string{pgRestore, "--data-only", "--no-owner", "--no-privileges", "--file=-"}, As: b.user, In: dump, Out: into, Within: within})
 	return err
-}
-
-// BeginRestore writes the wish down and starts who grants it.
-func (b *Backups) BeginRestore(ctx context.Context, wish host.RestoreWish) error {
-	if b.jobs == nil || b.home.Foreign {
-		return fmt.Errorf("this machine has no job that restores the gateway: %w", host.ErrNotInstalled)
-	}
-	if err := wish.Check(); err != nil {
-		return err
-	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return err
-	}
-	wish.ID, wish.At = id.String(), time.Now().UTC()
-	folder, err := job.OpenFolder(b.home, host.RestoreFolder)
-	if err == nil {
-		err = folder.Wish(host.RestoreWishFile, wish)
-	}
-	switch {
-	case errors.Is(err, host.ErrRestoreRuns):
-		return errors.Join(err, b.jobs.Begin(ctx, host.RestoreJob)) // one that was interrupted goes on
-	case errors.Is(err, host.ErrUpgradeRuns), errors.Is(err, host.ErrRepairRuns):
-		return err
-	case err != nil:
-		return fmt.Errorf("writing down which backup is wanted: %w", err)
-	}
-	if err = folder.Keep(host.RestorePassphrase, []byte(wish.Passphrase)); err == nil {
-		err = b.jobs.Begin(ctx, host.RestoreJob)
-	}
-	if err != nil {
-		return errors.Join(err, folder.Remove(host.RestorePassphrase), folder.Remove(host.RestoreWishFile))
-	}
-	return nil
 }
 
 // LoadDatabaseSettings starts the job that gives PostgreSQL what the gateway needs.
 func (b *Backups) LoadDatabaseSettings(ctx context.Context) error {
-	if b.jobs == nil || b.home.Foreign {
+	if b.units == nil || b.home.Foreign {
 		return fmt.Errorf("this machine has no unit that manages PostgreSQL: %w", host.ErrNotInstalled)
 	}
-	return b.jobs.Begin(ctx, host.DatabaseJob)
-}
-
-// LastRestore is the running restore or the last one.
-func (b *Backups) LastRestore() (host.Restore, error) {
-	var last host.Restore
-	err := job.ReadJSON(b.home.Path(host.RestoreFile), &last)
-	var wish host.RestoreWish
-	if job.ReadJSON(b.home.Path(host.RestoreWishFile), &wish) == nil && wish.ID != last.ID {
-		return host.Restore{ID: wish.ID, Backup: wish.Backup, State: host.JobRunning, BeganAt: wish.At}, nil
-	}
-	return last, err
+	return b.units.Begin(ctx, job.Database)
 }

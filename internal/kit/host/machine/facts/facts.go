@@ -18,8 +18,8 @@ import (
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
+	"edge.internal/gateway/internal/kit/disk"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"
 )
 
@@ -91,7 +91,7 @@ func (s *Known) readMachineID() string {
 	id := make([]byte, 16)
 	rand.Read(id)
 	text := hex.EncodeToString(id)
-	err := files.MakeFolder(filepath.Dir(own), 0o755)
+	err := disk.MakeFolder(filepath.Dir(own), 0o755)
 	if err == nil {
 		err = renameio.WriteFile(own, []byte(text+"\n"), 0o644)
 	}

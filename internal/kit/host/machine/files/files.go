@@ -17,6 +17,7 @@ import (
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
+	"edge.internal/gateway/internal/kit/disk"
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/home"
@@ -93,7 +94,7 @@ func (f folder) path(file string) string {
 }
 
 // sync makes a rename in the folder survive a power cut.
-func (f folder) sync() error { return syncFolder(f.path(".")) }
+func (f folder) sync() error { return disk.Sync(f.path(".")) }
 
 var errNotPlain = errors.New("is not a plain file")
 
@@ -137,7 +138,7 @@ func (s *Files) install(spec host.PlaceSpec, content []byte) error {
 		return err
 	}
 	// What others may not read, they may not list either.
-	if err := MakeFolder(s.home.Path(filepath.Dir(spec.Path)), folderMode(spec.Mode)); err != nil {
+	if err := disk.MakeFolder(s.home.Path(filepath.Dir(spec.Path)), folderMode(spec.Mode)); err != nil {
 		return err
 	}
 	dir, err := s.enter(spec.Path)
@@ -250,29 +251,4 @@ func folderMode(file fs.FileMode) fs.FileMode {
 		return 0o700
 	}
 	return 0o755
-}
-
-// MakeFolder creates a folder with its parents; each new name survives a power cut.
-func MakeFolder(dir string, mode fs.FileMode) error {
-	if _, err := os.Stat(dir); err == nil {
-		return nil
-	}
-	parent := filepath.Dir(dir)
-	if err := MakeFolder(parent, 0o755); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncFolder(parent)
-}
-
-// syncFolder makes a rename in the folder survive a power cut.
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -1,26 +1,24 @@
-// Package packages asks apt and dpkg for versions, and asks root's jobs for fresh lists and for an upgrade.
+// Package packages asks apt and dpkg for versions, and has fresh lists fetched.
 package packages
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/home"
-	"edge.internal/gateway/internal/kit/host/machine/job"
+	"edge.internal/gateway/internal/kit/host/machine/jobs"
+	"edge.internal/gateway/internal/kit/job"
 )
 
 // Packages is what apt and dpkg know.
 type Packages struct {
-	home home.Home
-	jobs job.Starter
+	home  home.Home
+	units jobs.Starter
 	// ask runs apt-cache.
 	ask func(ctx context.Context) (string, error)
 
@@ -38,7 +36,9 @@ type answer struct {
 }
 
 // New returns the packages of a machine. Without someone who starts jobs, the gateway is no package there.
-func New(h home.Home, jobs job.Starter) *Packages { return &Packages{home: h, jobs: jobs, ask: policy} }
+func New(h home.Home, units jobs.Starter) *Packages {
+	return &Packages{home: h, units: units, ask: policy}
+}
 
 // askWithin bounds a question to apt, which builds its index first when it cannot keep one.
 const askWithin = 30 * time.Second
@@ -130,55 +130,13 @@ func (p *Packages) RefreshPackages(ctx context.Context) error {
 	if err := p.packaged(); err != nil {
 		return err
 	}
-	return p.jobs.Begin(ctx, host.RefreshJob)
+	return p.units.Begin(ctx, job.Refresh)
 }
 
 // packaged complains on a machine whose gateway is no package.
 func (p *Packages) packaged() error {
-	if p.jobs == nil || p.home.Foreign {
+	if p.units == nil || p.home.Foreign {
 		return fmt.Errorf("the gateway was not installed from a package here, so it cannot replace itself: %w", host.ErrNotInstalled)
 	}
 	return nil
-}
-
-// BeginUpgrade writes the wish down and starts who grants it.
-func (p *Packages) BeginUpgrade(ctx context.Context, version string) error {
-	if err := p.packaged(); err != nil {
-		return err
-	}
-	if err := host.IsVersion(version); err != nil {
-		return err
-	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return err
-	}
-	wish := host.UpgradeWish{ID: id.String(), Version: version, At: time.Now().UTC()}
-	folder, err := job.OpenFolder(p.home, host.UpgradeFolder)
-	if err == nil {
-		err = folder.Wish(host.UpgradeWishFile, wish)
-	}
-	switch {
-	case errors.Is(err, host.ErrUpgradeRuns):
-		return errors.Join(err, p.jobs.Begin(ctx, host.UpgradeJob)) // one that was interrupted goes on
-	case errors.Is(err, host.ErrRestoreRuns), errors.Is(err, host.ErrRepairRuns):
-		return err
-	case err != nil:
-		return fmt.Errorf("writing down which version is wanted: %w", err)
-	}
-	if err := p.jobs.Begin(ctx, host.UpgradeJob); err != nil {
-		return errors.Join(err, folder.Remove(host.UpgradeWishFile))
-	}
-	return nil
-}
-
-// LastUpgrade is the running upgrade or the last one.
-func (p *Packages) LastUpgrade() (host.Upgrade, error) {
-	var last host.Upgrade
-	err := job.ReadJSON(p.home.Path(host.UpgradeFile), &last)
-	var wish host.UpgradeWish
-	if job.ReadJSON(p.home.Path(host.UpgradeWishFile), &wish) == nil && wish.ID != last.ID {
-		return host.Upgrade{ID: wish.ID, To: wish.Version, State: host.JobRunning, BeganAt: wish.At}, nil
-	}
-	return last, err
 }

@@ -3,19 +3,17 @@ package packages
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/backups"
 	"edge.internal/gateway/internal/kit/host/machine/home"
-	"edge.internal/gateway/internal/kit/host/machine/job"
+	"edge.internal/gateway/internal/kit/host/machine/jobs"
+	"edge.internal/gateway/internal/kit/job"
 )
 
 const said = `gateway:
@@ -88,20 +86,6 @@ func TestAptOfThisMachine(t *testing.T) {
 	}
 }
 
-// jobs remembers what was begun.
-type jobs struct {
-	mu    sync.Mutex
-	begun []host.Job
-	fails error
-}
-
-func (j *jobs) Begin(_ context.Context, job host.Job) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.begun = append(j.begun, job)
-	return j.fails
-}
-
 // apt is asked again only when its data has changed, and who asks does not wait longer than they want.
 func TestQuestionsToApt(t *testing.T) {
 	p := New(home.Home{Root: t.TempDir()}, nil)
@@ -118,7 +102,7 @@ func TestQuestionsToApt(t *testing.T) {
 			t.Fatalf("%+v %v", v, err)
 		}
 	}
-	folder, err := job.OpenFolder(p.home, host.UpgradeFolder)
+	folder, err := jobs.Open(p.home, job.Upgrade)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +118,7 @@ func TestQuestionsToApt(t *testing.T) {
 
 func TestListsTellHowTheRefreshWent(t *testing.T) {
 	p := New(home.Home{Root: t.TempDir()}, nil)
-	folder, err := job.OpenFolder(p.home, host.UpgradeFolder)
+	folder, err := jobs.Open(p.home, job.Upgrade)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,86 +145,24 @@ func TestListsTellHowTheRefreshWent(t *testing.T) {
 	}
 }
 
-// Of many wishes one is granted, and the others learn that one is.
-func TestOneUpgradeAtATime(t *testing.T) {
-	j := &jobs{}
-	p := New(home.Home{Root: t.TempDir()}, j)
-	if _, err := p.LastUpgrade(); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
+// On a machine whose gateway is no package nothing is fetched.
+func TestRefreshTakesAPackage(t *testing.T) {
+	u := &unit{}
+	h := home.Home{Root: t.TempDir()}
+	if err := New(h, u).RefreshPackages(t.Context()); err != nil || !slices.Equal(u.begun, []job.Name{job.Refresh}) {
+		t.Error(u.begun, err)
 	}
-	errs := make(chan error, 8)
-	for range cap(errs) {
-		go func() { errs <- p.BeginUpgrade(t.Context(), "1.1.0") }()
-	}
-	granted := 0
-	for range cap(errs) {
-		if err := <-errs; err == nil {
-			granted++
-		} else if !errors.Is(err, host.ErrUpgradeRuns) {
-			t.Error(err)
-		}
-	}
-	u, err := p.LastUpgrade()
-	if granted != 1 || err != nil || u.To != "1.1.0" || u.State != host.JobRunning || u.ID == "" || u.BeganAt.IsZero() || len(j.begun) != cap(errs) {
-		t.Errorf("%d granted, %+v, %v, %v", granted, u, err, j.begun)
-	}
-	info, err := os.Stat(p.home.Path(host.UpgradeWishFile))
-	if err != nil || info.Mode().Perm() != 0o640 {
-		t.Errorf("%v %v", info, err)
-	}
-	if err := p.RefreshPackages(t.Context()); err != nil || j.begun[len(j.begun)-1] != host.RefreshJob {
-		t.Error(j.begun, err)
-	}
-}
-
-// Of an upgrade and a restore that are wished for at the same moment exactly one is granted, and the other one's wish is not written down.
-func TestOfAnUpgradeAndARestoreOneWins(t *testing.T) {
-	for round := range 300 {
-		h := home.Home{Root: t.TempDir()}
-		p, b := New(h, &jobs{}), backups.New(h, &jobs{}, "", nil)
-		start := make(chan struct{})
-		var upgrade, restore error
-		var both sync.WaitGroup
-		both.Go(func() { <-start; upgrade = p.BeginUpgrade(t.Context(), "1.1.0") })
-		both.Go(func() {
-			<-start
-			restore = b.BeginRestore(t.Context(), host.RestoreWish{Backup: "00000000-0000-7000-8000-000000000001"})
-		})
-		close(start)
-		both.Wait()
-		_, noUpgrade := os.Stat(h.Path(host.UpgradeWishFile))
-		_, noRestore := os.Stat(h.Path(host.RestoreWishFile))
-		switch {
-		case upgrade == nil && noUpgrade == nil && errors.Is(restore, host.ErrUpgradeRuns) && noRestore != nil:
-		case restore == nil && noRestore == nil && errors.Is(upgrade, host.ErrRestoreRuns) && noUpgrade != nil:
-		default:
-			t.Fatalf("round %d: upgrade %v, restore %v; wishes: %v, %v", round, upgrade, restore, noUpgrade, noRestore)
-		}
-	}
-}
-
-// What is no version, and what cannot be granted, leaves no wish.
-func TestWishesThatAreRefused(t *testing.T) {
-	j := &jobs{}
-	p := New(home.Home{Root: t.TempDir()}, j)
-	for _, version := range []string{"", "-o", "--purge", "1.0 x", "../1", "1.0;id", "a", "1\n", "1" + strings.Repeat("0", 80)} {
-		if err := p.BeginUpgrade(t.Context(), version); err == nil {
-			t.Errorf("%q is a version", version)
-		}
-	}
-	if len(j.begun) != 0 {
-		t.Error("something was begun")
-	}
-	j.fails = host.ErrNotInstalled
-	if err := p.BeginUpgrade(t.Context(), "1.1.0"); !errors.Is(err, host.ErrNotInstalled) {
-		t.Error(err)
-	}
-	for name, other := range map[string]*Packages{"no one starts jobs": New(p.home, nil), "another's machine": New(home.Home{Root: p.home.Root, Foreign: true}, j)} {
-		if err := errors.Join(other.BeginUpgrade(t.Context(), "1.1.0"), other.RefreshPackages(t.Context())); !errors.Is(err, host.ErrNotInstalled) {
+	for name, other := range map[string]*Packages{"no one starts units": New(h, nil), "another's machine": New(home.Home{Root: h.Root, Foreign: true}, u)} {
+		if err := other.RefreshPackages(t.Context()); !errors.Is(err, host.ErrNotInstalled) || len(u.begun) != 1 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := p.LastUpgrade(); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("a wish is left", err)
-	}
+}
+
+// unit notes what is begun.
+type unit struct{ begun []job.Name }
+
+func (u *unit) Begin(_ context.Context, n job.Name) error {
+	u.begun = append(u.begun, n)
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/talk"
+	"edge.internal/gateway/internal/kit/job"
 )
 
 // SupervisorSocket is where the lab's supervisor listens, inside the lab.
@@ -72,7 +73,7 @@ func (s Supervisor) Enable(ctx context.Context, u host.Unit, on bool) error {
 }
 
 // Begin starts a job and does not wait for it.
-func (s Supervisor) Begin(ctx context.Context, j host.Job) error {
+func (s Supervisor) Begin(ctx context.Context, j job.Name) error {
 	return s.do(ctx, "begin", host.Unit(j))
 }
 
@@ -187,7 +188,7 @@ type Supervised interface {
 	host.Journal
 	States(ctx context.Context) ([]host.UnitState, error)
 	// Begin starts a job and does not wait for it.
-	Begin(ctx context.Context, j host.Job) error
+	Begin(ctx context.Context, j job.Name) error
 }
 
 // Serve answers Supervisor on the listener until the context ends; then it closes the listener and waits for the
@@ -325,7 +326,7 @@ func dispatch(ctx context.Context, units Supervised, req unitRequest) ([]host.Un
 	case "reload":
 		return nil, units.Reload(ctx, req.Unit)
 	case "begin":
-		return nil, units.Begin(ctx, host.Job(req.Unit))
+		return nil, units.Begin(ctx, job.Name(req.Unit))
 	case "enable":
 		return nil, units.Enable(ctx, req.Unit, true)
 	case "disable":

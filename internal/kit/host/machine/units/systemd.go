@@ -14,6 +14,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/command"
+	"edge.internal/gateway/internal/kit/job"
 )
 
 // Systemd runs the units of a real gateway. Each verb has a connection of its own, so that a restart of the bus hurts nobody.
@@ -183,7 +184,7 @@ func await(ctx context.Context, conn *dbus.Conn, service, verb string, queue que
 }
 
 // Begin starts a job and does not wait for it.
-func (Systemd) Begin(ctx context.Context, j host.Job) error {
+func (Systemd) Begin(ctx context.Context, j job.Name) error {
 	service, err := j.Service()
 	if err != nil {
 		return err

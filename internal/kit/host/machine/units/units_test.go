@@ -16,6 +16,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/nettest"
+	"edge.internal/gateway/internal/kit/job"
 )
 
 func TestMain(m *testing.M) {
@@ -129,7 +130,7 @@ func (r *recorder) Watch(ctx context.Context, told func(host.Unit)) error {
 	close(r.watched)
 	return nil
 }
-func (r *recorder) Begin(_ context.Context, j host.Job) error { return r.note("begin", host.Unit(j)) }
+func (r *recorder) Begin(_ context.Context, j job.Name) error { return r.note("begin", host.Unit(j)) }
 
 func (r *recorder) States(ctx context.Context) ([]host.UnitState, error) {
 	return []host.UnitState{{Unit: "one", Since: time.Unix(1, 0).UTC()}, {Unit: "two", PID: 2}}, nil

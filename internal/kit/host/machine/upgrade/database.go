@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host/machine/job"
+	"edge.internal/gateway/internal/kit/host/machine/program"
 )
 
 // PostgreSQL's programs.
@@ -24,14 +24,14 @@ const (
 )
 
 // asking is one of these programs, which asks the gateway's database.
-func (m Machine) asking(within time.Duration, argv ...string) job.Program {
-	address, env := job.WithoutPassword(m.Database)
-	return job.Program{Argv: append(argv, "--dbname="+address), Env: env, As: m.User, Within: within}
+func (m Machine) asking(within time.Duration, argv ...string) program.Program {
+	address, env := program.WithoutPassword(m.Database)
+	return program.Program{Argv: append(argv, "--dbname="+address), Env: env, As: m.User, Within: within}
 }
 
 // dump writes all of the database to a file, but for what a superuser has made in it: that stays when the database is replaced.
 func (m Machine) dump(ctx context.Context, path string) error {
-	return job.Into(ctx, path, m.asking(longer, pgDump, "--format=custom", "--no-password", "--exclude-schema=gateway_cluster", "--no-subscriptions"))
+	return program.Into(ctx, path, m.asking(longer, pgDump, "--format=custom", "--no-password", "--exclude-schema=gateway_cluster", "--no-subscriptions"))
 }
 
 // load replaces all of the database by what a dump has, in one transaction: it is there whole, or the database stays what it is. What a
@@ -53,7 +53,7 @@ func (m Machine) load(ctx context.Context, folder string) error {
 	if _, err := dump.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if err := job.Into(ctx, script, job.Program{Argv: []string{pgRestore, "--file=-", "--no-owner", "--use-list=/proc/self/fd/3"}, In: dump, Also: list, As: m.User, Within: longer}); err != nil {
+	if err := program.Into(ctx, script, program.Program{Argv: []string{pgRestore, "--file=-", "--no-owner", "--use-list=/proc/self/fd/3"}, In: dump, Also: list, As: m.User, Within: longer}); err != nil {
 		return err
 	}
 	in, err := os.Open(script)
@@ -69,14 +69,14 @@ func (m Machine) load(ctx context.Context, folder string) error {
 	p := m.asking(longer, psql, "--no-psqlrc", "--no-password", "--quiet", "--set=ON_ERROR_STOP=1", "--single-transaction",
 		"--command=SET lock_timeout = '60s'", "--command=DROP OWNED BY CURRENT_USER CASCADE", "--file=-", "--command="+compareAgain)
 	p.In, p.Out = in, out
-	_, err = job.Run(ctx, p)
+	_, err = program.Run(ctx, p)
 	return err
 }
 
 // listed is the list of what a dump has, without what belongs to a superuser: pg_dump writes event triggers down, too. The file is gone when it is closed.
 func (m Machine) listed(ctx context.Context, dump *os.File, path string) (*os.File, error) {
 	defer os.Remove(path)
-	if err := job.Into(ctx, path, job.Program{Argv: []string{pgRestore, "--list"}, In: dump, As: m.User, Within: longer}); err != nil {
+	if err := program.Into(ctx, path, program.Program{Argv: []string{pgRestore, "--list"}, In: dump, As: m.User, Within: longer}); err != nil {
 		return nil, err
 	}
 	all, err := os.ReadFile(path)
@@ -104,7 +104,7 @@ const compareAgain = `DO $$ BEGIN IF to_regclass('public.ha_state') IS NOT NULL 
 
 // databaseSize is how many bytes the database has on the disk.
 func (m Machine) databaseSize(ctx context.Context) (int64, error) {
-	said, err := job.Run(ctx, m.asking(shortly, psql, "--no-psqlrc", "--no-password", "--tuples-only", "--no-align", "--command=SELECT pg_database_size(current_database())"))
+	said, err := program.Run(ctx, m.asking(shortly, psql, "--no-psqlrc", "--no-password", "--tuples-only", "--no-align", "--command=SELECT pg_database_size(current_database())"))
 	if err != nil {
 		return 0, fmt.Errorf("asking for the size of the database: %w", err)
 	}

@@ -1,3 +1,4 @@
+// Package upgrade is what an upgrade of the gateway does to the machine: its packages, its programs, and a copy of its data.
 package upgrade
 
 import (
@@ -18,8 +19,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"edge.internal/gateway/internal/kit/disk"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/job"
+	"edge.internal/gateway/internal/kit/host/machine/program"
+	"edge.internal/gateway/internal/kit/job"
 )
 
 // Machine is the effects on the machine that this process runs on. It needs root.
@@ -32,8 +35,6 @@ type Machine struct {
 	// Service is the service that the upgrade is about.
 	Service job.Service
 }
-
-var _ Effects = Machine{}
 
 // The programs, and how long they may take.
 const (
@@ -65,7 +66,7 @@ func (m Machine) folder(parts ...string) (string, error) {
 }
 
 func (m Machine) Installed(ctx context.Context) (string, error) {
-	said, err := job.Run(ctx, job.Program{Argv: []string{dpkgQuery, "--show", "--showformat=${Version}\n", host.GatewayPackage}, Within: shortly})
+	said, err := program.Run(ctx, program.Program{Argv: []string{dpkgQuery, "--show", "--showformat=${Version}\n", host.GatewayPackage}, Within: shortly})
 	if err != nil {
 		return "", fmt.Errorf("reading the installed version: %w", err)
 	}
@@ -74,10 +75,10 @@ func (m Machine) Installed(ctx context.Context) (string, error) {
 
 func (m Machine) Live(ctx context.Context, w job.Waiting) []string { return m.Service.Live(ctx, w) }
 
-func (m Machine) Fetch(ctx context.Context, version string) (Package, error) {
+func (m Machine) Fetch(ctx context.Context, version string) (host.PackageFile, error) {
 	kept, err := m.folder("packages")
 	if err != nil {
-		return Package{}, err
+		return host.PackageFile{}, err
 	}
 	for _, folder := range []string{kept, aptCache} {
 		if file := find(ctx, folder, version); file != "" {
@@ -86,15 +87,15 @@ func (m Machine) Fetch(ctx context.Context, version string) (Package, error) {
 	}
 	fetching, err := os.MkdirTemp(kept, "fetch-")
 	if err != nil {
-		return Package{}, err
+		return host.PackageFile{}, err
 	}
 	defer os.RemoveAll(fetching)
-	if _, err := job.Run(ctx, job.Program{Argv: []string{aptGet, "download", "--quiet", host.GatewayPackage + "=" + version}, Dir: fetching, Within: longer}); err != nil {
-		return Package{}, err
+	if _, err := program.Run(ctx, program.Program{Argv: []string{aptGet, "download", "--quiet", host.GatewayPackage + "=" + version}, Dir: fetching, Within: longer}); err != nil {
+		return host.PackageFile{}, err
 	}
 	file := find(ctx, fetching, version)
 	if file == "" {
-		return Package{}, errors.New("apt fetched another package than the one that was asked for")
+		return host.PackageFile{}, errors.New("apt fetched another package than the one that was asked for")
 	}
 	return m.keep(ctx, file, kept)
 }
@@ -111,21 +112,21 @@ func find(ctx context.Context, folder, version string) string {
 }
 
 // describe reads what a package says about itself.
-func describe(ctx context.Context, file string) (Package, error) {
-	said, err := job.Run(ctx, job.Program{Argv: []string{dpkgDeb, "--show", "--showformat=${Package}\t${Version}\t${Installed-Size}\n", file}, Within: shortly})
+func describe(ctx context.Context, file string) (host.PackageFile, error) {
+	said, err := program.Run(ctx, program.Program{Argv: []string{dpkgDeb, "--show", "--showformat=${Package}\t${Version}\t${Installed-Size}\n", file}, Within: shortly})
 	if err != nil {
-		return Package{}, err
+		return host.PackageFile{}, err
 	}
 	fields := strings.Split(strings.TrimSpace(said), "\t")
 	if len(fields) != 3 || fields[0] != host.GatewayPackage {
-		return Package{}, fmt.Errorf("%s is another package", filepath.Base(file))
+		return host.PackageFile{}, fmt.Errorf("%s is another package", filepath.Base(file))
 	}
 	kib, err := strconv.ParseInt(fields[2], 10, 64)
-	return Package{Version: fields[1], File: filepath.Base(file), Unpacks: kib << 10}, err
+	return host.PackageFile{Version: fields[1], File: filepath.Base(file), Unpacks: kib << 10}, err
 }
 
 // keep has a package in the folder of those that are kept.
-func (m Machine) keep(ctx context.Context, file, folder string) (Package, error) {
+func (m Machine) keep(ctx context.Context, file, folder string) (host.PackageFile, error) {
 	p, err := describe(ctx, file)
 	if err != nil {
 		return p, err
@@ -160,7 +161,7 @@ func copyFile(to, from string) error {
 	if err := os.Rename(out.Name(), to); err != nil {
 		return err
 	}
-	return job.SyncFolder(filepath.Dir(to))
+	return disk.Sync(filepath.Dir(to))
 }
 
 func digest(file string) (string, error) {
@@ -177,7 +178,7 @@ func digest(file string) (string, error) {
 }
 
 // kept is the file of a package that was fetched, if it still is what it was.
-func (m Machine) kept(p Package) (string, error) {
+func (m Machine) kept(p host.PackageFile) (string, error) {
 	file := filepath.Join(m.Folder.Path("packages"), filepath.Base(p.File))
 	sum, err := digest(file)
 	if err == nil && sum != p.SHA256 {
@@ -204,8 +205,8 @@ func (m Machine) BackUp(ctx context.Context, id string) error {
 	if err := m.dump(ctx, filepath.Join(folder, dumpFile)); err != nil {
 		return fmt.Errorf("the database cannot be backed up: %w", err)
 	}
-	tar := job.Program{Argv: []string{"/usr/bin/tar", "--create", "--file=-", "--directory=" + m.State, "."}, As: m.User, Within: longer}
-	if err := job.Into(ctx, filepath.Join(folder, tarFile), tar); err != nil {
+	tar := program.Program{Argv: []string{"/usr/bin/tar", "--create", "--file=-", "--directory=" + m.State, "."}, As: m.User, Within: longer}
+	if err := program.Into(ctx, filepath.Join(folder, tarFile), tar); err != nil {
 		return fmt.Errorf("the state folder cannot be backed up: %w", err)
 	}
 	return nil
@@ -234,13 +235,13 @@ func (m Machine) Resume(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-func (m Machine) Verify(ctx context.Context, id string, former, next Package) error {
-	if said, err := job.Run(ctx, job.Program{Argv: []string{dpkg, "--audit"}, Within: shortly}); err != nil {
+func (m Machine) Verify(ctx context.Context, id string, former, next host.PackageFile) error {
+	if said, err := program.Run(ctx, program.Program{Argv: []string{dpkg, "--audit"}, Within: shortly}); err != nil {
 		return err
 	} else if strings.TrimSpace(said) != "" {
 		return fmt.Errorf("dpkg has packages that are not installed completely; run dpkg --configure -a first: %s", host.FirstLines(said))
 	}
-	if _, err := job.Run(ctx, job.Program{Argv: []string{dpkg, "--compare-versions", next.Version, "gt", former.Version}, Within: shortly}); err != nil {
+	if _, err := program.Run(ctx, program.Program{Argv: []string{dpkg, "--compare-versions", next.Version, "gt", former.Version}, Within: shortly}); err != nil {
 		return fmt.Errorf("version %s is not newer than the installed %s", next.Version, former.Version)
 	}
 	if _, err := m.kept(former); err != nil {
@@ -264,7 +265,7 @@ func (m Machine) Verify(ctx context.Context, id string, former, next Package) er
 }
 
 // space sets aside what the way back needs, and complains unless enough is left for the installation.
-func (m Machine) space(ctx context.Context, id string, former, next Package) error {
+func (m Machine) space(ctx context.Context, id string, former, next host.PackageFile) error {
 	backup := m.Folder.Path("backups")
 	state, err := os.Stat(filepath.Join(backup, id, tarFile))
 	if err != nil {
@@ -296,7 +297,7 @@ func mounted(path string) bool {
 	return unix.Stat(path, &own) == nil && unix.Stat(filepath.Dir(path), &above) == nil && own.Dev != above.Dev
 }
 
-func (m Machine) Install(ctx context.Context, next Package) error {
+func (m Machine) Install(ctx context.Context, next host.PackageFile) error {
 	file, err := m.kept(next)
 	if err != nil {
 		return err
@@ -314,23 +315,23 @@ func (m Machine) apt(ctx context.Context, file string, more ...string) error {
 	if err := os.Link(file, cached); err == nil {
 		defer os.Remove(cached)
 	}
-	_, err := job.Run(ctx, job.Program{Argv: slices.Concat(aptInstall, more, []string{file}), Within: longer})
+	_, err := program.Run(ctx, program.Program{Argv: slices.Concat(aptInstall, more, []string{file}), Within: longer})
 	return err
 }
 
 // configure ends what an interrupted installation has begun.
 func configure(ctx context.Context) error {
-	_, err := unlocked(ctx, job.Program{Argv: append(append([]string{dpkg}, keepFiles...), "--configure", "--pending"), Within: longer})
+	_, err := unlocked(ctx, program.Program{Argv: append(append([]string{dpkg}, keepFiles...), "--configure", "--pending"), Within: longer})
 	return err
 }
 
-func (m Machine) Reinstall(ctx context.Context, former Package) error {
+func (m Machine) Reinstall(ctx context.Context, former host.PackageFile) error {
 	file, err := m.kept(former)
 	if err != nil {
 		return err
 	}
 	// dpkg, and not apt: it installs a package over one that is half there, and needs neither lists nor a network.
-	_, err = unlocked(ctx, job.Program{Argv: append(append([]string{dpkg}, keepFiles...), "--install", file), Within: longer})
+	_, err = unlocked(ctx, program.Program{Argv: append(append([]string{dpkg}, keepFiles...), "--install", file), Within: longer})
 	return err
 }
 
@@ -338,10 +339,10 @@ func (m Machine) Reinstall(ctx context.Context, former Package) error {
 const unlockedWithin = 2 * time.Minute
 
 // unlocked runs dpkg when no other process does.
-func unlocked(ctx context.Context, p job.Program) (string, error) {
+func unlocked(ctx context.Context, p program.Program) (string, error) {
 	for begun := time.Now(); ; {
-		said, err := job.Run(ctx, p)
-		if f, ok := errors.AsType[*job.Failed](err); !ok || !strings.Contains(f.Words, "lock") || time.Since(begun) > unlockedWithin {
+		said, err := program.Run(ctx, p)
+		if f, ok := errors.AsType[*program.Failed](err); !ok || !strings.Contains(f.Words, "lock") || time.Since(begun) > unlockedWithin {
 			return said, err
 		}
 		select {
@@ -388,8 +389,8 @@ func (m Machine) unpack(ctx context.Context, archive string) error {
 			return err
 		}
 	}
-	tar := job.Program{Argv: []string{"/usr/bin/tar", "--extract", "--file=-", "--preserve-permissions", "--directory=" + beside}, In: in, As: m.User, Within: longer}
-	if _, err := job.Run(ctx, tar); err != nil {
+	tar := program.Program{Argv: []string{"/usr/bin/tar", "--extract", "--file=-", "--preserve-permissions", "--directory=" + beside}, In: in, As: m.User, Within: longer}
+	if _, err := program.Run(ctx, tar); err != nil {
 		return err
 	}
 	if err := syncAll(beside); err != nil {
@@ -398,7 +399,7 @@ func (m Machine) unpack(ctx context.Context, archive string) error {
 	if err := unix.Renameat2(unix.AT_FDCWD, beside, unix.AT_FDCWD, m.State, unix.RENAME_EXCHANGE); err != nil {
 		return err
 	}
-	return errors.Join(job.SyncFolder(filepath.Dir(m.State)), os.RemoveAll(beside))
+	return errors.Join(disk.Sync(filepath.Dir(m.State)), os.RemoveAll(beside))
 }
 
 // syncAll has the disk take everything of the file system that a folder is on.
@@ -418,14 +419,14 @@ func (m Machine) Ready(ctx context.Context, version string, live []string) error
 // keepBackups is how many backups are kept, with the one of the last upgrade.
 const keepBackups = 3
 
-func (m Machine) Clean(last Record) error {
+func (m Machine) Clean(id string, former, next host.PackageFile) error {
 	backups, err := os.ReadDir(m.Folder.Path("backups"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	// The ids are in the order of time.
 	for i, b := range backups {
-		if i < len(backups)-keepBackups && b.Name() != last.ID {
+		if i < len(backups)-keepBackups && b.Name() != id {
 			if err := os.RemoveAll(filepath.Join(m.Folder.Path("backups"), b.Name())); err != nil {
 				return err
 			}
@@ -436,7 +437,7 @@ func (m Machine) Clean(last Record) error {
 		return err
 	}
 	for _, f := range fetched {
-		if f.Name() != last.Former.File && f.Name() != last.Next.File {
+		if f.Name() != former.File && f.Name() != next.File {
 			if err := os.RemoveAll(filepath.Join(m.Folder.Path("packages"), f.Name())); err != nil {
 				return err
 			}

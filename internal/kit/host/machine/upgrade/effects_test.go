@@ -24,8 +24,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/hosttest"
-	"edge.internal/gateway/internal/kit/host/machine/home"
-	"edge.internal/gateway/internal/kit/host/machine/job"
+	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/schema"
 )
 
@@ -33,7 +32,7 @@ import (
 func real(t *testing.T) (Machine, *hosttest.Machine) {
 	t.Helper()
 	root := t.TempDir()
-	folder, err := job.OpenFolder(home.Home{Root: root}, host.UpgradeFolder)
+	folder, err := job.OpenFolder(root, job.Upgrade, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +273,7 @@ func TestKeptPackages(t *testing.T) {
 		t.Error(err)
 	}
 	deb(t, folder, "gateway", "1.0.2")
-	if err := m.Clean(Record{Former: p}); err != nil {
+	if err := m.Clean("", p, host.PackageFile{}); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(folder, "*")); len(left) != 1 || filepath.Base(left[0]) != p.File {
@@ -283,7 +282,7 @@ func TestKeptPackages(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, p.File), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for name, do := range map[string]func(context.Context, Package) error{"install": m.Install, "reinstall": m.Reinstall} {
+	for name, do := range map[string]func(context.Context, host.PackageFile) error{"install": m.Install, "reinstall": m.Reinstall} {
 		if err := do(t.Context(), p); err == nil || !strings.Contains(err.Error(), "has changed since it was fetched") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -298,7 +297,7 @@ func TestCleanKeepsTheLastBackups(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := m.Clean(Record{Upgrade: host.Upgrade{ID: "1"}}); err != nil {
+	if err := m.Clean("1", host.PackageFile{}, host.PackageFile{}); err != nil {
 		t.Fatal(err)
 	}
 	left, _ := filepath.Glob(filepath.Join(m.Folder.Path("backups"), "*"))
@@ -340,7 +339,7 @@ func TestReady(t *testing.T) {
 	defer proxy.Close()
 	s := job.Service{
 		Control: socket, Port: proxy.Listener.Addr().(*net.TCPAddr).Port,
-		PortUsers: func(int) ([]host.PortUser, error) { return []host.PortUser{{Program: holder}}, nil },
+		Holders: func(int) ([]string, error) { return []string{holder}, nil },
 	}
 	wait := job.Waiting{Silence: time.Minute, Every: time.Millisecond}
 	live := s.Live(t.Context(), wait)

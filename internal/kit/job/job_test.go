@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/home"
 )
 
 // What a step's programs say is kept: the end of it.
@@ -36,31 +33,31 @@ func TestHide(t *testing.T) {
 
 // Of two wishes that are there, the earlier one is granted.
 func TestEarlierWishIsFirst(t *testing.T) {
-	h := home.Home{Root: t.TempDir()}
-	upgrades, err := OpenFolder(h, host.UpgradeFolder)
+	root := t.TempDir()
+	upgrades, err := OpenFolder(root, Upgrade, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	restores, err := OpenFolder(h, host.RestoreFolder)
+	restores, err := OpenFolder(root, Restore, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := upgrades.Wish(host.UpgradeWishFile, host.UpgradeWish{ID: "2"}); err != nil {
+	if err := upgrades.Wish(Wish{ID: "2"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := restores.Wish(host.RestoreWishFile, host.RestoreWish{ID: "1"}); !errors.Is(err, host.ErrUpgradeRuns) {
+	if err := restores.Wish(Wish{ID: "1"}); !errors.Is(err, ErrUpgradeRuns) {
 		t.Fatal(err)
 	}
-	if err := upgrades.First(host.UpgradeWishFile); err != nil {
+	if err := upgrades.first(); err != nil {
 		t.Error(err)
 	}
-	if err := restores.Save(host.RestoreWishFile, host.RestoreWish{ID: "1"}); err != nil {
+	if err := restores.Save(wishFile, Wish{ID: "1"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := upgrades.First(host.UpgradeWishFile); !errors.Is(err, host.ErrRestoreRuns) {
+	if err := upgrades.first(); !errors.Is(err, ErrRestoreRuns) {
 		t.Errorf("the later one goes on: %v", err)
 	}
-	if err := restores.First(host.RestoreWishFile); err != nil {
+	if err := restores.first(); err != nil {
 		t.Errorf("the earlier one is refused: %v", err)
 	}
 }

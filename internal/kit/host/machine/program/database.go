@@ -1,4 +1,4 @@
-package job
+package program
 
 import "net/url"
 

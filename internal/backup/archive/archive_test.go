@@ -15,7 +15,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"edge.internal/gateway/internal/kit/archive"
+	"edge.internal/gateway/internal/backup/archive"
 )
 
 var at = time.Date(2026, 6, 1, 2, 0, 0, 0, time.UTC)

@@ -1,9 +1,6 @@
-// Package job is what root's own jobs share: a folder where they write down how far they have come, steps that are done again after an
-// interruption, the programs that they run, and the question whether the gateway serves.
 package job
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,50 +11,32 @@ import (
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
-	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/files"
-	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/disk"
 	"edge.internal/gateway/internal/kit/secret"
 )
 
 // Folder is where root keeps what a job needs: root alone writes there, and the gateway's group reads.
 type Folder struct {
-	home home.Home
+	root string // stands before every path
+	name Name
 	path string
 	gid  int
-}
-
-// Starter starts a job of root's without waiting for it.
-type Starter interface {
-	Begin(ctx context.Context, j host.Job) error
 }
 
 // readable is the mode of what the gateway's group may read.
 const readable = 0o640
 
-// OpenFolder makes the folder if it is missing. Below a root folder it belongs to who runs the gateway.
-func OpenFolder(h home.Home, folder string) (Folder, error) {
-	f := Folder{home: h, path: h.Path(folder), gid: -1}
-	if h.Root == "" {
-		var err error
-		if _, f.gid, err = files.LookupOwner(host.User, host.User); err != nil {
-			return f, err
-		}
-	}
-	if err := files.MakeFolder(f.path, 0o750); err != nil {
+// OpenFolder makes the folder of a job below a root if it is missing, and gives it to a group; a negative one is that of who runs this.
+func OpenFolder(root string, n Name, gid int) (Folder, error) {
+	f := Folder{root, n, filepath.Join(root, n.Folder()), gid}
+	if err := disk.MakeFolder(f.path, 0o750); err != nil {
 		return f, err
 	}
-	return f, os.Chown(f.path, -1, f.gid)
+	return f, os.Chown(f.path, -1, gid)
 }
 
 // Path is that of a file in the folder.
 func (f Folder) Path(name string) string { return filepath.Join(f.path, filepath.Base(name)) }
-
-// Has tells whether there is a file.
-func (f Folder) Has(name string) bool {
-	_, err := os.Lstat(f.Path(name))
-	return err == nil
-}
 
 // Load reads a file; a missing one is fs.ErrNotExist.
 func (f Folder) Load(name string, into any) error { return ReadJSON(f.Path(name), into) }
@@ -72,7 +51,7 @@ func (f Folder) Save(name string, v any) error {
 	if err := pending.CloseAtomicallyReplace(); err != nil {
 		return err
 	}
-	return f.sync()
+	return disk.Sync(f.path)
 }
 
 // Create makes a file that is not there yet, whole or not at all; one that is there is fs.ErrExist.
@@ -88,15 +67,18 @@ func (f Folder) Create(name string, v any) error {
 	if err := os.Link(pending.Name(), f.Path(name)); err != nil {
 		return err
 	}
-	return f.sync()
+	return disk.Sync(f.path)
 }
 
-// Remove removes a file; one that is gone already is no error.
+// Remove removes a file; one that is gone already, or has no name, is no error.
 func (f Folder) Remove(name string) error {
+	if name == "" {
+		return nil
+	}
 	if err := os.Remove(f.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return f.sync()
+	return disk.Sync(f.path)
 }
 
 // Keep replaces a file that root alone may read, and returns when the disk has it.
@@ -123,15 +105,6 @@ func (f Folder) write(name string, v any) (*renameio.PendingFile, error) {
 	return pending, nil
 }
 
-func (f Folder) sync() error {
-	d, err := os.Open(f.path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
-
 // ErrLocked says that another process does the job.
 var ErrLocked = errors.New("another process does this")
 
@@ -148,15 +121,23 @@ func (f Folder) Lock() (release func(), err error) {
 	return func() { lock.Close() }, nil
 }
 
-// Sweep removes what a process that died while writing a file has left. No other process may be writing it.
-func (f Folder) Sweep(name string) error {
-	left, err := filepath.Glob(filepath.Join(f.path, "."+filepath.Base(name)+"[0-9]*"))
+// sweep removes what a process that died while writing a file has left. What writes a wish holds the lock of wishes, and no other process
+// writes the other files.
+func (f Folder) sweep(names ...string) error {
+	unlock, err := f.lockWishes()
 	if err != nil {
 		return err
 	}
-	for _, path := range left {
-		if err := os.Remove(path); err != nil {
+	defer unlock()
+	for _, name := range append(names, wishFile) {
+		left, err := filepath.Glob(filepath.Join(f.path, "."+filepath.Base(name)+"[0-9]*"))
+		if err != nil {
 			return err
+		}
+		for _, path := range left {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

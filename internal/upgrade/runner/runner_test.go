@@ -1,4 +1,4 @@
-package upgrade
+package runner
 
 import (
 	"context"
@@ -17,9 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/host/machine/home"
-	"edge.internal/gateway/internal/kit/host/machine/job"
-	"edge.internal/gateway/internal/kit/host/machine/packages"
+	"edge.internal/gateway/internal/kit/host/machine/jobs"
+	"edge.internal/gateway/internal/kit/job"
 )
 
 const (
@@ -84,14 +85,14 @@ func (f *fakeEffects) Live(context.Context, job.Waiting) []string {
 	return []string{"dns", "reverse-proxy"}
 }
 
-func (f *fakeEffects) Fetch(_ context.Context, version string) (Package, error) {
+func (f *fakeEffects) Fetch(_ context.Context, version string) (host.PackageFile, error) {
 	f.point("fetch within")
 	if f.trouble == "no former package" && version == former {
-		return Package{}, errors.New("apt knows no such version")
+		return host.PackageFile{}, errors.New("apt knows no such version")
 	}
 	f.fetched[version] = true
 	f.point("fetch after")
-	return Package{Version: version, File: version + ".deb"}, nil
+	return host.PackageFile{Version: version, File: version + ".deb"}, nil
 }
 
 func (f *fakeEffects) BackUp(_ context.Context, id string) error {
@@ -103,7 +104,7 @@ func (f *fakeEffects) BackUp(_ context.Context, id string) error {
 	return nil
 }
 
-func (f *fakeEffects) Verify(_ context.Context, id string, _, _ Package) error {
+func (f *fakeEffects) Verify(_ context.Context, id string, _, _ host.PackageFile) error {
 	f.point("verify within")
 	if f.trouble == "no space" {
 		return errors.New("there is not enough space")
@@ -116,7 +117,7 @@ func (f *fakeEffects) Verify(_ context.Context, id string, _, _ Package) error {
 
 func (f *fakeEffects) Resume(context.Context) error { f.start(); return nil }
 
-func (f *fakeEffects) Install(ctx context.Context, p Package) error {
+func (f *fakeEffects) Install(ctx context.Context, p host.PackageFile) error {
 	f.point("install before")
 	f.installed, f.half = p.Version, true
 	fmt.Fprintln(job.Output(ctx), "unpacking http://user:canary@example.net/pool")
@@ -130,7 +131,7 @@ func (f *fakeEffects) Install(ctx context.Context, p Package) error {
 	return nil
 }
 
-func (f *fakeEffects) Reinstall(_ context.Context, p Package) error {
+func (f *fakeEffects) Reinstall(_ context.Context, p host.PackageFile) error {
 	f.point("reinstall before")
 	f.installed, f.half = p.Version, true
 	f.point("reinstall within")
@@ -171,7 +172,7 @@ func (f *fakeEffects) Ready(_ context.Context, version string, live []string) er
 	return nil
 }
 
-func (f *fakeEffects) Clean(Record) error {
+func (f *fakeEffects) Clean(string, host.PackageFile, host.PackageFile) error {
 	f.point("clean before")
 	f.cleaned = true
 	f.point("clean after")
@@ -188,11 +189,11 @@ type bench struct {
 func newBench(t *testing.T, root string, fake *fakeEffects) *bench {
 	t.Helper()
 	h := home.Home{Root: root}
-	folder, err := job.OpenFolder(h, host.UpgradeFolder)
+	folder, err := job.OpenFolder(root, job.Upgrade, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := folder.Create(host.UpgradeWishFile, host.UpgradeWish{ID: "1", Version: next, At: time.Now()}); err != nil {
+	if err := folder.Wish(Wish{job.Wish{ID: "1", At: time.Now()}, next}); err != nil {
 		t.Fatal(err)
 	}
 	return &bench{fake: fake, home: h, Runner: &Runner{
@@ -214,9 +215,9 @@ func (b *bench) run(t *testing.T) (at string) {
 	return ""
 }
 
-func (b *bench) last(t *testing.T) host.Upgrade {
+func (b *bench) last(t *testing.T) Upgrade {
 	t.Helper()
-	u, err := packages.New(b.home, nil).LastUpgrade()
+	u, err := Job.Last(jobs.New(b.home, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,39 +225,39 @@ func (b *bench) last(t *testing.T) host.Upgrade {
 }
 
 // settled complains unless the upgrade has ended as it should, and the machine is what the record says.
-func (b *bench) settled(t *testing.T, when string, want host.JobState) {
+func (b *bench) settled(t *testing.T, when string, want job.State) {
 	t.Helper()
 	u, f := b.last(t), b.fake
-	if u.State != want || u.EndedAt.IsZero() || u.From != former || u.To != next || (u.Reason == "") != (want == host.JobDone) {
+	if u.State != want || u.EndedAt.IsZero() || u.From != former || u.To != next || (u.Reason == "") != (want == job.Done) {
 		t.Errorf("%s: %s, reason %q, from %q to %q", when, u.State, u.Reason, u.From, u.To)
 	}
 	for _, s := range u.Steps {
-		if s.State == host.StepRunning {
+		if s.State == job.StepRunning {
 			t.Errorf("%s: the step %s still runs", when, s.Name)
 		}
 	}
 	version, data := former, "precious"
-	if want == host.JobDone {
+	if want == job.Done {
 		version, data = next, "migrated"
 	}
 	if f.installed != version || f.half || !f.up || f.schema != version || f.data != data {
 		t.Errorf("%s: %s but %+v", when, u.State, *f)
 	}
-	for _, name := range []string{host.UpgradeWishFile, "reserve"} {
+	for _, name := range []string{job.Upgrade.WishFile(), "reserve"} {
 		if _, err := os.Stat(b.Folder.Path(name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %s is left behind", when, name)
 		}
 	}
 }
 
-var outcomes = map[string]host.JobState{
-	"":                   host.JobDone,
-	"no former package":  host.JobRefused,
-	"no space":           host.JobRefused,
-	"installation fails": host.JobTakenBack,
-	"does not start":     host.JobTakenBack,
-	"migration fails":    host.JobTakenBack,
-	"never live":         host.JobTakenBack,
+var outcomes = map[string]job.State{
+	"":                   job.Done,
+	"no former package":  job.Refused,
+	"no space":           job.Refused,
+	"installation fails": job.TakenBack,
+	"does not start":     job.TakenBack,
+	"migration fails":    job.TakenBack,
+	"never live":         job.TakenBack,
 }
 
 // Whatever is wrong with the new version, and wherever the run is killed: the next start ends it, with the new version or with the
@@ -332,8 +333,8 @@ func TestInterruptedAgainAndAgain(t *testing.T) {
 			break
 		}
 	}
-	b.settled(t, "interrupted", host.JobTakenBack)
-	if u := b.last(t); !strings.Contains(u.Reason, "interrupted 3 times") || len(u.Steps) > 40 || !slices.ContainsFunc(u.Steps, func(s host.JobStep) bool { return s.State == host.StepInterrupted }) {
+	b.settled(t, "interrupted", job.TakenBack)
+	if u := b.last(t); !strings.Contains(u.Reason, "interrupted 3 times") || len(u.Steps) > 40 || !slices.ContainsFunc(u.Steps, func(s job.Step) bool { return s.State == job.StepInterrupted }) {
 		t.Errorf("%q, %d steps", u.Reason, len(u.Steps))
 	}
 }
@@ -343,14 +344,14 @@ func TestSilence(t *testing.T) {
 	b := newBench(t, t.TempDir(), newFake("does not start"))
 	b.Patience = time.Hour
 	b.run(t)
-	b.settled(t, "silent", host.JobTakenBack)
+	b.settled(t, "silent", job.TakenBack)
 	if u := b.last(t); !strings.Contains(u.Reason, "did not start within") {
 		t.Error(u.Reason)
 	}
 	b = newBench(t, t.TempDir(), newFake("never live"))
 	b.Silence = 0
 	b.run(t)
-	b.settled(t, "not live", host.JobTakenBack)
+	b.settled(t, "not live", job.TakenBack)
 	if u := b.last(t); !strings.Contains(u.Reason, "did not work within") {
 		t.Error(u.Reason)
 	}
@@ -365,7 +366,7 @@ func TestStopped(t *testing.T) {
 			stop()
 		}
 	}
-	if err := b.Run(ctx); !errors.Is(err, context.Canceled) || b.last(t).State != host.JobRunning {
+	if err := b.Run(ctx); !errors.Is(err, context.Canceled) || b.last(t).State != job.Running {
 		t.Fatal(err, b.last(t).State)
 	}
 	b.fake.during = nil
@@ -374,7 +375,7 @@ func TestStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.run(t)
-	b.settled(t, "stopped", host.JobDone)
+	b.settled(t, "stopped", job.Done)
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("what was left is still there")
 	}
@@ -398,7 +399,7 @@ func TestNoWayBack(t *testing.T) {
 	}
 	b.run(t)
 	u := b.last(t)
-	if u.State != host.JobStuck || !strings.Contains(u.Reason, "status 1") || !strings.Contains(u.Reason, "status 2") {
+	if u.State != job.Stuck || !strings.Contains(u.Reason, "status 1") || !strings.Contains(u.Reason, "status 2") {
 		t.Errorf("%s %q", u.State, u.Reason)
 	}
 }
@@ -408,7 +409,7 @@ func TestOutputOfSteps(t *testing.T) {
 	b := newBench(t, t.TempDir(), newFake(""))
 	b.run(t)
 	steps := b.last(t).Steps
-	i := slices.IndexFunc(steps, func(s host.JobStep) bool { return s.Name == stepInstall })
+	i := slices.IndexFunc(steps, func(s job.Step) bool { return s.Name == stepInstall })
 	if got := steps[i].Output; got != "unpacking http://…example.net/pool\n" {
 		t.Errorf("%q", got)
 	}
@@ -429,7 +430,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	b.run(t)
-	b.settled(t, "full disk", host.JobTakenBack)
+	b.settled(t, "full disk", job.TakenBack)
 	if err := b.Folder.Reserve(8 << 20); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("what is not there was set aside: %v", err)
 	}
@@ -480,5 +481,28 @@ func fill(t *testing.T, path string) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// A wish for what is no version is not granted, whoever has written it: nothing is done, and it is gone.
+func TestWishesThatAreRefused(t *testing.T) {
+	machine := hosttest.New()
+	for _, version := range []string{"", "-o", "--purge", "1.0 x", "../1", "1.0;id", "a", "1\n", "1" + strings.Repeat("0", 80)} {
+		if err := Job.Begin(t.Context(), machine, Wish{Version: version}, ""); err == nil {
+			t.Errorf("%q is a version", version)
+		}
+		b := newBench(t, t.TempDir(), newFake(""))
+		if err := b.Folder.Save(job.Upgrade.WishFile(), Wish{job.Wish{ID: "1", At: time.Now()}, version}); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Run(t.Context()); err == nil || len(b.fake.passed) != 0 {
+			t.Errorf("%q: %v, %v", version, err, b.fake.passed)
+		}
+		if _, err := job.Upgrade.Wish(jobs.New(b.home, nil)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: the wish is left: %v", version, err)
+		}
+	}
+	if _, err := Job.Last(machine); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("something was begun", err)
 	}
 }

@@ -18,13 +18,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"edge.internal/gateway/internal/kit/archive"
+	"edge.internal/gateway/internal/backup/archive"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/host/machine/home"
-	"edge.internal/gateway/internal/kit/host/machine/job"
+	"edge.internal/gateway/internal/kit/job"
 )
 
 // bench is a runner whose role is no superuser, as on a real gateway. No API answers there.
@@ -56,12 +56,12 @@ func newBench(t *testing.T) *bench {
 	}
 	t.Cleanup(d.Close)
 	h := home.Home{Root: t.TempDir()}
-	folder, err := job.OpenFolder(h, host.RestoreFolder)
+	folder, err := job.OpenFolder(h.Root, job.Restore, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.Runner = &Runner{
-		Home: h, Folder: folder, Log: slog.New(slog.DiscardHandler), Units: hosttest.New(), Server: d.Server(),
+		Folder: folder, Archive: func(id uuid.UUID) string { return h.Path(host.BackupFile(id)) }, Log: slog.New(slog.DiscardHandler), Units: hosttest.New(), Server: d.Server(),
 		Files:   Files{State: filepath.Join(h.Root, "state"), Config: filepath.Join(h.Root, "config"), UID: -1, GID: -1},
 		Service: job.Service{Control: filepath.Join(h.Root, "none")},
 		Waiting: job.Waiting{Patience: time.Millisecond, Silence: time.Millisecond, Every: time.Millisecond},
@@ -109,15 +109,15 @@ func (b *bench) exists(t *testing.T, name string, want bool) {
 // wanted runs another restore, of a backup that is not there, and says why it is refused.
 func (b *bench) wanted(t *testing.T) string {
 	t.Helper()
-	wish := host.RestoreWish{ID: uuid.NewString(), Backup: uuid.NewString(), At: time.Now()}
-	if err := b.Folder.Save(host.RestoreWishFile, wish); err != nil {
+	wish := Wish{Wish: job.Wish{ID: uuid.NewString(), At: time.Now()}, Backup: uuid.NewString()}
+	if err := b.Folder.Save(job.Restore.WishFile(), wish); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var rec Record
-	if err := b.Folder.Load(host.RestoreFile, &rec); err != nil || rec.ID != wish.ID || rec.State != host.JobRefused {
+	if err := b.Folder.Load(job.Restore.RecordFile(), &rec); err != nil || rec.ID != wish.ID || rec.State != job.Refused {
 		t.Fatalf("%+v, %v", rec, err)
 	}
 	return rec.Reason
@@ -174,8 +174,8 @@ func TestWhatALastRestoreLeftIsDroppedFirst(t *testing.T) {
 func TestWhatAStuckRestoreLeftStays(t *testing.T) {
 	b := newBench(t)
 	b.create(t, b.former())
-	stuck := Record{Restore: host.Restore{ID: uuid.NewString(), State: host.JobStuck}}
-	if err := b.Folder.Save(host.RestoreFile, stuck); err != nil {
+	stuck := Record{Restore: Restore{Record: job.Record{ID: uuid.NewString(), State: job.Stuck}}}
+	if err := b.Folder.Save(job.Restore.RecordFile(), stuck); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -223,7 +223,7 @@ func TestFilesArePutBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			write("of the backup")
-			rec := &Record{Restore: host.Restore{ID: uuid.NewString(), State: host.JobRunning}, Step: stepSwap, Kept: true}
+			rec := &Record{Restore: Restore{Record: job.Record{ID: uuid.NewString(), State: job.Running, Step: stepSwap}}, Kept: true}
 			if err := b.goBack(t.Context(), rec); err == nil {
 				t.Fatal("no API answers here")
 			}
@@ -231,7 +231,7 @@ func TestFilesArePutBack(t *testing.T) {
 				t.Errorf("%s, %v", content, err)
 			}
 			step := rec.Steps[0]
-			if step.Name != stepReturn || (step.State == host.StepFailed) != (x.failed != "") || !strings.Contains(step.Error, x.failed) {
+			if step.Name != stepReturn || (step.State == job.StepFailed) != (x.failed != "") || !strings.Contains(step.Error, x.failed) {
 				t.Errorf("%+v", step)
 			}
 		})

@@ -1,21 +1,16 @@
-// Package upgrade replaces the gateway by another version of its package, and takes that back when the new version does not serve.
+// Package runner replaces the gateway by another version of its package, and takes that back when the new version does not serve.
 //
-// It is a list of steps. Each is written down before it begins and after it has ended, so that after a power cut or a kill the next
-// start knows where the last one was. Until the installation begins nothing is changed, and the upgrade is merely refused; from then on
-// it ends with the new version serving, or with the former one and its data.
-package upgrade
+// Until the installation begins nothing is changed, and the upgrade is merely refused; from then on it ends with the new version serving, or
+// with the former one and its data.
+package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"slices"
-	"time"
 
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/job"
+	"edge.internal/gateway/internal/kit/job"
 )
 
 // The steps, by the names that people see.
@@ -30,6 +25,25 @@ const (
 	stepRecover   = "recover"   // the former version serves
 )
 
+// Job is the upgrade, for who asks for it or how it goes.
+var Job = job.Kind[Wish, Upgrade]{Name: job.Upgrade, Begun: func(w Wish) Upgrade { return Upgrade{To: w.Version} }}
+
+// Wish asks for a version.
+type Wish struct {
+	job.Wish
+	Version string `json:"version"`
+}
+
+// Check complains about a version that no package has.
+func (w Wish) Check() error { return host.IsVersion(w.Version) }
+
+// Upgrade is one upgrade of the gateway.
+type Upgrade struct {
+	job.Record
+	From string `json:"from"` // empty until it is known
+	To   string `json:"to"`
+}
+
 // Effects is what an upgrade does to the machine. All of it may be done again after it was interrupted. What programs say goes to
 // the writer of the context.
 type Effects interface {
@@ -38,43 +52,31 @@ type Effects interface {
 	// Live are the components that are live; none when the gateway does not tell for as long as it may take to start.
 	Live(ctx context.Context, w job.Waiting) []string
 	// Fetch has a version's package, from apt or from an earlier fetch.
-	Fetch(ctx context.Context, version string) (Package, error)
+	Fetch(ctx context.Context, version string) (host.PackageFile, error)
 	// BackUp stops the gateway's programs, so that nothing changes any more, and writes a backup. When it fails they run again.
 	BackUp(ctx context.Context, id string) error
 	// Verify complains about what would make the installation or its way back fail, and sets aside the space that the way back needs.
-	Verify(ctx context.Context, id string, former, next Package) error
+	Verify(ctx context.Context, id string, former, next host.PackageFile) error
 	// Resume has the gateway's programs run, after an upgrade that was refused.
 	Resume(ctx context.Context) error
 	// Install installs the new package.
-	Install(ctx context.Context, next Package) error
+	Install(ctx context.Context, next host.PackageFile) error
 	// Reinstall installs the former package, whatever state dpkg is in.
-	Reinstall(ctx context.Context, former Package) error
+	Reinstall(ctx context.Context, former host.PackageFile) error
 	// Restore brings back what BackUp has written, whole or not at all, and has the gateway's programs run.
 	Restore(ctx context.Context, id string) error
 	// Ready complains until the version serves and the components are live. It asks once.
 	Ready(ctx context.Context, version string, live []string) error
-	// Clean removes the backups and packages that no later upgrade needs.
-	Clean(keep Record) error
-}
-
-// Package is a package that was fetched.
-type Package struct {
-	Version string `json:"version"`
-	File    string `json:"file"`    // its name in the folder of packages
-	SHA256  string `json:"sha256"`  // of the file
-	Unpacks int64  `json:"unpacks"` // bytes that it takes when it is installed
+	// Clean removes the backups and packages that no later upgrade needs, but for those of one.
+	Clean(id string, former, next host.PackageFile) error
 }
 
 // Record is an upgrade with what it needs to go on.
 type Record struct {
-	host.Upgrade
-	Live   []string `json:"live"`
-	Former Package  `json:"former"`
-	Next   Package  `json:"next"`
-	// Step is the last step that was begun.
-	Step string `json:"step"`
-	// Attempts counts how often the installation was begun.
-	Attempts int `json:"attempts"`
+	Upgrade
+	Live   []string         `json:"live"`
+	Former host.PackageFile `json:"former"`
+	Next   host.PackageFile `json:"next"`
 }
 
 // Runner does upgrades.
@@ -89,71 +91,33 @@ type Runner struct {
 const maxAttempts = 3
 
 // Run grants the wish that is written down, or goes on where it was interrupted. Without a wish there is nothing to do.
-func (r *Runner) Run(ctx context.Context) error {
-	release, err := r.Folder.Lock()
-	if err != nil {
-		return fmt.Errorf("%w: %w", host.ErrUpgradeRuns, err)
-	}
-	defer release()
-	if err := r.Folder.Sweep(host.UpgradeFile); err != nil {
-		return err
-	}
-	var wish host.UpgradeWish
-	if err := r.Folder.Load(host.UpgradeWishFile, &wish); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		// It was written whole or not at all: this is damage, and stays so.
-		return errors.Join(err, r.Folder.Remove(host.UpgradeWishFile))
-	}
-	rec := &Record{}
-	if err := r.Folder.Load(host.UpgradeFile, rec); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.Log.Warn("the record of the last upgrade is lost", "err", err)
-		rec = &Record{}
-	}
-	if rec.ID != wish.ID {
-		rec = &Record{Upgrade: host.Upgrade{ID: wish.ID, To: wish.Version, State: host.JobRunning, BeganAt: wish.At}}
-	}
-	if rec.State == host.JobRunning {
-		r.ledger(rec).Interrupted()
-		if err := r.advance(ctx, rec); err != nil {
-			return err // the wish stays, and with it the way on
-		}
-	}
-	if err := r.Effects.Clean(*rec); err != nil {
-		r.Log.Warn("cleaning up after an upgrade", "err", err)
-	}
-	return errors.Join(r.Folder.Release(), r.Folder.Remove(host.UpgradeWishFile))
-}
+func (r *Runner) Run(ctx context.Context) error { return r.task().Run(ctx) }
 
-// advance does what is left of an upgrade. An error says that it could not be brought to an end now.
-func (r *Runner) advance(ctx context.Context, rec *Record) error {
-	return (&job.Course{
-		Ledger: r.ledger(rec), Name: "upgrade", Reason: &rec.Reason,
+func (r *Runner) task() *job.Task[Wish, Record] {
+	return &job.Task[Wish, Record]{
+		Name: job.Upgrade, Folder: r.Folder, Log: r.Log,
+		Begun:    func(w Wish, _ Record) Record { return Record{Upgrade: Job.Begun(w)} },
 		Changing: []string{stepInstall, stepConfirm}, Returning: []string{stepReinstall, stepRestore, stepRecover},
-		Forward: func(ctx context.Context) error { return r.goForward(ctx, rec) },
-		Back:    func(ctx context.Context) error { return r.goBack(ctx, rec) },
+		Forward: r.goForward, Back: r.goBack,
 		Refused: func(ctx context.Context) {
 			// Nothing was changed, but the programs may be stopped.
 			if err := r.Effects.Resume(ctx); err != nil {
 				r.Log.Error("starting the gateway again", "err", err)
 			}
 		},
-		End: func(state host.JobState, reason string) error { return r.end(rec, state, reason) },
-	}).Advance(ctx)
+		Clean: func(_ context.Context, rec *Record) error { return r.Effects.Clean(rec.ID, rec.Former, rec.Next) },
+	}
 }
 
 // goForward does the steps up to the new version that serves.
 func (r *Runner) goForward(ctx context.Context, rec *Record) error {
-	if !rec.at(stepInstall, stepConfirm) {
+	if !rec.At(stepInstall, stepConfirm) {
 		// What comes before the installation changes nothing: it is done from the start, for the machine may have changed since.
-		if err := r.Folder.First(host.UpgradeWishFile); err != nil {
-			return err
-		}
 		if err := r.prepare(ctx, rec); err != nil {
 			return err
 		}
 	}
-	if !rec.at(stepConfirm) {
+	if !rec.At(stepConfirm) {
 		if rec.Attempts++; rec.Attempts > maxAttempts {
 			return fmt.Errorf("the installation was interrupted %d times", maxAttempts)
 		}
@@ -192,12 +156,12 @@ func (r *Runner) prepare(ctx context.Context, rec *Record) error {
 
 // goBack does the steps back to the former version. One that was interrupted is done again.
 func (r *Runner) goBack(ctx context.Context, rec *Record) error {
-	if !rec.at(stepRestore, stepRecover) {
+	if !rec.At(stepRestore, stepRecover) {
 		if err := r.step(ctx, rec, stepReinstall, func(ctx context.Context) error { return r.Effects.Reinstall(ctx, rec.Former) }); err != nil {
 			return err
 		}
 	}
-	if !rec.at(stepRecover) {
+	if !rec.At(stepRecover) {
 		if err := r.step(ctx, rec, stepRestore, func(ctx context.Context) error { return r.Effects.Restore(ctx, rec.ID) }); err != nil {
 			return err
 		}
@@ -210,21 +174,6 @@ func (r *Runner) await(ctx context.Context, version string, live []string) error
 	return r.Waiting.Await(ctx, "version "+version, func(ctx context.Context) error { return r.Effects.Ready(ctx, version, live) })
 }
 
-// ledger is where the steps of an upgrade are written down.
-func (r *Runner) ledger(rec *Record) *job.Ledger {
-	return &job.Ledger{Folder: r.Folder, File: host.UpgradeFile, Log: r.Log, Record: rec, Step: &rec.Step, Steps: &rec.Steps}
-}
-
 func (r *Runner) step(ctx context.Context, rec *Record, name string, do func(context.Context) error) error {
-	return r.ledger(rec).Do(ctx, name, do)
+	return r.task().Step(ctx, rec, name, do)
 }
-
-// end writes down how an upgrade ended.
-func (r *Runner) end(rec *Record, state host.JobState, reason string) error {
-	rec.State, rec.Reason, rec.EndedAt = state, job.Sentence(reason), time.Now().UTC()
-	r.Log.Info("the upgrade has ended", "state", string(state), "from", rec.From, "to", rec.To, "reason", reason)
-	return r.ledger(rec).Save()
-}
-
-// at tells whether the last step that was begun is one of some.
-func (rec *Record) at(steps ...string) bool { return slices.Contains(steps, rec.Step) }

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"edge.internal/gateway/internal/kit/archive"
+	"edge.internal/gateway/internal/backup/archive"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/child"

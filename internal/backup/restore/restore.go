@@ -1,6 +1,6 @@
 // Package restore replaces the gateway's data by those of a backup, and takes that back when the gateway does not serve with them.
 //
-// It is a list of steps, as an upgrade is. Until the data are swapped nothing that is live is touched, and the restore is merely refused:
+// Until the data are swapped nothing that is live is touched, and the restore is merely refused:
 // the archive is verified and unpacked, loaded into a database beside the gateway's, brought up to date, and every daemon is asked about what
 // it would get. The swap happens while the gateway's programs stand still, and a mark keeps them from starting in the middle of it. From its
 // beginning on a restore ends with the new data whole, or with the old ones.
@@ -14,19 +14,20 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
-	"edge.internal/gateway/internal/kit/archive"
+	"edge.internal/gateway/internal/backup/archive"
+	"edge.internal/gateway/internal/backup/recovery"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/machine/home"
-	"edge.internal/gateway/internal/kit/host/machine/job"
-	"edge.internal/gateway/internal/kit/recovery"
+	"edge.internal/gateway/internal/kit/job"
+	"edge.internal/gateway/internal/kit/value"
 )
 
 // The steps, by the names that people see.
@@ -40,27 +41,66 @@ const (
 	stepRecover = "recover" // the programs serve with them
 )
 
+// Job is the restore, for who asks for it or how it goes.
+var Job = job.Kind[Wish, Restore]{Name: job.Restore, Begun: func(w Wish) Restore { return Restore{Backup: w.Backup} }}
+
+// Wish asks for a backup.
+type Wish struct {
+	job.Wish
+	Backup string `json:"backup"` // its id
+	// Interfaces says how the links of the backup are called on this machine, where that is not the same.
+	Interfaces map[string]string `json:"interfaces"`
+}
+
+var idForm = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+
+// Check complains about a wish that no gateway makes.
+func (w Wish) Check() error {
+	if !idForm.MatchString(w.Backup) {
+		return fmt.Errorf("%.40q is not the id of a backup", w.Backup)
+	}
+	if len(w.Interfaces) > 256 {
+		return errors.New("there are too many interfaces")
+	}
+	for was, now := range w.Interfaces {
+		for _, name := range []string{was, now} {
+			if _, err := value.Parse[value.IfName](name); err != nil {
+				return fmt.Errorf("%.40q is not the name of an interface: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Restore is one restore of the gateway.
+type Restore struct {
+	job.Record
+	Backup string `json:"backup"`
+	// Host and MadeAt tell which machine was backed up, and when; empty until the archive was read.
+	Host   string    `json:"host"`
+	MadeAt time.Time `json:"made_at,omitzero"`
+	// Warnings say what is to be done by hand after it.
+	Warnings []string `json:"warnings"`
+}
+
 // Record is a restore with what it needs to go on.
 type Record struct {
-	host.Restore
+	Restore
 	Interfaces map[string]string `json:"interfaces"`
 	Manifest   archive.Manifest  `json:"manifest"`
 	// Live are the components that were live before.
 	Live []string `json:"live"`
 	// Kept says that the former files are set aside, so that live ones may be replaced.
 	Kept bool `json:"kept"`
-	// Step is the last step that was begun.
-	Step string `json:"step"`
-	// Attempts counts how often the swap was begun.
-	Attempts int `json:"attempts"`
 	// Guarded says that what is set aside may be of a restore that got stuck: it is for people to remove.
 	Guarded bool `json:"guarded"`
 }
 
 // Runner does restores. It needs root.
 type Runner struct {
-	Home    home.Home
-	Folder  job.Folder
+	Folder job.Folder
+	// Archive is the file of a backup.
+	Archive func(id uuid.UUID) string
 	Log     *slog.Logger
 	Machine host.Backups
 	Units   host.Units
@@ -86,66 +126,35 @@ type Runner struct {
 const maxAttempts = 5
 
 // Run grants the wish that is written down, or goes on where it was interrupted. Without a wish there is nothing to do.
-func (r *Runner) Run(ctx context.Context) error {
-	release, err := r.Folder.Lock()
-	if err != nil {
-		return fmt.Errorf("%w: %w", host.ErrRestoreRuns, err)
+func (r *Runner) Run(ctx context.Context) error { return r.task().Run(ctx) }
+
+func (r *Runner) task() *job.Task[Wish, Record] {
+	return &job.Task[Wish, Record]{
+		Name: job.Restore, Folder: r.Folder, Log: r.Log, Goes: job.Passphrase, Hold: host.RestoreHold,
+		Begun: func(w Wish, last Record) Record {
+			return Record{Restore: Job.Begun(w), Interfaces: w.Interfaces, Guarded: last.State == job.Stuck || last.Guarded}
+		},
+		Await:    r.awaitDatabase,
+		Changing: []string{stepSwap, stepConfirm}, Returning: []string{stepReturn, stepRecover},
+		Forward: r.goForward, Back: r.goBack, Clean: r.clean,
 	}
-	defer release()
-	for _, name := range []string{host.RestoreFile, host.RestorePassphrase, host.RestoreWishFile} {
-		if err := r.Folder.Sweep(name); err != nil {
-			return err
-		}
-	}
-	var wish host.RestoreWish
-	if err := r.Folder.Load(host.RestoreWishFile, &wish); errors.Is(err, fs.ErrNotExist) {
-		return r.Folder.Remove(host.RestoreHold)
-	} else if err != nil {
-		// It was written whole or not at all: this is damage, and stays so.
-		return errors.Join(err, r.Folder.Remove(host.RestoreHold), r.Folder.Remove(host.RestoreWishFile))
-	}
-	rec := &Record{}
-	if err := r.Folder.Load(host.RestoreFile, rec); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.Log.Warn("the record of the last restore is lost", "err", err)
-		rec = &Record{}
-	}
-	if rec.ID != wish.ID {
-		rec = &Record{
-			Restore:    host.Restore{ID: wish.ID, Backup: wish.Backup, State: host.JobRunning, BeganAt: wish.At},
-			Interfaces: wish.Interfaces, Guarded: rec.State == host.JobStuck || rec.Guarded,
-		}
-	}
-	if rec.State == host.JobRunning {
-		r.ledger(rec).Interrupted()
-		if err := r.awaitDatabase(ctx); err != nil {
-			r.Log.Warn("the database does not answer", "err", err) // the step that needs it says so, too
-		}
-		if err := r.advance(ctx, rec); err != nil {
-			return err // the wish stays, and with it the way on
-		}
-	}
-	if err := r.clean(ctx, rec); err != nil {
-		r.Log.Warn("cleaning up after a restore", "err", err)
-	}
-	return errors.Join(r.Folder.Release(), r.Folder.Remove(host.RestorePassphrase), r.Folder.Remove(host.RestoreHold), r.Folder.Remove(host.RestoreWishFile))
 }
 
 // databaseWithin is how long the database may take to come up at the boot.
 const databaseWithin = 2 * time.Minute
 
-func (r *Runner) awaitDatabase(ctx context.Context) error {
+// awaitDatabase waits for the database. The step that needs it says, too, that it does not answer.
+func (r *Runner) awaitDatabase(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, databaseWithin)
 	defer cancel()
-	return r.Server.Await(ctx)
-}
-
-func (r *Runner) ledger(rec *Record) *job.Ledger {
-	return &job.Ledger{Folder: r.Folder, File: host.RestoreFile, Log: r.Log, Record: rec, Step: &rec.Step, Steps: &rec.Steps}
+	if err := r.Server.Await(ctx); err != nil {
+		r.Log.Warn("the database does not answer", "err", err)
+	}
 }
 
 // step does one step, between its two failpoints.
 func (r *Runner) step(ctx context.Context, rec *Record, name string, do func(context.Context) error) error {
-	return r.ledger(rec).Do(ctx, name, func(ctx context.Context) error {
+	return r.task().Step(ctx, rec, name, func(ctx context.Context) error {
 		if err := failpoint.Hit("restore." + name + ".begun"); err != nil {
 			return err
 		}
@@ -156,38 +165,15 @@ func (r *Runner) step(ctx context.Context, rec *Record, name string, do func(con
 	})
 }
 
-// end writes down how a restore ended.
-func (r *Runner) end(rec *Record, state host.JobState, reason string) error {
-	rec.State, rec.Reason, rec.EndedAt = state, job.Sentence(reason), time.Now().UTC()
-	r.Log.Info("the restore has ended", "state", string(state), "reason", reason)
-	return r.ledger(rec).Save()
-}
-
-func (rec *Record) at(steps ...string) bool { return slices.Contains(steps, rec.Step) }
-
-// advance does what is left of a restore. An error says that it could not be brought to an end now.
-func (r *Runner) advance(ctx context.Context, rec *Record) error {
-	return (&job.Course{
-		Ledger: r.ledger(rec), Name: "restore", Reason: &rec.Reason,
-		Changing: []string{stepSwap, stepConfirm}, Returning: []string{stepReturn, stepRecover},
-		Forward: func(ctx context.Context) error { return r.goForward(ctx, rec) },
-		Back:    func(ctx context.Context) error { return r.goBack(ctx, rec) },
-		End:     func(state host.JobState, reason string) error { return r.end(rec, state, reason) },
-	}).Advance(ctx)
-}
-
 // goForward does the steps up to a gateway that serves with the new data.
 func (r *Runner) goForward(ctx context.Context, rec *Record) error {
-	if !rec.at(stepSwap, stepConfirm) {
+	if !rec.At(stepSwap, stepConfirm) {
 		// What comes before the swap changes nothing: it is done from the start.
-		if err := r.Folder.First(host.RestoreWishFile); err != nil {
-			return err
-		}
 		if err := r.prepare(ctx, rec); err != nil {
 			return err
 		}
 	}
-	if !rec.at(stepConfirm) {
+	if !rec.At(stepConfirm) {
 		if rec.Attempts++; rec.Attempts > maxAttempts {
 			return fmt.Errorf("the swap was interrupted %d times", maxAttempts)
 		}
@@ -224,11 +210,11 @@ func (r *Runner) prepare(ctx context.Context, rec *Record) error {
 		if err != nil {
 			return err
 		}
-		passphrase, err := os.ReadFile(r.Folder.Path(host.RestorePassphrase))
+		passphrase, err := os.ReadFile(r.Folder.Path(job.Passphrase))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if rec.Manifest, err = recovery.Unpack(ctx, r.Home.Path(host.BackupFile(id)), string(passphrase), r.Folder.Path(unpacked)); err != nil {
+		if rec.Manifest, err = recovery.Unpack(ctx, r.Archive(id), string(passphrase), r.Folder.Path(unpacked)); err != nil {
 			return err
 		}
 		rec.Host, rec.MadeAt = rec.Manifest.Host, rec.Manifest.CreatedAt
@@ -355,7 +341,7 @@ func (r *Runner) swap(ctx context.Context, rec *Record) error {
 			return fmt.Errorf("the files from before cannot be set aside: %w", err)
 		}
 		rec.Kept = true
-		if err := r.ledger(rec).Save(); err != nil {
+		if err := r.task().Save(rec); err != nil {
 			return err
 		}
 	}
@@ -414,8 +400,8 @@ func (r *Runner) await(ctx context.Context, rec *Record) error {
 
 // goBack does the steps back to the former data. One that was interrupted is done again.
 func (r *Runner) goBack(ctx context.Context, rec *Record) error {
-	if !rec.at(stepRecover) {
-		err := r.ledger(rec).Do(ctx, stepReturn, func(ctx context.Context) error {
+	if !rec.At(stepRecover) {
+		err := r.task().Step(ctx, rec, stepReturn, func(ctx context.Context) error {
 			if err := r.hold(ctx); err != nil {
 				return err
 			}
@@ -426,7 +412,7 @@ func (r *Runner) goBack(ctx context.Context, rec *Record) error {
 			return err
 		}
 	}
-	return r.ledger(rec).Do(ctx, stepRecover, func(ctx context.Context) error {
+	return r.task().Step(ctx, rec, stepRecover, func(ctx context.Context) error {
 		if err := r.release(ctx); err != nil {
 			return err
 		}
@@ -459,7 +445,7 @@ func (r *Runner) returnFiles(rec *Record) error {
 // clean removes what no later restore needs. What was replaced goes when the gateway serves without it.
 func (r *Runner) clean(ctx context.Context, rec *Record) error {
 	var failed []error
-	if rec.State != host.JobStuck && !rec.Guarded {
+	if rec.State != job.Stuck && !rec.Guarded {
 		for _, name := range []string{r.next(), r.former()} {
 			failed = append(failed, r.Server.Drop(ctx, name))
 		}

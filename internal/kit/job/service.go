@@ -14,8 +14,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"edge.internal/gateway/internal/kit/host"
 )
 
 // ErrSilent is what Ready says of a service that does not answer at all.
@@ -27,8 +25,8 @@ type Service struct {
 	Control string
 	// Port is where HAProxy serves the console.
 	Port int
-	// PortUsers tells who holds a port.
-	PortUsers func(port int) ([]host.PortUser, error)
+	// Holders names the programs that hold a port.
+	Holders func(port int) ([]string, error)
 }
 
 // reverseProxy is the component that serves the console.
@@ -118,11 +116,11 @@ func (s Service) Ready(ctx context.Context, version string, live []string) error
 	if !slices.Contains(live, reverseProxy) {
 		return nil
 	}
-	users, err := s.PortUsers(s.Port)
+	holders, err := s.Holders(s.Port)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(users, func(u host.PortUser) bool { return u.Program == "haproxy" }) {
+	if !slices.Contains(holders, "haproxy") {
 		return fmt.Errorf("HAProxy does not hold port %d", s.Port)
 	}
 	console := &http.Transport{

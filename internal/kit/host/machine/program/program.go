@@ -1,4 +1,5 @@
-package job
+// Package program runs the programs of a job. What they say belongs to the step that runs them.
+package program
 
 import (
 	"bytes"
@@ -13,7 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"edge.internal/gateway/internal/kit/disk"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/job"
 )
 
 // environment keeps Debian's programs from asking questions and from restarting daemons of others.
@@ -39,7 +42,7 @@ func Run(ctx context.Context, p Program) (string, error) {
 	name := filepath.Base(p.Argv[0])
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Within, fmt.Errorf("%s took longer than %s", name, p.Within))
 	defer cancel()
-	fmt.Fprintf(Output(ctx), "$ %s\n", strings.Join(p.Argv, " "))
+	fmt.Fprintf(job.Output(ctx), "$ %s\n", strings.Join(p.Argv, " "))
 	var said, complained bytes.Buffer
 	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
 	cmd.Env, cmd.Dir = append(environment[:len(environment):len(environment)], p.Env...), p.Dir
@@ -49,7 +52,7 @@ func Run(ctx context.Context, p Program) (string, error) {
 	if p.In != nil {
 		cmd.Stdin = p.In
 	}
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(&said, Output(ctx)), io.MultiWriter(&complained, Output(ctx))
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&said, job.Output(ctx)), io.MultiWriter(&complained, job.Output(ctx))
 	if p.Out != nil {
 		cmd.Stdout = p.Out
 	}
@@ -95,15 +98,5 @@ func Into(ctx context.Context, path string, p Program) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return SyncFolder(filepath.Dir(path))
-}
-
-// SyncFolder has the disk take the names in a folder.
-func SyncFolder(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return disk.Sync(filepath.Dir(path))
 }

@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"io"
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -48,3 +49,9 @@ func Output(ctx context.Context) io.Writer {
 	}
 	return io.Discard
 }
+
+// credentials are those in an address: before its host, or as a parameter.
+var credentials = regexp.MustCompile(`(://)[^/\s@]+@|([?&]password=)[^&\s]+`)
+
+// Hide takes passwords of repositories and databases out of what programs say.
+func Hide(text string) string { return credentials.ReplaceAllString(text, "${1}${2}…") }

@@ -9,56 +9,51 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"edge.internal/gateway/internal/kit/host"
 )
 
-// Ledger writes the steps of a job down, each before it begins and after it has ended, so that after a power cut or a kill the next start
-// knows where the last one was.
-type Ledger struct {
-	Folder Folder
-	// File is where the record is kept, and Record all of it; Step and Steps are in it.
-	File   string
-	Record any
-	Step   *string // the last step that was begun
-	Steps  *[]host.JobStep
-	Log    *slog.Logger
+// ledger writes the steps of a job down, each before it begins and after it has ended.
+type ledger struct {
+	folder Folder
+	file   string
+	all    any     // the whole record
+	record *Record // in it
+	log    *slog.Logger
 }
 
 // maxSteps bounds the record of a job that is interrupted again and again.
 const maxSteps = 40
 
-// Interrupted notes that the steps that were running no longer do.
-func (l *Ledger) Interrupted() {
-	for i := range *l.Steps {
-		if s := &(*l.Steps)[i]; s.State == host.StepRunning {
-			s.State, s.EndedAt = host.StepInterrupted, now()
+// interrupted notes that the steps that were running no longer do.
+func (l *ledger) interrupted() {
+	for i := range l.record.Steps {
+		if s := &l.record.Steps[i]; s.State == StepRunning {
+			s.State, s.EndedAt = StepInterrupted, now()
 		}
 	}
 }
 
-// Do does one step.
-func (l *Ledger) Do(ctx context.Context, name string, do func(context.Context) error) error {
-	was, steps := *l.Step, *l.Steps
-	*l.Step = name
-	*l.Steps = append(slices.Clone(steps[max(0, len(steps)+1-maxSteps):]), host.JobStep{Name: name, State: host.StepRunning, BeganAt: now()})
-	if err := l.Save(); err != nil {
-		*l.Step, *l.Steps = was, steps // it did not begin
+// do does one step.
+func (l *ledger) do(ctx context.Context, name string, do func(context.Context) error) error {
+	was, steps := l.record.Step, l.record.Steps
+	l.record.Step = name
+	l.record.Steps = append(slices.Clone(steps[max(0, len(steps)+1-maxSteps):]), Step{Name: name, State: StepRunning, BeganAt: now()})
+	if err := l.save(); err != nil {
+		l.record.Step, l.record.Steps = was, steps // it did not begin
 		return fmt.Errorf("writing down the step %s: %w", name, err)
 	}
-	l.Log.Info("step", "step", name)
+	l.log.Info("step", "step", name)
 	var said tail
 	err := do(context.WithValue(ctx, tailKey{}, &said))
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // the next start finds it interrupted
 	}
-	s := &(*l.Steps)[len(*l.Steps)-1]
-	s.EndedAt, s.Output, s.State = now(), Hide(said.String()), host.StepDone
+	s := &l.record.Steps[len(l.record.Steps)-1]
+	s.EndedAt, s.Output, s.State = now(), Hide(said.String()), StepDone
 	if err != nil {
-		s.State, s.Error = host.StepFailed, Hide(err.Error())
+		s.State, s.Error = StepFailed, Hide(err.Error())
 		err = &hidden{text: s.Error, err: err}
 	}
-	if saved := l.Save(); saved != nil {
+	if saved := l.save(); saved != nil {
 		return errors.Join(err, fmt.Errorf("writing down the step %s: %w", name, saved))
 	}
 	return err
@@ -73,20 +68,20 @@ type hidden struct {
 func (h *hidden) Error() string { return h.text }
 func (h *hidden) Unwrap() error { return h.err }
 
-// Save writes the record down. On a full disk it takes the space that was set aside.
-func (l *Ledger) Save() error {
-	err := l.Folder.Save(l.File, l.Record)
+// save writes the record down. On a full disk it takes the space that was set aside.
+func (l *ledger) save() error {
+	err := l.folder.Save(l.file, l.all)
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		if err := l.Folder.Release(); err != nil {
+		if err := l.folder.Release(); err != nil {
 			return err
 		}
-		err = l.Folder.Save(l.File, l.Record)
+		err = l.folder.Save(l.file, l.all)
 	}
 	return err
 }
 
-// Sentence is a text that begins and ends as one.
-func Sentence(text string) string {
+// sentence is a text that begins and ends as one.
+func sentence(text string) string {
 	if text == "" {
 		return ""
 	}

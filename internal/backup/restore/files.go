@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"edge.internal/gateway/internal/kit/archive"
+	"edge.internal/gateway/internal/backup/archive"
 )
 
 // Files are the state files of the gateway, and whom they belong to. Folders that the gateway's user writes are entered in a way that no

@@ -1,0 +1,33 @@
+package root
+
+import (
+	"time"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/host/machine/network"
+	"edge.internal/gateway/internal/kit/job"
+)
+
+const (
+	// servesWithin is how long a version may take until it serves, on a slow machine with much to migrate.
+	servesWithin = 5 * time.Minute
+	// answersWithin is how long it may take until it answers, which needs no database.
+	answersWithin = 90 * time.Second
+	// consolePort is where HAProxy serves the console.
+	consolePort = 3443
+)
+
+// Service is the gateway as the jobs of root see it.
+func Service(paths kit.Paths) job.Service {
+	return job.Service{Control: paths.Run("control.sock"), Port: consolePort, Holders: func(port int) (names []string, err error) {
+		users, err := network.New(home.Home{}).PortUsers(port)
+		for _, u := range users {
+			names = append(names, u.Program)
+		}
+		return names, err
+	}}
+}
+
+// Waiting is how the jobs of root wait for the gateway to serve.
+var Waiting = job.Waiting{Patience: servesWithin, Silence: answersWithin, Every: time.Second}

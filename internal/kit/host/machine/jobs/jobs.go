@@ -1,0 +1,141 @@
+// Package jobs keeps the wishes for jobs, has their units start, and reads how they go. It is all that root does for who wishes.
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/machine/files"
+	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/job"
+)
+
+// Starter starts the unit of a job without waiting for it.
+type Starter interface {
+	Begin(ctx context.Context, n job.Name) error
+}
+
+// Jobs are those of one machine.
+type Jobs struct {
+	home  home.Home
+	units Starter
+}
+
+// New returns those of a machine. Without someone who starts units, no job begins.
+func New(h home.Home, units Starter) *Jobs { return &Jobs{h, units} }
+
+// Open opens the folder of a job. Below a root folder it belongs to who runs the gateway.
+func Open(h home.Home, n job.Name) (job.Folder, error) {
+	gid := -1
+	if h.Root == "" {
+		var err error
+		if _, gid, err = files.LookupOwner(host.User, host.User); err != nil {
+			return job.Folder{}, err
+		}
+	}
+	return job.OpenFolder(h.Root, n, gid)
+}
+
+// wishLimit bounds a wish.
+const wishLimit = 64 << 10
+
+// plainName is that of what a wish has. It keeps a second spelling of the id out.
+var plainName = regexp.MustCompile(`^[a-z_]+$`)
+
+// complete gives a wish its id and its time. What else it says is for the job to judge.
+func complete(wish []byte) (map[string]any, error) {
+	var said map[string]any
+	if len(wish) > wishLimit {
+		return nil, fmt.Errorf("a wish of %d bytes is too long", len(wish))
+	}
+	if err := json.Unmarshal(wish, &said); err != nil || said == nil {
+		return nil, errors.Join(errors.New("a wish is a JSON object"), err)
+	}
+	for name := range said {
+		if !plainName.MatchString(name) {
+			return nil, fmt.Errorf("a wish has no %.40q", name)
+		}
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, err
+	}
+	said["id"], said["at"] = id.String(), time.Now().UTC()
+	return said, nil
+}
+
+// BeginJob writes the wish down and starts what grants it.
+func (j *Jobs) BeginJob(ctx context.Context, n job.Name, wish []byte, secret string) error {
+	if j.units == nil || j.home.Foreign || !n.Wished() {
+		return fmt.Errorf("this machine has no unit %.40q: %w", string(n), host.ErrNotInstalled)
+	}
+	said, err := complete(wish)
+	if err != nil {
+		return err
+	}
+	folder, err := Open(j.home, n)
+	if err == nil {
+		err = folder.Wish(said)
+	}
+	if n.Runs(err) {
+		return errors.Join(err, j.units.Begin(ctx, n)) // one that was interrupted goes on
+	}
+	if err != nil {
+		return err
+	}
+	if n == job.Restore {
+		err = folder.Keep(job.Passphrase, []byte(secret))
+	}
+	if err == nil {
+		err = j.units.Begin(ctx, n)
+	}
+	if err != nil {
+		return errors.Join(err, folder.Remove(job.Passphrase), folder.Unwish())
+	}
+	return nil
+}
+
+// ReadJob reads the wish and the record.
+func (j *Jobs) ReadJob(n job.Name) (wish, record []byte, err error) {
+	read := func(path string) []byte {
+		if path == "" || err != nil {
+			return nil
+		}
+		var content []byte
+		if content, err = os.ReadFile(j.home.Path(path)); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return content
+	}
+	// The record first: a job that ends meanwhile removes its wish last.
+	record = read(n.RecordFile())
+	return read(n.WishFile()), record, err
+}
+
+// EndJob removes the wish, unless it is another one.
+func (j *Jobs) EndJob(_ context.Context, n job.Name, id string) error {
+	if n != job.Repair {
+		return fmt.Errorf("the job %.40q ends when its program does", string(n))
+	}
+	wish, err := n.Wish(j)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && wish.ID != id {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	folder, err := Open(j.home, n)
+	if err != nil {
+		return err
+	}
+	return folder.Unwish()
+}

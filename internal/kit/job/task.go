@@ -1,0 +1,140 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+)
+
+// Task is a job as its program does it. It is taken back if it fails once it has begun to change something. R is the whole record, which
+// has what the program needs to go on.
+type Task[W Asked, R any] struct {
+	Name   Name
+	Folder Folder
+	Log    *slog.Logger
+	// Goes is a file of the folder that is gone when the job has ended, and Hold one that is there only while there is a wish; empty for none.
+	Goes, Hold string
+	// Begun fills the record of a wish that has not been granted yet. It gets the record of the last job, too.
+	Begun func(wish W, last R) R
+	// Await is called before the first step, also of a job that goes on; it may be nil.
+	Await func(ctx context.Context)
+	// Changing are the steps that change something, and Returning those that take it back.
+	Changing, Returning []string
+	Forward, Back       func(ctx context.Context, rec *R) error
+	// Refused is called when the job failed before it changed anything; it may be nil.
+	Refused func(ctx context.Context)
+	// Clean removes what no later job needs.
+	Clean func(ctx context.Context, rec *R) error
+}
+
+// Run grants the wish that is written down, or goes on where it was interrupted. Without a wish there is nothing to do.
+func (t *Task[W, R]) Run(ctx context.Context) error {
+	release, err := t.Folder.Lock()
+	if err != nil {
+		return fmt.Errorf("%w: %w", t.Name.Err(), err)
+	}
+	defer release()
+	if err := t.Folder.sweep(t.Name.RecordFile(), t.Goes); err != nil {
+		return err
+	}
+	var wish W
+	err = t.Folder.Load(wishFile, &wish)
+	if errors.Is(err, fs.ErrNotExist) {
+		return t.Folder.Remove(t.Hold)
+	}
+	if err == nil {
+		err = wish.Check()
+	}
+	if err != nil {
+		// It was written whole or not at all, and only of what may be wished for: this is damage, and stays so.
+		return errors.Join(err, t.Folder.Remove(t.Hold), t.Folder.Remove(wishFile))
+	}
+	rec := new(R)
+	if err := t.Folder.Load(t.Name.RecordFile(), rec); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Log.Warn("the record of the last "+t.noun()+" is lost", "err", err)
+		rec = new(R)
+	}
+	if recordOf(rec).ID != wishOf(&wish).ID {
+		*rec = begun(wish, t.Begun(wish, *rec))
+	}
+	if recordOf(rec).State == Running {
+		t.ledger(rec).interrupted()
+		if t.Await != nil {
+			t.Await(ctx)
+		}
+		if err := t.advance(ctx, rec); err != nil {
+			return err // the wish stays, and with it the way on
+		}
+	}
+	if err := t.Clean(ctx, rec); err != nil {
+		t.Log.Warn("cleaning up after the "+t.noun(), "err", err)
+	}
+	return errors.Join(t.Folder.Release(), t.Folder.Remove(t.Goes), t.Folder.Remove(t.Hold), t.Folder.Remove(wishFile))
+}
+
+// advance does what is left of the job. An error says that it could not be brought to an end now.
+func (t *Task[W, R]) advance(ctx context.Context, rec *R) error {
+	r := recordOf(rec)
+	if !r.At(t.Returning...) {
+		err := t.forward(ctx, rec)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil:
+			return t.end(rec, Done, "")
+		case !r.At(t.Changing...):
+			if t.Refused != nil {
+				t.Refused(ctx)
+			}
+			return t.end(rec, Refused, err.Error())
+		}
+		r.Reason = err.Error()
+		t.Log.Error("the "+t.noun()+" is taken back", "err", err)
+	}
+	// What was set aside is for this.
+	if err := t.Folder.Release(); err != nil {
+		t.Log.Warn("giving back the space that was set aside", "err", err)
+	}
+	if err := t.Back(ctx, rec); ctx.Err() != nil {
+		return context.Cause(ctx)
+	} else if err != nil {
+		return t.end(rec, Stuck, fmt.Sprintf("%s Rolling back the %s failed as well: %s", sentence(r.Reason), t.noun(), err))
+	}
+	return t.end(rec, TakenBack, r.Reason)
+}
+
+// forward does the steps up to the end. As long as nothing was changed it begins from the start, and other jobs may have been wished for
+// earlier.
+func (t *Task[W, R]) forward(ctx context.Context, rec *R) error {
+	if !recordOf(rec).At(t.Changing...) {
+		if err := t.Folder.first(); err != nil {
+			return err
+		}
+	}
+	return t.Forward(ctx, rec)
+}
+
+// end writes down how the job ended.
+func (t *Task[W, R]) end(rec *R, state State, reason string) error {
+	r := recordOf(rec)
+	r.State, r.Reason, r.EndedAt = state, sentence(reason), time.Now().UTC()
+	t.Log.Info("the "+t.noun()+" has ended", "state", string(state), "reason", reason)
+	return t.Save(rec)
+}
+
+// Step does one step.
+func (t *Task[W, R]) Step(ctx context.Context, rec *R, name string, do func(context.Context) error) error {
+	return t.ledger(rec).do(ctx, name, do)
+}
+
+// Save writes the record down.
+func (t *Task[W, R]) Save(rec *R) error { return t.ledger(rec).save() }
+
+func (t *Task[W, R]) ledger(rec *R) *ledger {
+	return &ledger{t.Folder, t.Name.RecordFile(), rec, recordOf(rec), t.Log}
+}
+
+func (t *Task[W, R]) noun() string { return t.Name.known().noun }

@@ -1,0 +1,75 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Wish writes the wish for the job of the folder down. While another job, or another of the same kind, is wished for, that is the error.
+// Looking and writing are one step, whichever process does it: of two wishes exactly one wins.
+func (f Folder) Wish(wish any) error {
+	unlock, err := f.lockWishes()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for _, other := range wished {
+		if _, err := os.Lstat(f.wishOf(other.name)); other.name != f.name && err == nil {
+			return other.runs
+		}
+	}
+	if err := f.Create(wishFile, wish); errors.Is(err, fs.ErrExist) {
+		return f.name.Err()
+	} else if err != nil {
+		return fmt.Errorf("writing down what is wanted: %w", err)
+	}
+	return nil
+}
+
+// Unwish removes the wish.
+func (f Folder) Unwish() error { return f.Remove(wishFile) }
+
+// lockWishes waits until no other process writes a wish. It locks a folder, that of restores: so no file is left behind in it.
+func (f Folder) lockWishes() (unlock func(), err error) {
+	shared, err := OpenFolder(f.root, Restore, f.gid)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := os.Open(shared.path)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return func() { lock.Close() }, nil
+}
+
+// wishOf is where the wish for a job is.
+func (f Folder) wishOf(n Name) string { return filepath.Join(f.root, n.WishFile()) }
+
+// first complains when another job was wished for earlier, and has not ended. Who grants a wish looks again: a power cut may bring back a
+// wish that was about to be removed.
+func (f Folder) first() error {
+	var mine, theirs Wish
+	if err := f.Load(wishFile, &mine); err != nil {
+		return err
+	}
+	for _, other := range wished {
+		if other.name != f.name && ReadJSON(f.wishOf(other.name), &theirs) == nil && theirs.ID < mine.ID {
+			return other.runs
+		}
+	}
+	return nil
+}
