@@ -18,6 +18,7 @@ test('an NTP server goes from the browser to chronyd', async ({ page, context })
 
   await page.goto('/services/ntp/servers')
   await page.getByRole('link', { name: 'Add a server' }).click()
+  await page.getByLabel('Server: a single host').check({ force: true })
   await page.getByLabel('Address').fill(server)
 
   await test.step('the preview shows the model and the file', async () => {
