@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
-	"time"
 )
 
 // adopt declares the links that the lab made, as an operator does after an installation: as the admin, through the front
@@ -14,7 +13,7 @@ func (l *Lab) adopt(ctx context.Context) error {
 	if !l.Isolated() {
 		return nil // the links are the machine's own
 	}
-	front := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
+	front := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // self-signed, and it is our own
 	}}
