@@ -26,6 +26,7 @@ import (
 	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/fwdproxy"
 	"edge.internal/gateway/internal/ids"
+	"edge.internal/gateway/internal/importer/programs"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
@@ -202,7 +203,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Cluster.Mount()
 	h.VRRP.Mount()
 	k.Resources.MountChangeSets()
-	mountImport(k.Router, importables)
+	programs.Mount(k.Router, programs.All)
 	mountSpec(k)
 	return h, nil
 }

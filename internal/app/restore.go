@@ -45,7 +45,7 @@ func RunRestore(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	groups, err := memberships()
+	groups, err := start.Groups()
 	if err != nil {
 		return err
 	}

@@ -15,9 +15,11 @@ import (
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/alert"
 	"edge.internal/gateway/internal/app/start"
+	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/certificate"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/rescue"
 	"edge.internal/gateway/internal/kit/scheduler"
@@ -35,7 +37,7 @@ func periodic(k *kit.Kit, store *setup.Store, w *alert.Watcher) []scheduler.Job 
 				return fault.New(fault.Unavailable, "The gateway is not set up yet.")
 			}
 			err := at(ctx)
-			if isDown(err) {
+			if control.IsDown(err) {
 				return fault.Wrap(fault.Unavailable, err, "The program gateway-api does not answer.")
 			}
 			return err
@@ -48,7 +50,7 @@ func periodic(k *kit.Kit, store *setup.Store, w *alert.Watcher) []scheduler.Job 
 		{Name: "waf.prune", Title: "Delete old WAF alerts", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return pruneFound(ctx, k) }},
 		{Name: "alerts.prune", Title: "Delete old alerts", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return pruneEvents(ctx, w.Room) }},
 		{Name: "certificates.renew", Title: "Renew certificates", Where: scheduler.Primary, Every: time.Hour, Jitter: 10 * time.Minute, Do: asking(func(ctx context.Context) error { return renewCertificates(ctx, k) })},
-		{Name: "backup", Title: "Back up the gateway and test that it can be restored", Where: scheduler.EveryNode, Every: 24 * time.Hour, FromBoot: true, Within: 2 * time.Hour, Do: func(ctx context.Context) error { return scheduledBackup(ctx, k, store) }},
+		{Name: "backup", Title: "Back up the gateway and test that it can be restored", Where: scheduler.EveryNode, Every: 24 * time.Hour, FromBoot: true, Within: backup.Within, Do: func(ctx context.Context) error { return scheduledBackup(ctx, k, store) }},
 		{Name: "auto-update", Title: "Upgrade the gateway, if automatic updates are on", Where: scheduler.EveryNode, Night: true, Within: 30 * time.Minute, Do: func(ctx context.Context) error { return autoUpdate(ctx, k, store) }},
 		{Name: "watch.certificates", Title: "Check for certificates that expire soon", Where: scheduler.Primary, Every: time.Hour, Do: asking(w.Certs)},
 		{Name: "watch.license", Title: "Check the license", Where: scheduler.Primary, Every: time.Hour, Do: asking(w.Licensed)},
@@ -138,7 +140,7 @@ func awaitKey(ctx context.Context, cfg Config) error {
 
 // renewCertificates asks gateway-api, who alone applies, to order what is due.
 func renewCertificates(ctx context.Context, k *kit.Kit) error {
-	due, err := askAPI[certificate.Due](ctx, k.Paths, http.MethodPost, "/certificates/renew-due", nil)
+	due, err := control.Ask[certificate.Due](ctx, k.Paths, http.MethodPost, "/certificates/renew-due", nil)
 	if due.Ordered > 0 {
 		k.Log.Info("certificates are ordered", "certificates", due.Ordered)
 	}

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/cluster"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/license"
 	"edge.internal/gateway/internal/ntp"
 	"edge.internal/gateway/internal/proxy"
@@ -43,7 +43,7 @@ func sources(k *kit.Kit) alert.Sources {
 
 // get reads from gateway-api.
 func get[T any](ctx context.Context, k *kit.Kit, path string) (T, error) {
-	return askAPI[T](ctx, k.Paths, http.MethodGet, path, nil)
+	return control.Get[T](ctx, k.Paths, path)
 }
 
 func load(ctx context.Context, k *kit.Kit) (alert.Load, error) {

@@ -77,6 +77,9 @@ type byID struct {
 	ID uuid.UUID `path:"id"`
 }
 
+// Within is how long a backup may take, with its uploads and its trial restore.
+const Within = 2 * time.Hour
+
 // Path is where a backup is in the API.
 const Path = "/backups/{id}"
 

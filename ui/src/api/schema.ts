@@ -6509,25 +6509,6 @@ export interface components {
             /** @description One for each channel that was tried. */
             results: components["schemas"]["AlertTestResult"][];
         };
-        AppImported: {
-            /** @description The document, as YAML. Look at it, then plan and apply it. */
-            document: string;
-            /** @description What the document does not contain, in the order of the file. */
-            left: components["schemas"]["AppLeftOver"][];
-            /** @description Whether it has private keys in plain text. */
-            secret: boolean;
-        };
-        AppLeftOver: {
-            /**
-             * Format: int64
-             * @description Line of the file.
-             */
-            line: number;
-            /** @description The directive or element. */
-            what: string;
-            /** @description Why it was left out. */
-            why: string;
-        };
         ApplyFileDiff: {
             /** @description Unified diff against what is live. */
             diff: string;
@@ -11339,6 +11320,25 @@ export interface components {
             stratum: number;
             /** @description Whether the clock follows a source. */
             synchronised: boolean;
+        };
+        ProgramsImported: {
+            /** @description The document, as YAML. Look at it, then plan and apply it. */
+            document: string;
+            /** @description What the document does not contain, in the order of the file. */
+            left: components["schemas"]["ProgramsLeftOver"][];
+            /** @description Whether it has private keys in plain text. */
+            secret: boolean;
+        };
+        ProgramsLeftOver: {
+            /**
+             * Format: int64
+             * @description Line of the file.
+             */
+            line: number;
+            /** @description The directive or element. */
+            what: string;
+            /** @description Why it was left out. */
+            why: string;
         };
         ProxyBackend: {
             /** @description When off, its sites answer 503. */
@@ -19324,7 +19324,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        data: components["schemas"]["AppImported"];
+                        data: components["schemas"]["ProgramsImported"];
                         error: null;
                     };
                 };

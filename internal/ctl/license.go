@@ -1,4 +1,4 @@
-package app
+package ctl
 
 import (
 	"errors"
@@ -10,16 +10,16 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/license"
 	"edge.internal/gateway/internal/license/document"
 )
 
 // licenseCommand shows and changes the license, through gateway-api.
-func licenseCommand(cfg *Config) *cobra.Command {
+func licenseCommand(cfg *config) *cobra.Command {
 	ask := func(cmd *cobra.Command, method, path string, body []byte) error {
-		r, err := askAPI[license.Record](cmd.Context(), kit.Paths{Root: cfg.Root}, method, path, body)
-		if isDown(err) {
+		r, err := control.Ask[license.Record](cmd.Context(), cfg.paths(), method, path, body)
+		if control.IsDown(err) {
 			return errDown
 		}
 		if err != nil {
