@@ -27,7 +27,7 @@ const liveSnapshot = 20
 type Event struct {
 	ID        uuid.UUID      `json:"id" doc:"Id of the event; later events have greater ids."`
 	CreatedAt time.Time      `json:"created_at" doc:"When it happened."`
-	Kind      alarm.Kind     `json:"kind" doc:"What happened; see /alerts/kinds."`
+	Kind      alarm.Name     `json:"kind" doc:"What happened; see /alerts/kinds."`
 	Severity  alarm.Severity `json:"severity" enum:"info,warning,error,critical" doc:"Severity."`
 	Subject   string         `json:"subject" doc:"What it is about."`
 	Message   string         `json:"message" doc:"What happened, in words."`

@@ -11,7 +11,7 @@ import (
 
 // message is what a receiver gets.
 type message struct {
-	Kind     alarm.Kind
+	Kind     alarm.Name
 	Severity alarm.Severity
 	Subject  string
 	Message  string
@@ -51,7 +51,7 @@ func (m *message) readable(host string) string {
 
 // tally is how many events of one kind wait.
 type tally struct {
-	Kind     alarm.Kind
+	Kind     alarm.Name
 	Severity alarm.Severity
 	Over     bool
 	Count    int
@@ -64,7 +64,7 @@ const digestLines = 15
 
 // digest is one message for many events, the worst first.
 func digest(list []tally, now time.Time) message {
-	m := message{Kind: alarm.Digest, Severity: alarm.Info, FiredAt: now}
+	m := message{Kind: Digest.Name, Severity: alarm.Info, FiredAt: now}
 	total := 0
 	var lines []string
 	for i, t := range list {

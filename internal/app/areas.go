@@ -195,7 +195,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Upgrade.Mount()
 	h.Backup.Mount()
 	h.Alert.Mount()
-	scheduler.Mount(k, periodic(k, store, alert.NewWatcher(h.Alert, alert.Sources{})))
+	scheduler.Mount(k, periodic(k, store, h.Alert))
 	h.Remotes.Mount()
 	h.Diagnostics.Mount()
 	h.Clients.Mount()
@@ -218,9 +218,9 @@ func (h *House) addresses(ctx context.Context, q db.Querier) ([]netip.Addr, erro
 	return append(declared, inTunnels...), err
 }
 
-// alertDeps lends alerts the gateway's name.
+// alertDeps lends alerts the gateway's name, and what can go wrong.
 func alertDeps(store *setup.Store) alert.Deps {
-	return alert.Deps{FQDN: func() string { return store.View().FQDN.String() }}
+	return alert.Deps{FQDN: func() string { return store.View().FQDN.String() }, Kinds: kinds}
 }
 
 // peers are the addresses of the other nodes of the cluster.

@@ -74,7 +74,7 @@ func scheduledBackup(ctx context.Context, k *kit.Kit, store *setup.Store) error 
 			reason = f.Message
 		}
 		return errors.Join(fault.Wrap(fault.Unavailable, err, "%s", reason), k.Alarms.Raise(ctx, alarm.Alarm{
-			Kind: alarm.BackupFailed, Subject: "The scheduled backup could not start", Message: reason + " The gateway tries again every minute.",
+			Kind: backup.Failed, Subject: "The scheduled backup could not start", Message: reason + " The gateway tries again every minute.",
 		}))
 	case err != nil:
 		return err

@@ -234,7 +234,7 @@ func TestEveryDayWithoutABackupIsTold(t *testing.T) {
 	k.Clock, k.Alarms = now, alarm.New(b.DB, now)
 	told := func() (n int) {
 		t.Helper()
-		if err := b.DB.QueryRow(t.Context(), "SELECT count(*) FROM alarm_events WHERE kind = $1 AND resolves IS NULL", alarm.BackupFailed).Scan(&n); err != nil {
+		if err := b.DB.QueryRow(t.Context(), "SELECT count(*) FROM alarm_events WHERE kind = $1 AND resolves IS NULL", backup.Failed.Name).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -266,7 +266,7 @@ func reported(t *testing.T, b *kittest.Bench) (message string, found bool) {
 		t.Fatal(err)
 	}
 	for _, c := range open {
-		if c.Kind == alarm.BackupFailed {
+		if c.Kind == backup.Failed.Name {
 			return c.Message, true
 		}
 	}

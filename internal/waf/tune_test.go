@@ -54,8 +54,8 @@ func TestAttacksAreRefused(t *testing.T) {
 	}
 }
 
-// alarm is a false alarm of one rule: somebody searches for words that look like SQL.
-func alarm(t *testing.T, b *kittest.Bench, domain uuid.UUID, request, uri string, data ...Datum) uuid.UUID {
+// falseAlarm is one of one rule: somebody searches for words that look like SQL.
+func falseAlarm(t *testing.T, b *kittest.Bench, domain uuid.UUID, request, uri string, data ...Datum) uuid.UUID {
 	t.Helper()
 	return insert(t, b, Alert{RequestID: request, DomainID: &domain, Domain: "shop.example.net", RuleID: 942100, Action: blocked, URI: uri, ClientIP: "192.0.2.7", Score: 5, Data: data, Deciding: true})
 }
@@ -74,7 +74,7 @@ const (
 func TestTuningFromOneRequest(t *testing.T) {
 	r, b, shop, _ := bench(t)
 	b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true, "mode": "blocking"}).Want(t, 200)
-	id := alarm(t, b, shop, "false", search, Datum{Variable: "ARGS_GET", Key: "q", Value: words})
+	id := falseAlarm(t, b, shop, "false", search, Datum{Variable: "ARGS_GET", Key: "q", Value: words})
 	keep(t, b, shop, "false", search, false)
 
 	var p Proposal
@@ -287,7 +287,7 @@ func TestAttacksGoWhereTheExclusionIs(t *testing.T) {
 // Of those who tune at the same time, nobody loses anything.
 func TestTuningAtOnce(t *testing.T) {
 	_, b, shop, _ := bench(t)
-	id := alarm(t, b, shop, "false", search, Datum{Variable: "ARGS", Key: "q"})
+	id := falseAlarm(t, b, shop, "false", search, Datum{Variable: "ARGS", Key: "q"})
 	var all sync.WaitGroup
 	for n := range 8 {
 		all.Go(func() {
@@ -326,7 +326,7 @@ func TestProposalsSayWhatTheyCannotShow(t *testing.T) {
 			t.Errorf("no %q in %q", part, p.Notes)
 		}
 	}
-	p := propose(alarm(t, b, shop, "unclear", "/a/../b?q=x", Datum{Variable: "REQUEST_URI", Value: "x"}))
+	p := propose(falseAlarm(t, b, shop, "unclear", "/a/../b?q=x", Datum{Variable: "REQUEST_URI", Value: "x"}))
 	said(p, "different ways")
 	said(p, "hold for the whole site")
 	said(p, "not a parameter")
@@ -335,7 +335,7 @@ func TestProposalsSayWhatTheyCannotShow(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	keep(t, b, shop, "secret", "/login?password=%5Bmasked%5D", true)
-	p = propose(alarm(t, b, shop, "secret", "/login?password=%5Bmasked%5D", Datum{Variable: "ARGS", Key: "password", Value: "***", Masked: true}))
+	p = propose(falseAlarm(t, b, shop, "secret", "/login?password=%5Bmasked%5D", Datum{Variable: "ARGS", Key: "password", Value: "***", Masked: true}))
 	said(p, "masked")
 	if p.Exclusions[0] != (Exclusion{RuleID: 942100, Path: "/login", Exact: true, Variable: "ARGS", Parameter: "password"}) || p.Replay == nil || p.Replay.Before.Refused {
 		t.Errorf("%+v", p)
@@ -350,7 +350,7 @@ func TestProposalsSayWhatTheyCannotShow(t *testing.T) {
 	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 409)
 	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+uuid.NewString()+"/propose", nil).Want(t, 404)
 
-	id = alarm(t, b, shop, "false", search, Datum{Variable: "ARGS", Key: "q"})
+	id = falseAlarm(t, b, shop, "false", search, Datum{Variable: "ARGS", Key: "q"})
 	for _, bad := range []any{[]body{}, []body{{"rule_id": 942999}}, []body{{"rule_id": 942100, "path": "x"}}, []body{{"rule_id": 942100, "exact": true}}, "x"} {
 		b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/exclude", body{"exclusions": bad}).WantField(t, "exclusions")
 	}

@@ -10,7 +10,6 @@ import (
 
 	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/kit"
-	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
@@ -105,7 +104,7 @@ func (r *Room) Mount() {
 func (r *Room) check(ctx context.Context, tx *db.Tx, was, now *Remote) error {
 	if was != nil && was.Active && (now == nil || !now.Active) {
 		tx.AfterCommit(func() {
-			if err := r.Alarms.Clear(context.WithoutCancel(ctx), alarm.BackupUploadFailed, was.ID.String()); err != nil {
+			if err := r.Alarms.Clear(context.WithoutCancel(ctx), UploadFailed, was.ID.String()); err != nil {
 				r.Log.Warn("an alarm about an off-site target stays", "target", was.ID, "err", err)
 			}
 		})

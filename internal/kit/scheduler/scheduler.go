@@ -43,6 +43,12 @@ type Job struct {
 	Do     func(ctx context.Context) error
 }
 
+// JobFailed is reported of a job that crashes or takes too long. What it finds out it reports itself.
+var JobFailed = &alarm.Kind{
+	Name: "job.failed", Severity: alarm.Error, Mutable: true,
+	Meaning: "A job crashed or did not finish in time.",
+}
+
 // Where says which nodes of a cluster do a job.
 type Where string
 
@@ -365,9 +371,9 @@ func (s *Scheduler) finish(ctx context.Context, j Job, began time.Time, tick *ti
 		return nil
 	})
 	if o.result == panicked || o.result == overdue {
-		err = errors.Join(err, s.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.JobFailed, Key: j.Name, Subject: "Job " + j.Name, Message: o.explain(&j)}))
+		err = errors.Join(err, s.Alarms.Raise(ctx, alarm.Alarm{Kind: JobFailed, Key: j.Name, Subject: "Job " + j.Name, Message: o.explain(&j)}))
 	} else if o.result == ok {
-		err = errors.Join(err, s.Alarms.Clear(ctx, alarm.JobFailed, j.Name))
+		err = errors.Join(err, s.Alarms.Clear(ctx, JobFailed, j.Name))
 	}
 	return err
 }

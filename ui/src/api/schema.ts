@@ -6045,19 +6045,6 @@ export interface components {
              */
             role?: "admin" | "viewer";
         };
-        AlarmAbout: {
-            /** @description Name of the kind. */
-            kind: string;
-            /** @description What it means. */
-            meaning: string;
-            /** @description Whether it can be muted. */
-            mutable: boolean;
-            /**
-             * @description Its usual severity.
-             * @enum {string}
-             */
-            severity: "info" | "warning" | "error" | "critical";
-        };
         AlarmCondition: {
             /** @description Identifies the thing among others of its kind. */
             key: string;
@@ -6082,6 +6069,19 @@ export interface components {
             since: string;
             /** @description What it is about. */
             subject: string;
+        };
+        AlarmKind: {
+            /** @description Name of the kind. */
+            kind: string;
+            /** @description What it means. */
+            meaning: string;
+            /** @description Whether it can be muted. */
+            mutable: boolean;
+            /**
+             * @description Its usual severity.
+             * @enum {string}
+             */
+            severity: "info" | "warning" | "error" | "critical";
         };
         AlertChannel: {
             /** @description Whether alerts are sent to it; true by default. */
@@ -15341,7 +15341,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        data: components["schemas"]["AlarmAbout"][];
+                        data: components["schemas"]["AlarmKind"][];
                         error: null;
                     };
                 };
