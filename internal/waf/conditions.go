@@ -11,6 +11,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/watch"
+	"edge.internal/gateway/internal/waf/domain"
 )
 
 var (
@@ -73,7 +74,7 @@ func down(rows []Config, reason string) *alarm.Alarm {
 	for i := range rows {
 		switch c := &rows[i]; {
 		case !c.Enabled:
-		case c.Mode == "blocking":
+		case c.Mode == domain.Blocking:
 			blocking++
 		default:
 			detecting++

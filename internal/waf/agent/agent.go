@@ -60,7 +60,7 @@ type Engine interface {
 
 // Domain is what the agent knows about a domain.
 type Domain struct {
-	Name     string // what HAProxy calls it
+	ID       string // by which HAProxy asks
 	Settings engine.Settings
 	Trusted  []netip.Prefix // proxies whose word about the client counts
 }

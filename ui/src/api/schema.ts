@@ -8628,6 +8628,23 @@ export interface components {
              */
             name?: string;
         };
+        DomainExclusion: {
+            /** @description Leave it out at the path alone, and not below it. */
+            exact: boolean;
+            /** @description Why. */
+            note: string;
+            /** @description Name of that parameter. */
+            parameter: string;
+            /** @description Path at and below which it is left out; empty or / for every path. */
+            path: string;
+            /**
+             * Format: int64
+             * @description The rule.
+             */
+            rule_id: number;
+            /** @description Part of a request, for example ARGS, whose parameter is excluded; empty to exclude the whole rule. */
+            variable: string;
+        };
         Error: {
             /**
              * @description Stable code of the error.
@@ -14561,7 +14578,7 @@ export interface components {
                 [key: string]: string;
             };
             /** @description Rules that are left out below a path, or for one parameter. */
-            exclusions: components["schemas"]["WafExclusion"][];
+            exclusions: components["schemas"]["DomainExclusion"][];
             /** @description Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode. */
             fail_open: boolean | null;
             /** @description Id, assigned by the gateway. */
@@ -14608,7 +14625,7 @@ export interface components {
                 [key: string]: string;
             };
             /** @description Rules that are left out below a path, or for one parameter. */
-            exclusions?: components["schemas"]["WafExclusion"][];
+            exclusions?: components["schemas"]["DomainExclusion"][];
             /** @description Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode. */
             fail_open?: boolean | null;
             /** @description Inspect the beginning of responses as well, for data that servers should not send: database errors, source code, web shells. Responses are then not compressed and start a little later. */
@@ -14666,26 +14683,9 @@ export interface components {
         };
         WafExcludeInput: {
             /** @description As they were proposed, or narrower or wider. They are stored by one change. */
-            exclusions: components["schemas"]["WafExclusion"][];
+            exclusions: components["schemas"]["DomainExclusion"][];
             /** @description Why; stored with each one that has no note of its own. */
             note?: string;
-        };
-        WafExclusion: {
-            /** @description Leave it out at the path alone, and not below it. */
-            exact: boolean;
-            /** @description Why. */
-            note: string;
-            /** @description Name of that parameter. */
-            parameter: string;
-            /** @description Path at and below which it is left out; empty or / for every path. */
-            path: string;
-            /**
-             * Format: int64
-             * @description The rule.
-             */
-            rule_id: number;
-            /** @description Part of a request, for example ARGS, whose parameter is excluded; empty to exclude the whole rule. */
-            variable: string;
         };
         WafForecast: {
             /**
@@ -14791,7 +14791,7 @@ export interface components {
             /** @description The built-in attacks, sent to the same path, in each of the excluded parameters. */
             attacks: components["schemas"]["WafAttacks"];
             /** @description All exclusions that the request needs: each rule that contributed, at the request's path and not below it, for the parameters that it matched; the whole rule if it matched something else. */
-            exclusions: components["schemas"]["WafExclusion"][];
+            exclusions: components["schemas"]["DomainExclusion"][];
             /** @description What to know before it is saved. */
             notes: string[];
             /** @description The kept request, inspected again; null if it was not kept. */
