@@ -59,18 +59,18 @@ func (r *Room) Mount() {
 	r.settings.Mount(r.Resources)
 	r.mountEvents()
 	r.mountTest()
-	httpd.Handle(r.Router, http.MethodGet, "/alerts/kinds", httpd.Read, doc("alert.kinds", "List the kinds of alerts and their meaning"),
+	httpd.Handle(r.Router, http.MethodGet, "/alerts/kinds", httpd.Read, tag.Doc("alert.kinds", "List the kinds of alerts and their meaning"),
 		func(*httpd.Call, struct{}) (list []alarm.Kind, err error) {
 			for _, k := range r.deps.Kinds {
 				list = append(list, *k)
 			}
 			return list, nil
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/alerts/open", httpd.Read, doc("alert.open", "Open alerts, most severe first"),
+	httpd.Handle(r.Router, http.MethodGet, "/alerts/open", httpd.Read, tag.Doc("alert.open", "Open alerts, most severe first"),
 		func(c *httpd.Call, _ struct{}) ([]alarm.Condition, error) { return r.Alarms.Open(c) })
 }
 
-func doc(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "alert", Summary: summary} }
+const tag httpd.Tag = "alert"
 
 // host is how messages name the gateway.
 func (r *Room) host() string {

@@ -57,9 +57,9 @@ type eventFilter struct {
 }
 
 func (r *Room) mountEvents() {
-	httpd.Handle(r.Router, http.MethodGet, "/alerts/events", httpd.Read, doc("alert.events", "The latest events, newest first"),
+	httpd.Handle(r.Router, http.MethodGet, "/alerts/events", httpd.Read, tag.Doc("alert.events", "The latest events, newest first"),
 		func(c *httpd.Call, in eventFilter) ([]Event, error) { return r.events(c, in) })
-	httpd.Stream(r.Router, "/alerts/events/live", httpd.Read, doc("alert.events.live", "The latest events, oldest first, and then each new one"),
+	httpd.Stream(r.Router, "/alerts/events/live", httpd.Read, tag.Doc("alert.events.live", "The latest events, oldest first, and then each new one"),
 		func(ctx context.Context, _ struct{}, send func(Event) error) error {
 			return r.live.Follow(ctx, liveSnapshot, send)
 		})

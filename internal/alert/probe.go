@@ -31,7 +31,7 @@ type TestResult struct {
 }
 
 func (r *Room) mountTest() {
-	d := doc("alert.test", "Send a test to every channel that is on, and return the results")
+	d := tag.Doc("alert.test", "Send a test to every channel that is on, and return the results")
 	d.Audit = "alert.test"
 	httpd.Handle(r.Router, http.MethodPost, "/alerts/test", httpd.Write.Here(), d, func(c *httpd.Call, _ struct{}) (Tested, error) {
 		list, err := r.channels.Where(c, r.DB, "active")
@@ -40,7 +40,7 @@ func (r *Room) mountTest() {
 		}
 		return r.test(c, list, "every active channel")
 	})
-	one := doc("alert.channel.test", "Send a test to one channel, even if it is off")
+	one := tag.Doc("alert.channel.test", "Send a test to one channel, even if it is off")
 	one.Audit = "alert.test"
 	httpd.Handle(r.Router, http.MethodPost, "/alerts/{id}/test", httpd.Write.Here(), one, func(c *httpd.Call, in struct {
 		ID uuid.UUID `path:"id" doc:"Id of the channel."`

@@ -62,7 +62,7 @@ func (f *Findings) add(name, check string, ok bool, format string, args ...any) 
 
 func (r *Room) mountPreflight() {
 	httpd.Handle(r.Router, http.MethodPost, "/certificates/preflight", httpd.Write.OnPrimary(),
-		audited("certificate.preflight", "Check whether an order would succeed, without ordering: DNS, CAA, port 80, the certificate authority, and the DNS provider with a record that is set and removed"),
+		tag.Audited("certificate.preflight", "Check whether an order would succeed, without ordering: DNS, CAA, port 80, the certificate authority, and the DNS provider with a record that is set and removed"),
 		func(c *httpd.Call, in struct{ Body Preflight }) (Findings, error) {
 			ctx, cancel := context.WithTimeout(c, preflightWithin)
 			defer cancel()

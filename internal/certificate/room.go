@@ -94,10 +94,4 @@ func nudge(c chan struct{}) {
 	}
 }
 
-func doc(id, summary string) httpd.Doc {
-	return httpd.Doc{ID: id, Tag: "certificate", Summary: summary}
-}
-
-func audited(id, summary string) httpd.Doc {
-	return httpd.Doc{ID: id, Tag: "certificate", Summary: summary, Audit: id}
-}
+const tag httpd.Tag = "certificate"

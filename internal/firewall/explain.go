@@ -134,7 +134,7 @@ type Step struct {
 }
 
 func (r *Room) mountExplain() {
-	d := doc("firewall.explain", "Explain what happens to a packet, now or after a change set")
+	d := tag.Doc("firewall.explain", "Explain what happens to a packet, now or after a change set")
 	d.OnPrimary = r.Resources.OnPrimary
 	httpd.Handle(r.Router, http.MethodPost, "/firewall/explain", httpd.Own, d,
 		func(c *httpd.Call, in struct{ Body Question }) (Explanation, error) { return r.Explain(c, in.Body) })

@@ -143,4 +143,4 @@ func (r *Room) linkNames() map[uint32]string {
 	return names
 }
 
-func doc(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "firewall", Summary: summary} }
+const tag httpd.Tag = "firewall"

@@ -120,9 +120,9 @@ func (q *alertQuery) values() url.Values {
 }
 
 func (r *Room) mountAlerts() {
-	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts", httpd.Read, doc("ids.alert.list", "List the alerts"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts", httpd.Read, tag.Doc("ids.alert.list", "List the alerts"),
 		func(c *httpd.Call, in alertQuery) (Alerts, error) { return r.alerts(c, in.values()), nil })
-	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts/{id}", httpd.Read, doc("ids.alert.get", "One alert, with the log lines that caused it"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts/{id}", httpd.Read, tag.Doc("ids.alert.get", "One alert, with the log lines that caused it"),
 		func(c *httpd.Call, in struct {
 			ID int64 `path:"id" doc:"Number of the alert."`
 		}) (AlertDetails, error) {

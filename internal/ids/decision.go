@@ -86,13 +86,13 @@ func (q *decisionQuery) Validate() error {
 }
 
 func (r *Room) mountDecisions() {
-	httpd.Handle(r.Router, http.MethodGet, "/ids/decisions", httpd.Read, doc("ids.decision.list", "List the decisions in force"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/decisions", httpd.Read, tag.Doc("ids.decision.list", "List the decisions in force"),
 		func(c *httpd.Call, in decisionQuery) (Decisions, error) { return r.decisions(c, in), nil })
-	create := audited("ids.decision.create", "Ban an address")
+	create := tag.Audited("ids.decision.create", "Ban an address")
 	create.Creates = "/ids/decisions/{id}"
 	httpd.Handle(r.Router, http.MethodPost, "/ids/decisions", httpd.Write.Here(), create,
 		func(c *httpd.Call, in struct{ Body Ban }) (Decision, error) { return r.ban(c, in.Body) })
-	httpd.Handle(r.Router, http.MethodDelete, "/ids/decisions/{id}", httpd.Write.Here(), audited("ids.decision.delete", "End a decision"),
+	httpd.Handle(r.Router, http.MethodDelete, "/ids/decisions/{id}", httpd.Write.Here(), tag.Audited("ids.decision.delete", "End a decision"),
 		func(c *httpd.Call, in struct {
 			ID int64 `path:"id" doc:"Number of the decision."`
 		}) (resource.Deleted, error) {

@@ -135,10 +135,10 @@ var levels = []string{host.LevelError: "error", host.LevelWarn: "warn", host.Lev
 
 // Mount adds the room's routes. They answer without the database, too.
 func (r *Room) Mount() {
-	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "logs", Summary: summary} }
-	httpd.Handle(r.Router, http.MethodGet, "/logs/sources", httpd.Read.Offline(), tagged("logs.sources", "List the sources of log entries"),
+	const tag httpd.Tag = "logs"
+	httpd.Handle(r.Router, http.MethodGet, "/logs/sources", httpd.Read.Offline(), tag.Doc("logs.sources", "List the sources of log entries"),
 		func(c *httpd.Call, _ struct{}) ([]Source, error) { return open(sources, c.Actor), nil })
-	httpd.Handle(r.Router, http.MethodGet, "/logs", httpd.Read.Offline(), tagged("logs.search", "Log entries of programs and daemons and audit entries, newest first"),
+	httpd.Handle(r.Router, http.MethodGet, "/logs", httpd.Read.Offline(), tag.Doc("logs.search", "Log entries of programs and daemons and audit entries, newest first"),
 		func(c *httpd.Call, in Input) (Page, error) {
 			f, err := in.filter()
 			if err == nil {
@@ -149,7 +149,7 @@ func (r *Room) Mount() {
 			}
 			return r.search(c, f, c.Actor)
 		})
-	httpd.Stream(r.Router, "/logs/live", httpd.Read.Offline(), tagged("logs.live", "The newest entries that match, oldest first, and then each new one"),
+	httpd.Stream(r.Router, "/logs/live", httpd.Read.Offline(), tag.Doc("logs.live", "The newest entries that match, oldest first, and then each new one"),
 		func(ctx context.Context, in LiveInput, send func(Entry) error) error {
 			f, err := in.filter()
 			if err == nil {

@@ -91,10 +91,9 @@ type alertInput struct {
 }
 
 func (r *Room) mountTuning() {
-	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "waf", Summary: summary} }
-	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/propose", httpd.AdminRead.Here(), tagged("waf.alert.propose", "Propose the narrowest exclusions that let the request of an alert pass, and test them"),
+	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/propose", httpd.AdminRead.Here(), tag.Doc("waf.alert.propose", "Propose the narrowest exclusions that let the request of an alert pass, and test them"),
 		func(c *httpd.Call, in alertInput) (Proposal, error) { return r.propose(c, in.ID) })
-	exclude := tagged("waf.alert.exclude", "Add the exclusions for a legitimate request")
+	exclude := tag.Doc("waf.alert.exclude", "Add the exclusions for a legitimate request")
 	exclude.Audit = "waf.config.update"
 	for _, id := range feeds {
 		exclude.Feeds = append(exclude.Feeds, string(id))
@@ -106,7 +105,7 @@ func (r *Room) mountTuning() {
 		}) (wire.Encoded[Config], error) {
 			return r.exclude(c, in.ID, in.Body)
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/waf/configs/{id}/forecast", httpd.Read, tagged("waf.forecast", "What blocking mode would have refused in the last days"),
+	httpd.Handle(r.Router, http.MethodGet, "/waf/configs/{id}/forecast", httpd.Read, tag.Doc("waf.forecast", "What blocking mode would have refused in the last days"),
 		func(c *httpd.Call, in struct {
 			ID   uuid.UUID `path:"id" doc:"Id of the domain."`
 			Days int       `query:"days" doc:"Days to look back: 1 to 30, 7 by default."`

@@ -11,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/live"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/waf/engine"
@@ -39,6 +40,8 @@ type Room struct {
 	// proposing holds a token while a proposal is tried.
 	proposing chan struct{}
 }
+
+const tag httpd.Tag = "waf"
 
 // feeds are the components of what domains want. Intrusion detection bans none of the trusted proxies.
 var feeds = []apply.ID{apply.ReverseProxy, apply.Detection, apply.WAF}

@@ -49,7 +49,7 @@ type Sessions interface {
 // Doc is what the documentation says about a route.
 type Doc struct {
 	ID      string // operation id, unique: ntp.pool.list
-	Tag     string // the room
+	Tag     Tag    // the room
 	Summary string // one line
 	// Audit is the action that a call of the route writes to the audit log; empty for routes that change nothing.
 	Audit string
@@ -64,6 +64,15 @@ type Doc struct {
 	// that can be read.
 	State string
 }
+
+// Tag groups the routes of a room in the document.
+type Tag string
+
+// Doc documents a route that writes no audit entry.
+func (t Tag) Doc(id, summary string) Doc { return Doc{ID: id, Tag: t, Summary: summary} }
+
+// Audited documents a route that writes an entry under its own id.
+func (t Tag) Audited(id, summary string) Doc { return Doc{ID: id, Tag: t, Summary: summary, Audit: id} }
 
 // Route is one registered operation.
 type Route struct {

@@ -451,22 +451,7 @@ func (s *Scheduler) tidyOne(ctx context.Context, j *Job) error {
 // followWishes runs what operators want to run now.
 func (s *Scheduler) followWishes(ctx context.Context) {
 	wishes := make(chan struct{}, 1)
-	wake := func(string) error {
-		select {
-		case wishes <- struct{}{}:
-		default:
-		}
-		return nil
-	}
-	s.wished.Go(func() {
-		for ctx.Err() == nil {
-			_ = s.DB.Listen(ctx, channel, func() { _ = wake("") }, wake) // until it is back, wishes are looked for often enough
-			select {
-			case <-ctx.Done():
-			case <-s.Clock.After(wishEvery):
-			}
-		}
-	})
+	s.wished.Go(func() { s.DB.Wake(ctx, channel, wishes, func() <-chan time.Time { return s.Clock.After(wishEvery) }) })
 	for tidied := false; ; {
 		select {
 		case <-ctx.Done():

@@ -129,7 +129,7 @@ func (s *Source) Run(ctx context.Context) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.listen(listening, announced)
+		s.db.Wake(listening, configChannel, announced, func() <-chan time.Time { return s.joining(listening) })
 	}()
 	defer func() { stop(); <-ended }()
 	every := time.NewTicker(reloadEvery)
@@ -166,25 +166,13 @@ func (s *Source) begin(ctx context.Context) {
 	}
 }
 
-// listen passes on what the database announces. Whenever it starts to listen it asks for a look, so that nothing is missed.
-func (s *Source) listen(ctx context.Context, announced chan<- struct{}) {
-	look := func() {
-		select {
-		case announced <- struct{}{}:
-		default: // one is due already
-		}
+// joining tries a database that is away before it is listened to again. It cannot be told apart from here whether it was there before; to join
+// a second time does no harm.
+func (s *Source) joining(ctx context.Context) <-chan time.Time {
+	if !s.db.Attached() {
+		_ = s.db.Join(ctx)
 	}
-	for ctx.Err() == nil {
-		if !s.db.Attached() {
-			// It cannot be told apart from here whether it was there before; to join a second time does no harm.
-			_ = s.db.Join(ctx)
-		}
-		_ = s.db.Listen(ctx, configChannel, look, func(string) error { look(); return nil })
-		select {
-		case <-ctx.Done():
-		case <-time.After(joinEvery):
-		}
-	}
+	return time.After(joinEvery)
 }
 
 // reload takes over what the database has, and says whether it could be read.
