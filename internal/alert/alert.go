@@ -51,7 +51,6 @@ func New(k *kit.Kit, d Deps) *Room {
 	return r
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.Resources.Declare("alert_deliveries", resource.Local)
 	r.channels.Mount(r.Resources)

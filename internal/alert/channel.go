@@ -85,7 +85,6 @@ func (h *Headers) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
-// Label is how people know it.
 func (c *Channel) Label() string {
 	if c.Name.String() != "" {
 		return c.Name.String()

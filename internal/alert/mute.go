@@ -23,7 +23,6 @@ type Mute struct {
 	Reason string     `json:"reason" maxLength:"500" doc:"Why, for other administrators."`
 }
 
-// Label is how people know it.
 func (m *Mute) Label() string { return string(m.Kind) }
 
 // Validate says what can be muted.

@@ -16,10 +16,8 @@ type Settings struct {
 	HistoryDays int `json:"history_days" minimum:"1" maximum:"3650" doc:"How long events are kept."`
 }
 
-// Label is how people know it.
 func (s *Settings) Label() string { return "alert settings" }
 
-// Validate says what the settings can say about themselves.
 func (s *Settings) Validate() error {
 	var c check.List
 	c.That(s.CertErrorDays < s.CertWarningDays, "cert_error_days", "must be less than cert_warning_days")

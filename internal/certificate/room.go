@@ -73,7 +73,6 @@ func New(k *kit.Kit, deps Deps) *Room {
 	return r
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.Resources.Declare("certificate_challenges", resource.Passing)
 	r.certificates.Mount(r.Resources)

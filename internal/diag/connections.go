@@ -90,7 +90,6 @@ var states = func() map[string]host.ConnectionState {
 	return words
 }()
 
-// Validate says what a query can say about itself.
 func (q *connectionQuery) Validate() error {
 	var c check.List
 	_, err := q.query()

@@ -74,7 +74,6 @@ func New(k *kit.Kit, d Deps) *Room {
 
 const tag httpd.Tag = "diagnostics"
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.mountTools()
 	r.mountCapture()

@@ -30,7 +30,6 @@ type Question struct {
 	Run         *uuid.UUID `json:"run" doc:"An id that you choose, to follow the steps at /diagnostics/live."`
 }
 
-// Validate says what the question can say about itself.
 func (q *Question) Validate() error {
 	var c check.List
 	switch p := q.protocol(); p {

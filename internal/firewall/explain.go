@@ -35,7 +35,6 @@ type Question struct {
 	Draft           bool                 `json:"draft" doc:"The answer is what would happen if your own draft were applied. Operations must be empty then."`
 }
 
-// Validate says what the question can say about itself.
 func (q *Question) Validate() error {
 	var c check.List
 	if q.Mine {

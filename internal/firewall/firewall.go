@@ -100,7 +100,6 @@ func New(k *kit.Kit, d Deps) *Room {
 	return r
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.Resources.Declare("firewall_rule_hits", resource.Local)
 	r.zones.Mount(r.Resources)

@@ -93,7 +93,6 @@ type alertQuery struct {
 	Limit    *int       `query:"limit" doc:"How many, at most 1000; 100 by default."`
 }
 
-// Validate says what a query can say about itself.
 func (q *alertQuery) Validate() error {
 	var c check.List
 	c.That(q.Hours == nil || *q.Hours >= 1 && *q.Hours <= hoursMost, "hours", "must be between 1 and %d", hoursMost)

@@ -64,7 +64,6 @@ type Ban struct {
 	Confirm  bool       `json:"confirm" doc:"Ban it even if an administrator is logged in from there."`
 }
 
-// Validate says what a ban can say about itself.
 func (b *Ban) Validate() error {
 	var c check.List
 	c.That(utf8.RuneCountInString(b.Reason.String()) <= noteMost, "reason", "must have at most %d characters", noteMost)
@@ -78,7 +77,6 @@ type decisionQuery struct {
 	Limit  *int   `query:"limit" doc:"How many, at most 5000; 500 by default."`
 }
 
-// Validate says what a query can say about itself.
 func (q *decisionQuery) Validate() error {
 	var c check.List
 	c.That(q.Limit == nil || *q.Limit >= 1 && *q.Limit <= decisionsMost, "limit", "must be between 1 and %d", decisionsMost)

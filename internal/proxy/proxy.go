@@ -127,7 +127,6 @@ func (r *Room) CertificateUsers(ctx context.Context, q db.Querier, id uuid.UUID)
 	return list, err
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.domains.Mount(r.Resources)
 	r.headers.Mount(r.Resources)

@@ -55,7 +55,6 @@ func New(k *kit.Kit, d Deps) *Room {
 	return &Room{Kit: k, deps: d, settings: settings, history: history.History[host.Resources, Load]{Point: load}}
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.mountHealth()
 	r.mountLoad()

@@ -96,7 +96,6 @@ func (f *AlertFilter) network() (p netip.Prefix, err error) {
 	return p.Masked(), nil
 }
 
-// Validate says what a filter can say about itself.
 func (f *AlertFilter) Validate() error {
 	var c check.List
 	c.That(f.Limit >= 0 && f.Limit <= mostAlerts, "limit", "must be between 1 and %d", mostAlerts)
@@ -108,7 +107,6 @@ func (f *AlertFilter) Validate() error {
 // liveFilter says which records a stream sends. It needs no place to read on from.
 type liveFilter AlertFilter
 
-// Validate says what a filter can say about itself.
 func (f *liveFilter) Validate() error {
 	var c check.List
 	c.That(f.Before == uuid.Nil, "before", "applies to the list only. A stream starts with the newest alert")

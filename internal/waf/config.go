@@ -49,7 +49,6 @@ type Config struct {
 // Lengths of what an exclusion has.
 const maxPath, maxName, maxNote = 2048, 200, 1000
 
-// Label is how people know it.
 func (c *Config) Label() string {
 	if c.DomainName != "" {
 		return c.DomainName
@@ -57,7 +56,6 @@ func (c *Config) Label() string {
 	return c.ID.String()
 }
 
-// Validate says what one configuration can say about itself.
 func (c *Config) Validate() error {
 	var list check.List
 	if c.ExclusionNotes == nil {

@@ -20,7 +20,6 @@ type Settings struct {
 	Enabled bool `json:"enabled" doc:"Whether the agent runs. While it does not, requests of domains with the WAF on pass or are refused, depending on fail_open."`
 }
 
-// Label is how people know it.
 func (s *Settings) Label() string { return "WAF settings" }
 
 var settings = resource.Singleton[Settings]{

@@ -59,7 +59,6 @@ func New(k *kit.Kit, deps Deps) *Room {
 	return r
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.Resources.Declare("waf_alerts", resource.Local)
 	r.Resources.Declare("waf_requests", resource.Local)

@@ -41,7 +41,6 @@ type Remote struct {
 	LastError     string     `json:"last_error" readOnly:"true" doc:"Why the last upload failed; empty when it did not."`
 }
 
-// Label is how people know it.
 func (v *Remote) Label() string {
 	if !v.Name.IsZero() {
 		return v.Name.String()
@@ -49,7 +48,6 @@ func (v *Remote) Label() string {
 	return v.Settings.url(v.Kind)
 }
 
-// Validate says what one target can say about itself.
 func (v *Remote) Validate() error {
 	var c check.List
 	v.Settings.complain(&c, v.Kind)
