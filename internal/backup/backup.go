@@ -129,7 +129,7 @@ func (r *Room) Run(ctx context.Context) {
 	}
 }
 
-// noteEvery is how often it is looked whether a restore has ended: what it is waited for by is this program.
+// noteEvery is how often we poll for the end of a restore.
 const noteEvery = time.Second
 
 // begin takes the turn: one thing is done at a time.

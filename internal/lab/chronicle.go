@@ -112,8 +112,8 @@ func (s *speaker) say(text []byte) {
 }
 
 // said is a line as one of the journal's.
-func (l line) said() host.Said {
-	s := host.Said{
+func (l line) said() host.JournalLine {
+	s := host.JournalLine{
 		At: time.UnixMicro(l.At).UTC(), Cursor: "t=" + strconv.FormatInt(l.At, 16), Of: [3]string{l.Unit.Service()}, Priority: -1, Plain: true,
 		Text: []byte(l.Text), Cut: l.Cut,
 	}
@@ -143,9 +143,9 @@ func logged(text string) (said string, priority int, ok bool) {
 // ownFields are those of a line that the journal has by themselves, too.
 var ownFields = regexp.MustCompile(`\b(component|request_id|actor)=([^\s"]+)`)
 
-func (l line) entry(ear *host.Ear) (host.JournalEntry, bool) {
+func (l line) entry(filter *host.JournalFilter) (host.JournalEntry, bool) {
 	said := l.said()
-	e, ok := ear.Hear(said)
+	e, ok := filter.Match(said)
 	if !ok {
 		return e, false
 	}
@@ -167,7 +167,7 @@ func (s *supervisor) SearchJournal(ctx context.Context, q host.JournalQuery, sin
 			return errors.New("this is no cursor of the journal of a lab")
 		}
 	}
-	ear := host.NewEar(q)
+	filter := host.NewJournalFilter(q)
 	var batch []host.JournalEntry
 	var place host.JournalPlace
 	found := 0
@@ -187,7 +187,7 @@ func (s *supervisor) SearchJournal(ctx context.Context, q host.JournalQuery, sin
 				return false
 			}
 			place = host.JournalPlace{Cursor: said.Cursor, At: said.At}
-			if e, ok := l.entry(ear); ok {
+			if e, ok := l.entry(filter); ok {
 				batch = append(batch, e)
 				found++
 			}
@@ -265,7 +265,7 @@ func (s *supervisor) FollowJournal(ctx context.Context, q host.JournalQuery, sin
 		newest = earlier[len(earlier)-1].At.UnixMicro()
 		sink(earlier)
 	}
-	ear := host.NewEar(q)
+	filter := host.NewJournalFilter(q)
 	for {
 		select {
 		case <-ctx.Done():
@@ -274,7 +274,7 @@ func (s *supervisor) FollowJournal(ctx context.Context, q host.JournalQuery, sin
 			if l.At <= newest {
 				continue
 			}
-			if e, ok := l.entry(ear); ok {
+			if e, ok := l.entry(filter); ok {
 				sink([]host.JournalEntry{e})
 			}
 		}

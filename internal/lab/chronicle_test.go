@@ -39,7 +39,7 @@ func TestLabJournalIsTheSupervisorsChronicle(t *testing.T) {
 	fmt.Fprint(dns, "one\ntwo")
 	fmt.Fprint(time, "other\n")
 	fmt.Fprint(dns, " and a half\r\n\n")
-	q := host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}}
+	q := host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}}
 	got, place := chronicled(t, s, q)
 	if strings.Join(got, "|") != "two and a half|one" {
 		t.Fatalf("%q", got)
@@ -48,7 +48,7 @@ func TestLabJournalIsTheSupervisorsChronicle(t *testing.T) {
 	if got, _ := chronicled(t, s, q); len(got) != 0 {
 		t.Fatalf("%q is older than the oldest", got)
 	}
-	q = host.JournalQuery{Voices: []host.Voice{host.ResolverVoice, host.TimeVoice}, Limit: 1}
+	q = host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource, host.TimeLogSource}, Limit: 1}
 	for _, want := range []string{"two and a half", "other", "one"} {
 		got, place := chronicled(t, s, q)
 		if len(got) != 1 || got[0] != want {
@@ -62,7 +62,7 @@ func TestLabJournalIsTheSupervisorsChronicle(t *testing.T) {
 func TestLabJournalBreaksLongLines(t *testing.T) {
 	s := newChronicler(t)
 	fmt.Fprint(s.said.of(host.Unbound), strings.Repeat("x", 2*longestLine+10), "\nend\n")
-	got, _ := chronicled(t, s, host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}})
+	got, _ := chronicled(t, s, host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}})
 	if len(got) != 4 || got[0] != "end" || len(got[1]) != 10 || len(got[2]) != host.LongestText {
 		t.Fatalf("%d lines", len(got))
 	}
@@ -75,7 +75,7 @@ func TestLabJournalGoesBackToTheOlderFile(t *testing.T) {
 	for i := range 100 {
 		fmt.Fprintf(w, "line %d\n", i)
 	}
-	got, _ := chronicled(t, s, host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}})
+	got, _ := chronicled(t, s, host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}})
 	for i, text := range got {
 		if text != fmt.Sprintf("line %d", 99-i) {
 			t.Fatalf("%d: %s", i, text)
@@ -95,7 +95,7 @@ func TestLabJournalIsFollowed(t *testing.T) {
 	got := make(chan string, 10)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.FollowJournal(ctx, host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}, Level: host.LevelDebug, Since: time.Now().Add(-time.Minute)}, func(batch []host.JournalEntry) {
+		ended <- s.FollowJournal(ctx, host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}, Level: host.LevelDebug, Since: time.Now().Add(-time.Minute)}, func(batch []host.JournalEntry) {
 			for _, e := range batch {
 				got <- e.Text
 			}
@@ -119,7 +119,7 @@ func TestLabJournalOfOwnPrograms(t *testing.T) {
 	s := newChronicler(t)
 	fmt.Fprintln(s.said.of(host.API), `time=2026-01-01T00:00:00.000Z level=WARN msg="the \"disk\" is full" component=ntp request_id=01J err="no space"`)
 	var got []host.JournalEntry
-	err := s.SearchJournal(t.Context(), host.JournalQuery{Voices: []host.Voice{host.APIVoice}, Level: host.LevelWarn}, func(batch []host.JournalEntry, _ host.JournalPlace) { got = append(got, batch...) })
+	err := s.SearchJournal(t.Context(), host.JournalQuery{Sources: []host.LogSource{host.APILogSource}, Level: host.LevelWarn}, func(batch []host.JournalEntry, _ host.JournalPlace) { got = append(got, batch...) })
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}

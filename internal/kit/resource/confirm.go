@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// guardEvery is how often it is looked for sets that another process has left, and tryBack how soon a take-back is tried again.
+	// guardEvery is how often we look for sets that another process has left, and tryBack how soon a take-back is tried again.
 	guardEvery, tryBack = 10 * time.Second, time.Second
 	// putBackAfter is how long a start waits for the database before it puts the files of an unconfirmed change back without it.
 	putBackAfter = 5 * time.Second

@@ -9,7 +9,7 @@ import (
 
 // journal is what the daemons of the machine in memory have said.
 type journal struct {
-	said    []host.Said // oldest first
+	said    []host.JournalLine // oldest first
 	changed chan struct{}
 	failure error
 	// slow makes a search stop after so many entries, until its context ends.
@@ -17,7 +17,7 @@ type journal struct {
 }
 
 // Speak adds something to the journal.
-func (m *Machine) Speak(s host.Said) {
+func (m *Machine) Speak(s host.JournalLine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.Cursor = fmt.Sprintf("i=%x", len(m.journal.said)+1)
@@ -42,7 +42,7 @@ func (m *Machine) SlowJournal(entries int) {
 	m.journal.slow = entries
 }
 
-func (m *Machine) heard() (said []host.Said, changed chan struct{}, slow int, err error) {
+func (m *Machine) heard() (said []host.JournalLine, changed chan struct{}, slow int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.journal.changed == nil {
@@ -63,14 +63,14 @@ func (m *Machine) SearchJournal(ctx context.Context, q host.JournalQuery, sink f
 	if err != nil {
 		return err
 	}
-	ear, found, begun := host.NewEar(q), 0, q.Before == ""
+	filter, found, begun := host.NewJournalFilter(q), 0, q.Before == ""
 	for i, seen := len(said)-1, 0; i >= 0; i-- {
 		if !begun {
 			begun = said[i].Cursor == q.Before
 			continue
 		}
 		var batch []host.JournalEntry
-		if e, ok := ear.Hear(said[i]); ok {
+		if e, ok := filter.Match(said[i]); ok {
 			batch, found = append(batch, e), found+1
 		}
 		sink(batch, host.JournalPlace{Cursor: said[i].Cursor, At: said[i].At})
@@ -92,14 +92,14 @@ func (m *Machine) FollowJournal(ctx context.Context, q host.JournalQuery, sink f
 	if err := q.Check(); err != nil {
 		return err
 	}
-	ear := host.NewEar(q)
+	filter := host.NewJournalFilter(q)
 	for next := 0; ; {
 		said, changed, _, err := m.heard()
 		if err != nil {
 			return err
 		}
 		for ; next < len(said); next++ {
-			if e, ok := ear.Hear(said[next]); ok {
+			if e, ok := filter.Match(said[next]); ok {
 				sink([]host.JournalEntry{e})
 			}
 		}

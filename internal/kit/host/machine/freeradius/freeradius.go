@@ -29,7 +29,7 @@ type Radius struct{ home home.Home }
 func New(h home.Home) *Radius { return &Radius{h} }
 
 const (
-	// askWithin is how long FreeRADIUS may take for an answer: it lets those wait a second whom it rejects.
+	// askWithin is how long FreeRADIUS may take for an answer: it delays rejected logins by one second.
 	askWithin = 5 * time.Second
 	// retry is when a question is asked again: a datagram may be lost.
 	retry = 2 * time.Second
