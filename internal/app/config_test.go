@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/outbound"
 	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/start"
 )
 
 func TestSettings(t *testing.T) {

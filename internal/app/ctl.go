@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/ctl"
 	"edge.internal/gateway/internal/kit/actor"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/password"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
+	"edge.internal/gateway/internal/start"
 	"edge.internal/gateway/internal/system"
 )
 

@@ -15,7 +15,6 @@ import (
 
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/alert"
-	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/backup/remote"
 	"edge.internal/gateway/internal/certificate"
@@ -34,6 +33,7 @@ import (
 	"edge.internal/gateway/internal/proxy"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
+	"edge.internal/gateway/internal/start"
 	"edge.internal/gateway/internal/system"
 	"edge.internal/gateway/internal/tunnel"
 	"edge.internal/gateway/internal/waf"

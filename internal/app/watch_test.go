@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
@@ -31,6 +30,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/internal/kit/watch/watchtest"
 	"edge.internal/gateway/internal/schema"
+	"edge.internal/gateway/internal/start"
 	"edge.internal/gateway/internal/tunnel"
 )
 

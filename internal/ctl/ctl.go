@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"edge.internal/gateway/internal/account"
-	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/setup"
+	"edge.internal/gateway/internal/start"
 	"edge.internal/gateway/internal/system"
 	"edge.internal/gateway/internal/tunnel"
 )

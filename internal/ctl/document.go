@@ -17,10 +17,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/start"
 )
 
 // changed is the exit code of a plan and of an apply with changes.
