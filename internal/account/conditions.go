@@ -13,8 +13,7 @@ import (
 )
 
 var failedLogins = &alarm.Kind{
-	Name: "auth.login.failures", Severity: alarm.Warning, Mutable: true,
-	Meaning: "Many logins failed within a short time.",
+	Name: "auth.login.failures", Severity: alarm.Warning, Mutable: true, Meaning: "Many logins failed within a short time.",
 }
 
 // Check looks for many logins that failed.

@@ -159,7 +159,6 @@ func (c *Channel) validateEmail(l *check.List) {
 	l.That(s.Username == "" || s.Password.Set(), "settings.password", "is required with a user")
 }
 
-// recipients are the addresses of a target.
 func recipients(target string) ([]string, error) {
 	var list []string
 	for _, text := range strings.Split(target, ",") {

@@ -22,12 +22,10 @@ type message struct {
 // readableLimit is how much text every receiver takes: Discord is the strictest of those that are common.
 const readableLimit = 1900
 
-// of is the message of one event.
 func of(e *Event) message {
 	return message{Kind: e.Kind, Severity: e.Severity, Subject: e.Subject, Message: e.Message, FiredAt: e.CreatedAt, resolved: e.Resolved}
 }
 
-// headline is the message in a line.
 func (m *message) headline() string {
 	word := strings.ToUpper(string(m.Severity))
 	if m.resolved {

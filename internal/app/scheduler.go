@@ -54,12 +54,32 @@ func periodic(k *kit.Kit, store *setup.Store, alerts *alert.Room) []scheduler.Jo
 			return err
 		}
 	}
+	pruned := func(what string, prune func(context.Context) (int64, error)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			n, err := prune(ctx)
+			if n > 0 {
+				k.Log.Info(what+" pruned", "rows", n)
+			}
+			return err
+		}
+	}
+	oldAudit := func(ctx context.Context) (int64, error) {
+		if days := store.View().Retention.AuditDays; days > 0 {
+			return k.Audit.Prune(ctx, k.Clock.Now().AddDate(0, 0, -days))
+		}
+		return 0, nil
+	}
+	oldSets := func(ctx context.Context) (int64, error) {
+		keep := store.View().Retention
+		return k.Changes.Prune(ctx, k.Clock.Now().AddDate(0, 0, -keep.HistoryDays), keep.HistorySets)
+	}
+	oldFound := func(ctx context.Context) (int64, error) { return waf.Prune(ctx, k.DB, k.Clock) }
 	jobs := []scheduler.Job{
-		{Name: "audit.prune", Title: "Delete old audit entries", Where: scheduler.Primary, Every: time.Hour, Do: func(ctx context.Context) error { return pruneAudit(ctx, k, store) }},
-		{Name: "history.prune", Title: "Delete old change sets", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return pruneHistory(ctx, k, store) }},
+		{Name: "audit.prune", Title: "Delete old audit entries", Where: scheduler.Primary, Every: time.Hour, Do: pruned("audit entries", oldAudit)},
+		{Name: "history.prune", Title: "Delete old change sets", Where: scheduler.EveryNode, Every: time.Hour, Do: pruned("change sets", oldSets)},
 		{Name: "sessions.prune", Title: "Delete expired sessions", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return account.Prune(ctx, k.DB, k.Clock) }},
-		{Name: "waf.prune", Title: "Delete old WAF alerts", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return pruneFound(ctx, k) }},
-		{Name: "alerts.prune", Title: "Delete old alerts", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return pruneEvents(ctx, alerts) }},
+		{Name: "waf.prune", Title: "Delete old WAF alerts", Where: scheduler.EveryNode, Every: time.Hour, Do: pruned("WAF alerts", oldFound)},
+		{Name: "alerts.prune", Title: "Delete old alerts", Where: scheduler.EveryNode, Every: time.Hour, Do: pruned("alert events", alerts.Prune)},
 		{Name: "certificates.renew", Title: "Renew certificates", Where: scheduler.Primary, Every: time.Hour, Jitter: 10 * time.Minute, Do: asking(func(ctx context.Context) error { return renewCertificates(ctx, k) })},
 		{Name: "backup", Title: "Back up the gateway and test that it can be restored", Where: scheduler.EveryNode, Every: 24 * time.Hour, FromBoot: true, Within: backup.Within, Do: func(ctx context.Context) error { return scheduledBackup(ctx, k, store) }},
 		{Name: "auto-update", Title: "Upgrade the gateway, if automatic updates are on", Where: scheduler.EveryNode, Night: true, Within: 30 * time.Minute, Do: func(ctx context.Context) error { return autoUpdate(ctx, k, store) }},
@@ -164,47 +184,6 @@ func renewCertificates(ctx context.Context, k *kit.Kit) error {
 	due, err := control.Ask[certificate.Due](ctx, k.Paths, http.MethodPost, "/certificates/renew-due", nil)
 	if due.Ordered > 0 {
 		k.Log.Info("certificates are ordered", "certificates", due.Ordered)
-	}
-	return err
-}
-
-// pruneEvents deletes the history of alerts that is older than is kept.
-func pruneEvents(ctx context.Context, alerts *alert.Room) error {
-	n, err := alerts.Prune(ctx)
-	if n > 0 {
-		alerts.Log.Info("alert events pruned", "events", n)
-	}
-	return err
-}
-
-// pruneFound deletes what the web application firewall found longer ago than is kept.
-func pruneFound(ctx context.Context, k *kit.Kit) error {
-	n, err := waf.Prune(ctx, k.DB, k.Clock)
-	if n > 0 {
-		k.Log.Info("WAF alerts pruned", "alerts", n)
-	}
-	return err
-}
-
-// pruneHistory deletes change sets that are older, or more, than the operator wants to keep.
-func pruneHistory(ctx context.Context, k *kit.Kit, store *setup.Store) error {
-	keep := store.View().Retention
-	n, err := k.Changes.Prune(ctx, k.Clock.Now().AddDate(0, 0, -keep.HistoryDays), keep.HistorySets)
-	if n > 0 {
-		k.Log.Info("change sets pruned", "sets", n)
-	}
-	return err
-}
-
-// pruneAudit deletes audit entries that are older than the operator wants to keep.
-func pruneAudit(ctx context.Context, k *kit.Kit, store *setup.Store) error {
-	days := store.View().Retention.AuditDays
-	if days == 0 {
-		return nil
-	}
-	n, err := k.Audit.Prune(ctx, k.Clock.Now().AddDate(0, 0, -days))
-	if n > 0 {
-		k.Log.Info("audit entries pruned", "entries", n)
 	}
 	return err
 }

@@ -186,7 +186,6 @@ func (r *Room) list(reader actor.Actor) ([]Backup, error) {
 
 var errNone = fault.New(fault.NotFound, "This backup does not exist.")
 
-// find finds one backup.
 func (r *Room) find(id uuid.UUID) (Backup, error) {
 	b, err := r.load(id)
 	if errors.Is(err, fs.ErrNotExist) {

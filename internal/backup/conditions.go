@@ -5,8 +5,7 @@ import "edge.internal/gateway/internal/kit/alarm"
 var (
 	// Failed is also reported by who asks for the scheduled backup.
 	Failed = &alarm.Kind{
-		Name: "backup.failed", Severity: alarm.Error, Mutable: true,
-		Meaning: "The scheduled backup failed.",
+		Name: "backup.failed", Severity: alarm.Error, Mutable: true, Meaning: "The scheduled backup failed.",
 	}
 	verifyFailed = &alarm.Kind{
 		Name: "backup.verify_failed", Severity: alarm.Error, Mutable: true,

@@ -325,7 +325,6 @@ func (r *Room) path(part string) string {
 	return r.Paths.Config(name)
 }
 
-// pack writes the archive.
 func (r *Room) pack(b *Backup, m archive.Manifest, sources []archive.Source, passphrase string) error {
 	out, err := os.CreateTemp(r.Paths.Backups(""), unfinished)
 	if err != nil {

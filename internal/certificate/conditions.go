@@ -12,8 +12,7 @@ import (
 
 var (
 	expiring = &alarm.Kind{
-		Name: "cert.expiring", Severity: alarm.Warning, Mutable: true,
-		Meaning: "A certificate expires soon.",
+		Name: "cert.expiring", Severity: alarm.Warning, Mutable: true, Meaning: "A certificate expires soon.",
 	}
 	renewFailed = &alarm.Kind{
 		Name: "cert.renew_failed", Severity: alarm.Error, Mutable: true,

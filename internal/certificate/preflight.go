@@ -72,7 +72,6 @@ func (r *Room) mountPreflight() {
 		})
 }
 
-// sentence is a text as a sentence.
 func sentence(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + strings.TrimRight(text[size:], ". ") + "."

@@ -208,7 +208,6 @@ func (r *Room) Mount() {
 		})
 }
 
-// one is a client by its id.
 func (r *Room) one(ctx context.Context, id string) (Client, error) {
 	all, err := r.all(ctx)
 	if err != nil {

@@ -170,7 +170,6 @@ func New(k *kit.Kit, d Deps) (*Room, error) {
 	return r, nil
 }
 
-// file is one of the room's files.
 func (r *Room) file(name string) string { return r.Paths.State(filepath.Join(Folder, name)) }
 
 // Mount declares the room's tables and adds its routes.

@@ -12,16 +12,13 @@ import (
 
 var (
 	nodeOffline = &alarm.Kind{
-		Name: "node.offline", Severity: alarm.Critical, Mutable: true,
-		Meaning: "A node of the cluster cannot be reached.",
+		Name: "node.offline", Severity: alarm.Critical, Mutable: true, Meaning: "A node of the cluster cannot be reached.",
 	}
 	lagging = &alarm.Kind{
-		Name: "replication.lag", Severity: alarm.Warning, Mutable: true,
-		Meaning: "The database of a node lags behind.",
+		Name: "replication.lag", Severity: alarm.Warning, Mutable: true, Meaning: "The database of a node lags behind.",
 	}
 	drifted = &alarm.Kind{
-		Name: "replication.drift", Severity: alarm.Error, Mutable: true,
-		Meaning: "A node's configuration differs from that of the others.",
+		Name: "replication.drift", Severity: alarm.Error, Mutable: true, Meaning: "A node's configuration differs from that of the others.",
 	}
 	slotLost = &alarm.Kind{
 		Name: "replication.slot_lost", Severity: alarm.Error, Mutable: true,

@@ -78,7 +78,6 @@ func workOn(cmd *cobra.Command, cfg *config, file, path string) (backup.Backup, 
 	return b, err
 }
 
-// backupCommand makes a backup.
 func backupCommand(cfg *config) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
@@ -100,7 +99,6 @@ func backupCommand(cfg *config) *cobra.Command {
 	return cmd
 }
 
-// backupsCommand lists backups, and what can be done to one.
 func backupsCommand(cfg *config) *cobra.Command {
 	list := &cobra.Command{
 		Use: "backups", Short: "List the backups, or add, verify and delete one", Args: cobra.NoArgs,

@@ -21,7 +21,6 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// changesCommand shows the history, and what is waiting to be confirmed.
 func changesCommand(cfg *config) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
@@ -95,7 +94,6 @@ func printRows(cmd *cobra.Command, rows []resource.RowChange) {
 	}
 }
 
-// confirmCommand keeps a change that is waiting to be confirmed.
 func confirmCommand(cfg *config) *cobra.Command {
 	return &cobra.Command{
 		Use: "confirm [change set]", Short: "Keep a change that is waiting to be confirmed", Args: cobra.MaximumNArgs(1),
@@ -146,7 +144,6 @@ func oneWaiting(cmd *cobra.Command, cfg *config, args []string) (string, error) 
 	return list[0].ID.String(), nil
 }
 
-// revertCommand reverts a change set, or the configuration to a time.
 func revertCommand(cfg *config) *cobra.Command {
 	var to, take, reason, id string
 	var preview, partial bool

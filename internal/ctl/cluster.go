@@ -14,7 +14,6 @@ import (
 	"edge.internal/gateway/internal/setup"
 )
 
-// clusterJoin makes a machine that is not set up yet a node of a cluster, and completes its setup.
 func clusterJoin(cfg *config) *cobra.Command {
 	var primary, token, pin, email, directory string
 	var ipv6 bool
@@ -134,7 +133,6 @@ func promote(cfg *config) *cobra.Command {
 	return cmd
 }
 
-// rollingUpdate shows and begins the update of all nodes.
 func rollingUpdate(cfg *config) *cobra.Command {
 	show := &cobra.Command{
 		Use: "rolling-update", Short: "Show the update of all nodes, or begin one on the primary", Args: cobra.NoArgs,

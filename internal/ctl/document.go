@@ -97,7 +97,6 @@ func refusal(file string, said []byte) error {
 	return errors.New(text)
 }
 
-// exportCommand writes the configuration as a document.
 func exportCommand(cfg *config) *cobra.Command {
 	var kinds []string
 	var secrets string
@@ -125,7 +124,6 @@ func exportCommand(cfg *config) *cobra.Command {
 	return cmd
 }
 
-// documentCommand plans or applies a document.
 func documentCommand(cfg *config, use, short string) *cobra.Command {
 	var file, colour, reason string
 	var prune, files bool

@@ -15,7 +15,6 @@ import (
 	"edge.internal/gateway/internal/license/document"
 )
 
-// licenseCommand shows and changes the license, through gateway-api.
 func licenseCommand(cfg *config) *cobra.Command {
 	ask := func(cmd *cobra.Command, method, path string, body []byte) error {
 		r, err := control.Ask[license.Record](cmd.Context(), cfg.paths(), method, path, body)

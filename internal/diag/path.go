@@ -155,7 +155,6 @@ func (w *walk) add(s Step) bool {
 	return s.Status != failed
 }
 
-// end is the answer.
 func (w *walk) end() Path {
 	p := Path{Reaches: true, Steps: w.steps}
 	warned := false

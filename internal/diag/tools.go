@@ -82,7 +82,6 @@ type Port struct {
 	Run    *uuid.UUID `json:"run" doc:"An id that you choose, to follow the run at /diagnostics/live."`
 }
 
-// end is the host and the port.
 func (p *Port) end() (name string, port int, err error) {
 	name, port, err = host.ProbePort(p.Target)
 	switch {

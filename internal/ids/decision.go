@@ -320,7 +320,6 @@ func (r *Room) unban(c *httpd.Call, id int64) error {
 	})
 }
 
-// end ends a decision.
 func (r *Room) end(ctx context.Context, d Decision) error {
 	err := r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionDecisionRemove, ID: d.ID}, nil)
 	r.asked.decidedAnew()

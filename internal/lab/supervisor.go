@@ -85,7 +85,6 @@ func (s *supervisor) addJob(j job.Name, as []string, database string) {
 	}
 }
 
-// Begin starts a job that the lab has.
 func (s *supervisor) Begin(ctx context.Context, j job.Name) error {
 	if j == job.Database && s.plan.isolated() {
 		go s.loadDatabaseSettings()

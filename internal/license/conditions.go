@@ -9,8 +9,7 @@ import (
 )
 
 var invalid = &alarm.Kind{
-	Name: "license.invalid", Severity: alarm.Error, Mutable: true,
-	Meaning: "The license is not valid.",
+	Name: "license.invalid", Severity: alarm.Error, Mutable: true, Meaning: "The license is not valid.",
 }
 
 // Check looks whether the license is valid.

@@ -23,7 +23,6 @@ func (f filter) query(sources []host.LogSource) host.JournalQuery {
 	return host.JournalQuery{Sources: sources, Level: f.level, Words: f.words, Since: f.since, Until: f.until}
 }
 
-// readJournal reads the journal.
 func (r *Room) readJournal(ctx context.Context, f filter, sources []host.LogSource, from string, tell func(step)) error {
 	q := f.query(sources)
 	q.Before, q.Limit = from, f.limit
@@ -110,7 +109,6 @@ func (r *Room) domains(ctx context.Context) map[uuid.UUID]string {
 	return names
 }
 
-// followJournal tells what is said.
 func (r *Room) followJournal(ctx context.Context, f filter, sources []host.LogSource, tell func(Entry)) error {
 	names := r.domains(ctx)
 	return r.Host.FollowJournal(ctx, f.query(sources), func(batch []host.JournalEntry) {

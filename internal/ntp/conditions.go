@@ -11,8 +11,7 @@ import (
 )
 
 var unsynchronised = &alarm.Kind{
-	Name: "ntp.unsync", Severity: alarm.Warning, Mutable: true,
-	Meaning: "The clock of this machine is not synchronised.",
+	Name: "ntp.unsync", Severity: alarm.Warning, Mutable: true, Meaning: "The clock of this machine is not synchronised.",
 }
 
 // Check looks whether the clock follows a source.

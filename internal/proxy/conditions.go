@@ -11,8 +11,7 @@ import (
 )
 
 var backendDown = &alarm.Kind{
-	Name: "backend.down", Severity: alarm.Error, Mutable: true,
-	Meaning: "No server of a backend answers, so its sites are down.",
+	Name: "backend.down", Severity: alarm.Error, Mutable: true, Meaning: "No server of a backend answers, so its sites are down.",
 }
 
 // Check looks for backends of which no server answers.

@@ -101,7 +101,6 @@ func (r *Room) Sites(ctx context.Context, q db.Querier) ([]Site, error) {
 // DomainTable is where the domains are.
 const DomainTable = "proxy_domains"
 
-// DomainNames are the names of all domains.
 func (r *Room) DomainNames(ctx context.Context, q db.Querier) (map[uuid.UUID]string, error) {
 	domains, err := r.domains.All(ctx, q)
 	names := make(map[uuid.UUID]string, len(domains))

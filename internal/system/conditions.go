@@ -13,16 +13,14 @@ import (
 
 var (
 	memoryFull = &alarm.Kind{
-		Name: "system.memory", Severity: alarm.Warning, Mutable: true,
-		Meaning: "The memory of this machine is nearly full.",
+		Name: "system.memory", Severity: alarm.Warning, Mutable: true, Meaning: "The memory of this machine is nearly full.",
 	}
 	conntrackFull = &alarm.Kind{
 		Name: "system.conntrack", Severity: alarm.Warning, Mutable: true,
 		Meaning: "The connection table is nearly full. When it is full, new connections are dropped.",
 	}
 	diskFull = &alarm.Kind{
-		Name: "system.disk", Severity: alarm.Warning, Mutable: true,
-		Meaning: "The disk of this machine is nearly full.",
+		Name: "system.disk", Severity: alarm.Warning, Mutable: true, Meaning: "The disk of this machine is nearly full.",
 	}
 	degraded = &alarm.Kind{
 		Name: "component.degraded", Severity: alarm.Error, Mutable: true, After: degradedAfter,

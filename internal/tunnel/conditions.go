@@ -11,8 +11,7 @@ import (
 )
 
 var tunnelDown = &alarm.Kind{
-	Name: "wg.tunnel.down", Severity: alarm.Error, Mutable: true,
-	Meaning: "A tunnel to another gateway is down.",
+	Name: "wg.tunnel.down", Severity: alarm.Error, Mutable: true, Meaning: "A tunnel to another gateway is down.",
 }
 
 // Check looks for tunnels to other gateways that have no contact.

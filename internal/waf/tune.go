@@ -361,7 +361,6 @@ func (p *Replay) notes(exclusions []domain.Exclusion, kept *KeptRequest) (list [
 	return list
 }
 
-// request is the kept request as the engine takes it.
 func (k *KeptRequest) request(a Alert) *engine.Request {
 	q := &engine.Request{ID: a.RequestID, Method: k.Method, URI: k.URI, Version: k.Version, Body: k.body, Complete: !k.BodyTruncated}
 	client, err := netip.ParseAddr(a.ClientIP)

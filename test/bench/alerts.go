@@ -127,7 +127,6 @@ func measureAlerts(ctx context.Context, s settings) ([]goal, error) {
 	}, nil
 }
 
-// receive takes the alerts.
 func (b *alertBench) receive() (stop func(), err error) {
 	over := make(chan struct{})
 	mux := http.NewServeMux()

@@ -199,8 +199,7 @@ func (r *Room) send(ctx context.Context, v *Remote, result Result, open func() (
 
 // UploadFailed is reported of a target.
 var UploadFailed = &alarm.Kind{
-	Name: "backup.upload_failed", Severity: alarm.Error, Mutable: true,
-	Meaning: "A backup did not reach one of the off-site targets.",
+	Name: "backup.upload_failed", Severity: alarm.Error, Mutable: true, Meaning: "A backup did not reach one of the off-site targets.",
 }
 
 // Alarms are the kinds that the room reports.

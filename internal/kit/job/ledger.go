@@ -32,7 +32,6 @@ func (l *ledger) interrupted() {
 	}
 }
 
-// do does one step.
 func (l *ledger) do(ctx context.Context, name string, do func(context.Context) error) error {
 	was, steps := l.record.Step, l.record.Steps
 	l.record.Step = name

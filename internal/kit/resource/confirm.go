@@ -356,8 +356,7 @@ func (r *Registry) stuck(id uuid.UUID) bool { return r.refused.of(id) >= stuckAf
 
 // ChangeStays is reported when the way back fails.
 var ChangeStays = &alarm.Kind{
-	Name: "change.stays", Severity: alarm.Error, Mutable: true,
-	Meaning: "An unconfirmed change could not be taken back, or not all of it.",
+	Name: "change.stays", Severity: alarm.Error, Mutable: true, Meaning: "An unconfirmed change could not be taken back, or not all of it.",
 }
 
 // tell raises an alarm about a set, or some of its rows, that could not be taken back although it was never confirmed.

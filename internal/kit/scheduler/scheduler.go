@@ -45,8 +45,7 @@ type Job struct {
 
 // JobFailed is reported of a job that crashes or takes too long. What it finds out it reports itself.
 var JobFailed = &alarm.Kind{
-	Name: "job.failed", Severity: alarm.Error, Mutable: true,
-	Meaning: "A job crashed or did not finish in time.",
+	Name: "job.failed", Severity: alarm.Error, Mutable: true, Meaning: "A job crashed or did not finish in time.",
 }
 
 // Where says which nodes of a cluster do a job.

@@ -131,7 +131,6 @@ func (m *message) request(d *Domain) *engine.Request {
 	return r
 }
 
-// answer is the response that the message is about.
 func (m *message) answer() *engine.Response {
 	return &engine.Response{Status: m.status, Version: version(m.version), Header: m.header, Body: m.body, Complete: m.complete}
 }

@@ -60,7 +60,6 @@ type Exclusion struct {
 	Note      string `json:"note" doc:"Why."`
 }
 
-// Engine is an exclusion as the engine has it.
 func (x *Exclusion) Engine() (engine.Exclusion, error) {
 	n, err := engine.NewExclusion(x.RuleID, x.Path, x.Variable, x.Parameter)
 	if err == nil && x.Exact {

@@ -35,7 +35,6 @@ const (
 	retry = 2 * time.Second
 )
 
-// RadiusLogin logs in at the machine's own FreeRADIUS.
 func (s *Radius) RadiusLogin(ctx context.Context, l host.RadiusLogin) (host.RadiusAnswer, error) {
 	if err := s.home.Here(string(host.FreeRADIUS)); err != nil {
 		return host.RadiusAnswer{}, err

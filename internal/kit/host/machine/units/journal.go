@@ -122,7 +122,6 @@ func matches(q host.JournalQuery) []string {
 	return all
 }
 
-// SearchJournal asks systemd's journal.
 func (Systemd) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
 	if err := q.Check(); err != nil {
 		return err
@@ -130,7 +129,6 @@ func (Systemd) SearchJournal(ctx context.Context, q host.JournalQuery, sink func
 	return runJournal(ctx, q, searchArguments(q), func(said io.Reader) error { return search(ctx, said, q, sink) })
 }
 
-// FollowJournal asks systemd's journal.
 func (Systemd) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
 	if err := q.Check(); err != nil {
 		return err
@@ -345,7 +343,6 @@ func unexpected(err error) error {
 	return err
 }
 
-// number is that of a field by its name.
 func (x *export) number(name []byte) int {
 	if number, ok := x.numbers[string(name)]; ok {
 		return number
