@@ -126,14 +126,14 @@ func (Systemd) SearchJournal(ctx context.Context, q host.JournalQuery, sink func
 	if err := q.Check(); err != nil {
 		return err
 	}
-	return runJournal(ctx, q, searchArguments(q), func(said io.Reader) error { return search(ctx, said, q, sink) })
+	return runJournal(ctx, q, searchArguments(q), func(out io.Reader) error { return search(ctx, out, q, sink) })
 }
 
 func (Systemd) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
-	return runJournal(ctx, q, followArguments(q), func(said io.Reader) error { return follow(said, q, sink) })
+	return runJournal(ctx, q, followArguments(q), func(out io.Reader) error { return follow(out, q, sink) })
 }
 
 // runJournal runs journalctl and has what it says read, until the context ends or the reader has enough.
@@ -186,8 +186,8 @@ const (
 )
 
 // search reads entries, newest first.
-func search(ctx context.Context, said io.Reader, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
-	r, filter := newExport(said, q), host.NewJournalFilter(q)
+func search(ctx context.Context, out io.Reader, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
+	r, filter := newExport(out, q), host.NewJournalFilter(q)
 	var batch []host.JournalEntry
 	var place host.JournalPlace
 	size, found, told := 0, 0, time.Now()
@@ -226,8 +226,8 @@ func search(ctx context.Context, said io.Reader, q host.JournalQuery, sink func(
 }
 
 // follow reads entries as they come.
-func follow(said io.Reader, q host.JournalQuery, sink func([]host.JournalEntry)) error {
-	r, filter := newExport(said, q), host.NewJournalFilter(q)
+func follow(out io.Reader, q host.JournalQuery, sink func([]host.JournalEntry)) error {
+	r, filter := newExport(out, q), host.NewJournalFilter(q)
 	var batch []host.JournalEntry
 	for {
 		s, err := r.next()
@@ -246,7 +246,7 @@ func follow(said io.Reader, q host.JournalQuery, sink func([]host.JournalEntry))
 }
 
 // export reads the journal's export format: lines NAME=value, or for what is not plain text NAME, eight bytes with the length, and the
-// value; entries end with an empty line. Whatever is said and however long it is, little of it is kept.
+// value; entries end with an empty line. Of a long entry little is kept.
 type export struct {
 	in   *bufio.Reader
 	text []byte
@@ -300,7 +300,7 @@ func (x *export) next() (host.JournalLine, error) {
 		case err != nil:
 			return host.JournalLine{}, err
 		case len(line) == 1 && seen:
-			return x.said()
+			return x.entry()
 		case len(line) == 1:
 			continue
 		}
@@ -335,7 +335,7 @@ func (x *export) next() (host.JournalLine, error) {
 	}
 }
 
-// unexpected is the end of what was said in the middle of an entry.
+// unexpected is the end of the output in the middle of an entry.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -387,8 +387,8 @@ func (x *export) keep(number int, piece []byte) {
 	}
 }
 
-// said is the entry at hand.
-func (x *export) said() (host.JournalLine, error) {
+// entry is the entry at hand.
+func (x *export) entry() (host.JournalLine, error) {
 	at, err := strconv.ParseInt(x.value(fieldTime), 10, 64)
 	if err != nil {
 		return host.JournalLine{}, errors.New("the journal has an entry without a time")
