@@ -6,26 +6,21 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/license"
 	"edge.internal/gateway/internal/license/document"
 )
 
 func licenseCommand(cfg *config) *cobra.Command {
-	ask := func(cmd *cobra.Command, method, path string, body []byte) error {
-		r, err := control.Ask[license.Record](cmd.Context(), cfg.paths(), method, path, body)
-		if control.IsDown(err) {
-			return errDown
+	ask := func(cmd *cobra.Command, method, path string, body any) error {
+		r, err := callAPI[license.Record](cmd, cfg, method, path, body)
+		if err == nil {
+			printLicense(cmd.OutOrStdout(), &r)
 		}
-		if err != nil {
-			return err
-		}
-		printLicense(cmd.OutOrStdout(), &r)
-		return nil
+		return err
 	}
 	show := &cobra.Command{
 		Use: "license", Short: "Show the license, or set or clear it", Args: cobra.NoArgs,
@@ -39,11 +34,10 @@ func licenseCommand(cfg *config) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				body, err := json.Marshal(map[string]string{"key": text})
-				if err != nil {
+				if !utf8.ValidString(text) {
 					return errors.New("this is not a license: it is not a text")
 				}
-				return ask(cmd, http.MethodPut, "/license/key", body)
+				return ask(cmd, http.MethodPut, "/license/key", map[string]string{"key": text})
 			},
 		},
 		&cobra.Command{
