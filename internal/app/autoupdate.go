@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// refreshWithin is how long a refresh of apt's lists may take, and refreshEvery how often it is asked whether it has ended.
+	// refreshWithin is how long a refresh of apt's lists may take, and refreshEvery how often we ask whether it has ended.
 	refreshWithin = 6 * time.Minute
 	refreshEvery  = time.Second
 )

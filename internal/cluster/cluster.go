@@ -348,7 +348,7 @@ type Promotion struct {
 }
 
 const (
-	// arrivesWithin is how long what the primary had may take to arrive, and arrivesEvery how often it is looked for.
+	// arrivesWithin is how long what the primary had may take to arrive, and arrivesEvery how often we look.
 	arrivesWithin = 10 * time.Second
 	arrivesEvery  = 20 * time.Millisecond
 )

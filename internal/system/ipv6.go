@@ -14,7 +14,7 @@ import (
 const (
 	// changed is where the database tells of a change of the settings.
 	changed = "system_settings"
-	// listenEvery is how soon it is listened to again.
+	// listenEvery is the pause before listening again.
 	listenEvery = 500 * time.Millisecond
 )
 

@@ -31,7 +31,7 @@ var settings = resource.Singleton[Settings]{
 var unforeseen = map[resource.Area]string{resource.Sites: "Which requests the web application firewall refuses is only known when they come."}
 
 const (
-	// readyWithin is how long the agent may take until its engines are built, and readyAgain how often it is asked.
+	// readyWithin is how long the agent may take until its engines are built, and readyAgain how often we ask.
 	readyWithin = 30 * time.Second
 	readyAgain  = 10 * time.Millisecond
 )

@@ -122,7 +122,7 @@ type Router struct {
 	Forward func(c *Call, refusal error) (done bool, err error)
 	// Recall tells who the user or the API token is now that another node says a request is of. Without it, nothing is taken from other nodes.
 	Recall func(ctx context.Context, a actor.Actor) (actor.Actor, error)
-	// Door, where there is one, decides about every request before it is looked for a route; what it adds to the context, handlers find.
+	// Door, where there is one, decides about every request before a route is looked up; what it adds to the context, handlers find.
 	Door    func(r *http.Request) (context.Context, error)
 	Log     *slog.Logger
 	routes  []*Route
