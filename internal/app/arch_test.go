@@ -315,3 +315,22 @@ func TestEveryRoomThatOpensKeepsWhatRunsOpen(t *testing.T) {
 		t.Errorf("these ask: %v, and these keep: %v", slices.Sorted(maps.Keys(asks)), slices.Sorted(maps.Keys(keeps)))
 	}
 }
+
+// docs/adding-a-daemon.md is true: each place that it lists names its example.
+func TestEveryPlaceOfADaemonIsOneThatItNames(t *testing.T) {
+	root := filepath.Join("..", "..")
+	page, err := os.ReadFile(filepath.Join(root, "docs", "adding-a-daemon.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllSubmatch(page, -1)
+	for _, place := range places {
+		content, err := os.ReadFile(filepath.Join(root, string(place[1])))
+		if err != nil || !regexp.MustCompile("(?i)keepalived|vrrp").Match(content) {
+			t.Errorf("%s does not name keepalived, %v", place[1], err)
+		}
+	}
+	if len(places) < 20 {
+		t.Errorf("%d places", len(places))
+	}
+}
