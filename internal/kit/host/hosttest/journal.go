@@ -51,7 +51,7 @@ func (m *Machine) logged() (lines []host.JournalLine, changed chan struct{}, slo
 	return m.journal.lines, m.journal.changed, m.journal.slow, m.journal.failure
 }
 
-// SearchJournal searches what Speak has lines.
+// SearchJournal searches what AddLine has added.
 func (m *Machine) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
 	if err := m.breaks(); err != nil {
 		return err
