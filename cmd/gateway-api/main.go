@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 
 	"edge.internal/gateway/internal/app"
-	"edge.internal/gateway/internal/app/start"
+	"edge.internal/gateway/internal/start"
 )
 
 var programs = map[string]func(context.Context) error{

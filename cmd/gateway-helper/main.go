@@ -6,7 +6,7 @@ import (
 	"flag"
 
 	"edge.internal/gateway/internal/app/root"
-	"edge.internal/gateway/internal/app/start"
+	"edge.internal/gateway/internal/start"
 )
 
 func main() {

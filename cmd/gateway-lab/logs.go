@@ -85,7 +85,6 @@ type logFile struct {
 	rest         []byte // a line that has not ended yet
 }
 
-// last prints the last lines.
 func (l *logFile) last(out io.Writer, lines int) error {
 	content, err := l.read()
 	if err != nil {

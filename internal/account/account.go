@@ -79,7 +79,6 @@ func (r *Room) declare() {
 	}
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.declare()
 	r.users.Mount(r.Resources)

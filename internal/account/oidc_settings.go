@@ -31,7 +31,6 @@ type OIDCSettings struct {
 	AllowInternal          bool        `json:"allow_internal" doc:"Allow an identity provider on this machine or in its networks, and without TLS."`
 }
 
-// Label is how people know it.
 func (s *OIDCSettings) Label() string { return "single sign-on" }
 
 // Validate complains about what cannot work.

@@ -156,7 +156,6 @@ func (r *Room) setPassword(ctx context.Context, id uuid.UUID, hash password.Hash
 	return u, err
 }
 
-// hash hashes a new password for the caller.
 func (r *Room) hash(c *httpd.Call, chosen password.Chosen) (password.Hash, error) {
 	turn, err := r.turn(c)
 	if err != nil {

@@ -30,7 +30,18 @@ type Room struct {
 type Deps struct {
 	// FQDN is the gateway's own name, which messages carry; it may be empty.
 	FQDN func() string
+	// Kinds are all that the rooms report.
+	Kinds []*alarm.Kind
 }
+
+var (
+	testKind = &alarm.Kind{Name: "alert.test", Severity: alarm.Info, Meaning: "A test, sent by an administrator."}
+	// Digest is sent in the place of many.
+	Digest = &alarm.Kind{Name: "alert.digest", Severity: alarm.Warning, Meaning: "Several alerts in one message, because there were many."}
+)
+
+// Alarms are the kinds that the room reports.
+var Alarms = []*alarm.Kind{testKind, Digest}
 
 // New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
@@ -40,7 +51,6 @@ func New(k *kit.Kit, d Deps) *Room {
 	return r
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.Resources.Declare("alert_deliveries", resource.Local)
 	r.channels.Mount(r.Resources)
@@ -48,13 +58,18 @@ func (r *Room) Mount() {
 	r.settings.Mount(r.Resources)
 	r.mountEvents()
 	r.mountTest()
-	httpd.Handle(r.Router, http.MethodGet, "/alerts/kinds", httpd.Read, doc("alert.kinds", "List the kinds of alerts and their meaning"),
-		func(*httpd.Call, struct{}) ([]alarm.About, error) { return alarm.Kinds(), nil })
-	httpd.Handle(r.Router, http.MethodGet, "/alerts/open", httpd.Read, doc("alert.open", "Open alerts, most severe first"),
+	httpd.Handle(r.Router, http.MethodGet, "/alerts/kinds", httpd.Read, tag.Doc("alert.kinds", "List the kinds of alerts and their meaning"),
+		func(*httpd.Call, struct{}) (list []alarm.Kind, err error) {
+			for _, k := range r.deps.Kinds {
+				list = append(list, *k)
+			}
+			return list, nil
+		})
+	httpd.Handle(r.Router, http.MethodGet, "/alerts/open", httpd.Read, tag.Doc("alert.open", "Open alerts, most severe first"),
 		func(c *httpd.Call, _ struct{}) ([]alarm.Condition, error) { return r.Alarms.Open(c) })
 }
 
-func doc(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "alert", Summary: summary} }
+const tag httpd.Tag = "alert"
 
 // host is how messages name the gateway.
 func (r *Room) host() string {

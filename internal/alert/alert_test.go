@@ -27,12 +27,20 @@ import (
 	"edge.internal/gateway/internal/kit/outbound"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/kit/waittest"
+	"edge.internal/gateway/internal/kit/watch/watchtest"
 )
 
 type house struct {
 	*kittest.Bench
 	room *Room
 }
+
+// Some kinds, as rooms declare them.
+var (
+	backendDown = &alarm.Kind{Name: "backend.down", Severity: alarm.Error, Meaning: "No server of a backend answers.", Mutable: true}
+	diskFull    = &alarm.Kind{Name: "system.disk", Severity: alarm.Warning, Meaning: "The disk is nearly full.", Mutable: true}
+	memoryFull  = &alarm.Kind{Name: "system.memory", Severity: alarm.Warning, Meaning: "The memory is nearly full.", Mutable: true}
+)
 
 func newHouse(t testing.TB) *house {
 	t.Helper()
@@ -41,7 +49,7 @@ func newHouse(t testing.TB) *house {
 
 func newHouseOn(t testing.TB, b *kittest.Bench) *house {
 	t.Helper()
-	h := &house{Bench: b, room: New(b.Kit, Deps{FQDN: func() string { return "gateway.example.net" }})}
+	h := &house{Bench: b, room: New(b.Kit, Deps{FQDN: func() string { return "gateway.example.net" }, Kinds: append(Alarms, backendDown, diskFull, memoryFull)})}
 	h.room.Mount()
 	b.Resources.MountChangeSets()
 	b.Start(t)
@@ -191,7 +199,7 @@ func TestAL01TestHitsAllActiveChannelsByHTTPAndByExim(t *testing.T) {
 		}
 	}
 	e := h.events(t, "")[0]
-	if e.ID != out.EventID || e.Kind != alarm.Test || len(e.SentTo) != 3 || e.SentTo[1].Result != "error" || e.SentTo[1].Error != "It answered 500." {
+	if e.ID != out.EventID || e.Kind != testKind.Name || len(e.SentTo) != 3 || e.SentTo[1].Result != "error" || e.SentTo[1].Error != "It answered 500." {
 		t.Errorf("%+v", e)
 	}
 	if h.Audited(t, "alert.test") != 1 {
@@ -408,7 +416,7 @@ func TestAL05EventsAndSecrets(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	for i := range 230 {
-		kind, severity := alarm.BackendDown, alarm.Severities[i%4]
+		kind, severity := backendDown, alarm.Severities[i%4]
 		h.raise(t, alarm.Alarm{Kind: kind, Key: fmt.Sprint(i), Severity: severity, Subject: fmt.Sprintf("Backend %03d", i)})
 	}
 	list := h.events(t, "")
@@ -549,7 +557,7 @@ func TestThreeAttempts(t *testing.T) {
 	h.webhook(t, recovers.URL)
 	h.webhook(t, never.URL)
 	h.deliver(t)
-	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Subject: "Disk", Message: "91 %"})
+	h.raise(t, alarm.Alarm{Kind: diskFull, Subject: "Disk", Message: "91 %"})
 	var e Event
 	waittest.Until(t, "both have an end", func() bool {
 		e = h.events(t, "")[0]
@@ -562,7 +570,7 @@ func TestThreeAttempts(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	// Who was told of the beginning is told of the end, and no one else.
-	if err := h.Alarms.Clear(t.Context(), alarm.Disk, ""); err != nil {
+	if err := h.Alarms.Clear(t.Context(), diskFull, ""); err != nil {
 		t.Fatal(err)
 	}
 	waittest.Until(t, "the end is told", func() bool {
@@ -588,7 +596,7 @@ func TestAttemptsAreCountedFromTheEnd(t *testing.T) {
 		now.Move(7 * time.Second)
 		w.WriteHeader(503)
 	}).URL)
-	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Subject: "Disk", Message: "91 %"})
+	h.raise(t, alarm.Alarm{Kind: diskFull, Subject: "Disk", Message: "91 %"})
 	for attempt, pause := range usual.pauses {
 		now.Move(time.Hour)
 		due, _, err := h.room.turn(t.Context())
@@ -615,8 +623,8 @@ func TestNothingIsLostByARestart(t *testing.T) {
 	h.webhook(t, r.URL)
 	stop := h.deliver(t)
 	stop()
-	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Subject: "one"})
-	h.raise(t, alarm.Alarm{Kind: alarm.Memory, Subject: "two"})
+	h.raise(t, alarm.Alarm{Kind: diskFull, Subject: "one"})
+	h.raise(t, alarm.Alarm{Kind: memoryFull, Subject: "two"})
 	if _, err := h.room.fanOut(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -639,7 +647,7 @@ func TestNothingOldIsToldAfterARestore(t *testing.T) {
 	x := newReceiver(t, nil)
 	h.webhook(t, x.URL)
 	old := func(key string) {
-		h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: key, Subject: "old " + key, Message: "m"})
+		h.raise(t, alarm.Alarm{Kind: diskFull, Key: key, Subject: "old " + key, Message: "m"})
 	}
 	old("a")
 	if n, err := h.room.fanOut(t.Context()); n != 1 || err != nil {
@@ -649,7 +657,7 @@ func TestNothingOldIsToldAfterARestore(t *testing.T) {
 	if err := h.DB.Write(t.Context(), func(tx *db.Tx) error { return h.room.Forget(t.Context(), tx) }); err != nil {
 		t.Fatal(err)
 	}
-	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: "c", Subject: "new", Message: "m"})
+	h.raise(t, alarm.Alarm{Kind: diskFull, Key: "c", Subject: "new", Message: "m"})
 	h.deliver(t)
 	waittest.Until(t, "what is new is told", func() bool { return len(x.messages()) > 0 })
 	waittest.Until(t, "nothing waits", func() (done bool) {
@@ -683,8 +691,8 @@ func TestMute(t *testing.T) {
 	h.Do(t, "admin", http.MethodPost, "/alert-mutes", map[string]any{"kind": "system.disk", "until": time.Now().Add(time.Hour), "reason": "a new disk comes"}).Want(t, http.StatusCreated).Into(t, &m)
 	h.Do(t, "admin", http.MethodPost, "/alert-mutes", map[string]any{"kind": "system.disk", "until": time.Now().Add(time.Hour)}).WantTaken(t, "kind")
 	h.deliver(t)
-	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Subject: "Disk"})
-	h.raise(t, alarm.Alarm{Kind: alarm.Memory, Subject: "Memory"})
+	h.raise(t, alarm.Alarm{Kind: diskFull, Subject: "Disk"})
+	h.raise(t, alarm.Alarm{Kind: memoryFull, Subject: "Memory"})
 	waittest.Until(t, "what is not muted arrives", func() bool { return len(r.messages()) == 1 })
 	if got := r.messages()[0]; got["kind"] != "system.memory" {
 		t.Errorf("%v", got)
@@ -693,7 +701,7 @@ func TestMute(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	h.Do(t, "admin", http.MethodDelete, "/alert-mutes/"+m.ID.String(), nil).Want(t, http.StatusOK)
-	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: "other", Subject: "Disk"})
+	h.raise(t, alarm.Alarm{Kind: diskFull, Key: "other", Subject: "Disk"})
 	waittest.Until(t, "it is not muted any more", func() bool { return len(r.messages()) == 2 })
 }
 
@@ -704,8 +712,8 @@ func TestChannelsAreToldOfWhatIsSevereEnough(t *testing.T) {
 	r := newReceiver(t, nil)
 	h.channel(t, map[string]any{"kind": "webhook", "target": r.URL, "allow_internal": true, "min_severity": "error"})
 	h.deliver(t)
-	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Severity: alarm.Warning, Subject: "Disk"})
-	h.raise(t, alarm.Alarm{Kind: alarm.BackendDown, Severity: alarm.Error, Subject: "Backend"})
+	h.raise(t, alarm.Alarm{Kind: diskFull, Severity: alarm.Warning, Subject: "Disk"})
+	h.raise(t, alarm.Alarm{Kind: backendDown, Severity: alarm.Error, Subject: "Backend"})
 	waittest.Until(t, "the error arrives", func() bool { return len(r.messages()) == 1 })
 	if got := r.messages()[0]; got["kind"] != "backend.down" {
 		t.Errorf("%v", got)
@@ -717,7 +725,7 @@ func TestADeletedChannelKeepsItsPlaceInTheHistory(t *testing.T) {
 	h := newHouse(t)
 	h.hurried()
 	c := h.webhook(t, newReceiver(t, nil).URL)
-	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Subject: "Disk"})
+	h.raise(t, alarm.Alarm{Kind: diskFull, Subject: "Disk"})
 	if _, err := h.room.fanOut(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -738,7 +746,7 @@ func TestAChannelThatIsOffIsNotTold(t *testing.T) {
 	answer.Store(http.StatusInternalServerError)
 	x := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(answer.Load())) })
 	c := h.webhook(t, x.URL)
-	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: "a", Subject: "first"})
+	h.raise(t, alarm.Alarm{Kind: diskFull, Key: "a", Subject: "first"})
 	if _, err := h.room.fanOut(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -772,7 +780,7 @@ func TestAChannelThatIsOffIsNotTold(t *testing.T) {
 	dbtest.Exec(t, h.DB, `UPDATE alert_deliveries SET state = 'skipped', ended_at = $1`, now)
 	answer.Store(http.StatusOK)
 	h.Do(t, "admin", http.MethodPut, "/alerts/"+c.ID.String(), map[string]any{"active": true}).Want(t, http.StatusOK)
-	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Key: "b", Subject: "second"})
+	h.raise(t, alarm.Alarm{Kind: diskFull, Key: "b", Subject: "second"})
 	h.deliver(t)
 	waittest.Until(t, "what is new is told", func() bool { return len(x.messages()) > 0 })
 	for _, m := range x.messages() {
@@ -808,7 +816,7 @@ func TestFlood(t *testing.T) {
 	for w := range at {
 		all.Go(func() {
 			for i := w; i < alerts; i += at {
-				if err := h.Alarms.Raise(context.Background(), alarm.Alarm{Kind: alarm.BackendDown, Key: fmt.Sprint(i), Subject: fmt.Sprintf("Backend %d", i), Message: "All its servers are down."}); err != nil {
+				if err := h.Alarms.Raise(context.Background(), alarm.Alarm{Kind: backendDown, Key: fmt.Sprint(i), Subject: fmt.Sprintf("Backend %d", i), Message: "All its servers are down."}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -862,8 +870,7 @@ func TestSettings(t *testing.T) {
 	var s Settings
 	h.Get(t, "/alerts/settings").Want(t, http.StatusOK).Into(t, &s)
 	s.Meta.ID, s.CreatedAt, s.UpdatedAt = uuid.Nil, time.Time{}, time.Time{}
-	if s != (Settings{CertWarningDays: 14, CertErrorDays: 3, MemoryWarning: 90, MemoryError: 95, ConntrackWarning: 80, ConntrackError: 95, DiskWarning: 90, DiskError: 95, TunnelDownMinutes: 5,
-		DegradedSeconds: 60, FailedLogins: 10, FailedLoginsMinutes: 15, ReplicationLag: 60, DigestOver: 10, HistoryDays: 90}) {
+	if s != (Settings{Limits: watchtest.Limits, DigestOver: 10, HistoryDays: 90}) {
 		t.Errorf("%+v", s)
 	}
 	h.Do(t, "admin", http.MethodPut, "/alerts/settings", `{"memory_warning_percent":96}`).WantField(t, "memory_error_percent")
@@ -877,7 +884,7 @@ func TestPrune(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.webhook(t, newReceiver(t, nil).URL)
-	h.raise(t, alarm.Alarm{Kind: alarm.Disk, Subject: "Disk"})
+	h.raise(t, alarm.Alarm{Kind: diskFull, Subject: "Disk"})
 	if _, err := h.room.fanOut(t.Context()); err != nil {
 		t.Fatal(err)
 	}

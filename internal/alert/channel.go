@@ -85,7 +85,6 @@ func (h *Headers) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
-// Label is how people know it.
 func (c *Channel) Label() string {
 	if c.Name.String() != "" {
 		return c.Name.String()
@@ -160,7 +159,6 @@ func (c *Channel) validateEmail(l *check.List) {
 	l.That(s.Username == "" || s.Password.Set(), "settings.password", "is required with a user")
 }
 
-// recipients are the addresses of a target.
 func recipients(target string) ([]string, error) {
 	var list []string
 	for _, text := range strings.Split(target, ",") {

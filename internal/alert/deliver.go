@@ -47,7 +47,9 @@ func (r *Room) Deliver(ctx context.Context) {
 	woken := make(chan struct{}, 1)
 	var workers sync.WaitGroup
 	defer workers.Wait()
-	workers.Go(func() { r.listen(ctx, woken) })
+	workers.Go(func() {
+		r.DB.Wake(ctx, alarm.Channel, woken, func() <-chan time.Time { return r.Clock.After(lookEvery) })
+	})
 	busy := map[uuid.UUID]bool{}
 	ended := make(chan uuid.UUID)
 	var again time.Time
@@ -84,24 +86,6 @@ func (r *Room) Deliver(ctx context.Context) {
 			})
 		}
 		again = began.Add(min(max(next, 100*time.Millisecond), lookEvery))
-	}
-}
-
-// listen wakes the loop when something is announced.
-func (r *Room) listen(ctx context.Context, woken chan<- struct{}) {
-	wake := func(string) error {
-		select {
-		case woken <- struct{}{}:
-		default:
-		}
-		return nil
-	}
-	for ctx.Err() == nil {
-		_ = r.DB.Listen(ctx, alarm.Channel, func() { _ = wake("") }, wake) // until it is back, the loop looks often enough
-		select {
-		case <-ctx.Done():
-		case <-r.Clock.After(lookEvery):
-		}
 	}
 }
 

@@ -27,7 +27,7 @@ const liveSnapshot = 20
 type Event struct {
 	ID        uuid.UUID      `json:"id" doc:"Id of the event; later events have greater ids."`
 	CreatedAt time.Time      `json:"created_at" doc:"When it happened."`
-	Kind      alarm.Kind     `json:"kind" doc:"What happened; see /alerts/kinds."`
+	Kind      alarm.Name     `json:"kind" doc:"What happened; see /alerts/kinds."`
 	Severity  alarm.Severity `json:"severity" enum:"info,warning,error,critical" doc:"Severity."`
 	Subject   string         `json:"subject" doc:"What it is about."`
 	Message   string         `json:"message" doc:"What happened, in words."`
@@ -57,9 +57,9 @@ type eventFilter struct {
 }
 
 func (r *Room) mountEvents() {
-	httpd.Handle(r.Router, http.MethodGet, "/alerts/events", httpd.Read, doc("alert.events", "The latest events, newest first"),
+	httpd.Handle(r.Router, http.MethodGet, "/alerts/events", httpd.Read, tag.Doc("alert.events", "The latest events, newest first"),
 		func(c *httpd.Call, in eventFilter) ([]Event, error) { return r.events(c, in) })
-	httpd.Stream(r.Router, "/alerts/events/live", httpd.Read, doc("alert.events.live", "The latest events, oldest first, and then each new one"),
+	httpd.Stream(r.Router, "/alerts/events/live", httpd.Read, tag.Doc("alert.events.live", "The latest events, oldest first, and then each new one"),
 		func(ctx context.Context, _ struct{}, send func(Event) error) error {
 			return r.live.Follow(ctx, liveSnapshot, send)
 		})

@@ -11,7 +11,7 @@ import (
 
 // message is what a receiver gets.
 type message struct {
-	Kind     alarm.Kind
+	Kind     alarm.Name
 	Severity alarm.Severity
 	Subject  string
 	Message  string
@@ -22,12 +22,10 @@ type message struct {
 // readableLimit is how much text every receiver takes: Discord is the strictest of those that are common.
 const readableLimit = 1900
 
-// of is the message of one event.
 func of(e *Event) message {
 	return message{Kind: e.Kind, Severity: e.Severity, Subject: e.Subject, Message: e.Message, FiredAt: e.CreatedAt, resolved: e.Resolved}
 }
 
-// headline is the message in a line.
 func (m *message) headline() string {
 	word := strings.ToUpper(string(m.Severity))
 	if m.resolved {
@@ -51,7 +49,7 @@ func (m *message) readable(host string) string {
 
 // tally is how many events of one kind wait.
 type tally struct {
-	Kind     alarm.Kind
+	Kind     alarm.Name
 	Severity alarm.Severity
 	Over     bool
 	Count    int
@@ -64,7 +62,7 @@ const digestLines = 15
 
 // digest is one message for many events, the worst first.
 func digest(list []tally, now time.Time) message {
-	m := message{Kind: alarm.Digest, Severity: alarm.Info, FiredAt: now}
+	m := message{Kind: Digest.Name, Severity: alarm.Info, FiredAt: now}
 	total := 0
 	var lines []string
 	for i, t := range list {

@@ -31,7 +31,7 @@ type TestResult struct {
 }
 
 func (r *Room) mountTest() {
-	d := doc("alert.test", "Send a test to every channel that is on, and return the results")
+	d := tag.Doc("alert.test", "Send a test to every channel that is on, and return the results")
 	d.Audit = "alert.test"
 	httpd.Handle(r.Router, http.MethodPost, "/alerts/test", httpd.Write.Here(), d, func(c *httpd.Call, _ struct{}) (Tested, error) {
 		list, err := r.channels.Where(c, r.DB, "active")
@@ -40,7 +40,7 @@ func (r *Room) mountTest() {
 		}
 		return r.test(c, list, "every active channel")
 	})
-	one := doc("alert.channel.test", "Send a test to one channel, even if it is off")
+	one := tag.Doc("alert.channel.test", "Send a test to one channel, even if it is off")
 	one.Audit = "alert.test"
 	httpd.Handle(r.Router, http.MethodPost, "/alerts/{id}/test", httpd.Write.Here(), one, func(c *httpd.Call, in struct {
 		ID uuid.UUID `path:"id" doc:"Id of the channel."`
@@ -56,7 +56,7 @@ func (r *Room) mountTest() {
 // test tells channels something, each once and all at the same time.
 func (r *Room) test(c *httpd.Call, list []Channel, subject string) (Tested, error) {
 	out := Tested{Results: make([]TestResult, len(list))}
-	m := message{Kind: alarm.Test, Severity: alarm.Info, Subject: "Test", Message: "This is a test. The gateway sends its alerts here.", FiredAt: r.Clock.Now()}
+	m := message{Kind: testKind.Name, Severity: alarm.Info, Subject: "Test", Message: "This is a test. The gateway sends its alerts here.", FiredAt: r.Clock.Now()}
 	slots := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
 	for i := range list {
@@ -74,7 +74,7 @@ func (r *Room) test(c *httpd.Call, list []Channel, subject string) (Tested, erro
 	}
 	all.Wait()
 	err := r.DB.Write(c, func(tx *db.Tx) error {
-		e, err := r.Alarms.Note(tx, alarm.Alarm{Kind: alarm.Test, Subject: m.Subject, Message: m.Message})
+		e, err := r.Alarms.Note(tx, alarm.Alarm{Kind: testKind, Subject: m.Subject, Message: m.Message})
 		if err != nil {
 			return err
 		}

@@ -21,9 +21,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
-	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/password"
@@ -31,6 +31,7 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
+	"edge.internal/gateway/internal/start"
 	"edge.internal/gateway/ui"
 )
 
@@ -89,7 +90,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("API socket: %w", err)
 	}
-	control, err := httpd.ListenUnix(k.Paths.Run("control.sock"), 0o600, "")
+	socket, err := httpd.ListenUnix(control.Socket(k.Paths), 0o600, "")
 	if err != nil {
 		return fmt.Errorf("control socket: %w", err)
 	}
@@ -113,7 +114,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return (&httpd.Server{Handler: handler, Log: k.Log}).Serve(ctx, listeners...) })
-	group.Go(func() error { return (&httpd.Server{Handler: handler, Log: k.Log, Local: true}).Serve(ctx, control) })
+	group.Go(func() error { return (&httpd.Server{Handler: handler, Log: k.Log, Local: true}).Serve(ctx, socket) })
 	group.Go(func() error {
 		return (&httpd.Server{Handler: house.Certificate.Challenges(), Log: k.Log}).Serve(ctx, challenges)
 	})
@@ -146,7 +147,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	})
 	group.Go(func() error { serveMetrics(ctx, cfg.Metrics, metrics, k); return nil })
 	group.Go(func() error {
-		return watchdog(ctx, k.Log, func(ctx context.Context) error { return answers(ctx, controlSocket(k.Paths)) })
+		return watchdog(ctx, k.Log, func(ctx context.Context) error { return answers(ctx, control.Socket(k.Paths)) })
 	})
 	k.Log.Info("gateway-api is ready", "version", Version, "listen", cfg.Listen)
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)

@@ -63,7 +63,7 @@ func sources(t *testing.T) []source {
 func area(pkg string) string {
 	rest, ok := strings.CutPrefix(pkg, "internal/")
 	room, _, _ := strings.Cut(rest, "/")
-	if !ok || slices.Contains([]string{"kit", "app", "schema", "lab"}, room) {
+	if !ok || slices.Contains([]string{"kit", "app", "ctl", "start", "schema", "lab"}, room) {
 		return ""
 	}
 	return room
@@ -76,16 +76,16 @@ func TestKitKnowsNoAreaAndAreasDoNotKnowEachOther(t *testing.T) {
 			if !ok {
 				continue
 			}
-			inKit := strings.HasPrefix(s.pkg, "internal/kit")
+			inKit, above := strings.HasPrefix(s.pkg, "internal/kit"), slices.Contains([]string{"internal/app", "internal/ctl", "internal/start"}, own)
 			switch {
-			case inKit && area(own) != "", inKit && own == "internal/app":
+			case inKit && (area(own) != "" || above):
 				t.Errorf("%s: the kit imports %s", s.path, own)
 			case inKit && own == "internal/schema" && s.pkg != "internal/kit/db/dbtest" && !s.test:
 				t.Errorf("%s: the kit imports %s", s.path, own)
 			case area(s.pkg) != "" && area(own) != "" && area(own) != area(s.pkg):
 				t.Errorf("%s: a room imports another, %s", s.path, own)
-			case area(s.pkg) != "" && own == "internal/app" && !s.test:
-				t.Errorf("%s: a room imports the app", s.path)
+			case area(s.pkg) != "" && above && !s.test, s.pkg == "internal/ctl" && strings.HasPrefix(own, "internal/app"):
+				t.Errorf("%s imports %s, which is above it", s.path, own)
 			case area(s.pkg) != "" && strings.HasPrefix(own, "internal/kit/host/machine") && !s.test:
 				t.Errorf("%s: a room reaches past the verbs of the host, to %s", s.path, own)
 			}
@@ -111,7 +111,7 @@ func TestRootKnowsNoArea(t *testing.T) {
 				return
 			}
 			seen[pkg] = true
-			if area(pkg) != "" && pkg != own[program] || pkg == "internal/app" {
+			if area(pkg) != "" && pkg != own[program] || pkg == "internal/app" || pkg == "internal/ctl" {
 				t.Errorf("%s has %s in it, by %s", program, pkg, by)
 			}
 			for _, i := range imports[pkg] {
@@ -313,5 +313,24 @@ func TestEveryRoomThatOpensKeepsWhatRunsOpen(t *testing.T) {
 	}
 	if !maps.Equal(asks, keeps) || len(asks) < 6 {
 		t.Errorf("these ask: %v, and these keep: %v", slices.Sorted(maps.Keys(asks)), slices.Sorted(maps.Keys(keeps)))
+	}
+}
+
+// docs/adding-a-daemon.md is true: each place that it lists names its example.
+func TestEveryPlaceOfADaemonIsOneThatItNames(t *testing.T) {
+	root := filepath.Join("..", "..")
+	page, err := os.ReadFile(filepath.Join(root, "docs", "adding-a-daemon.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllSubmatch(page, -1)
+	for _, place := range places {
+		content, err := os.ReadFile(filepath.Join(root, string(place[1])))
+		if err != nil || !regexp.MustCompile("(?i)keepalived|vrrp").Match(content) {
+			t.Errorf("%s does not name keepalived, %v", place[1], err)
+		}
+	}
+	if len(places) < 20 {
+		t.Errorf("%d places", len(places))
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"edge.internal/gateway/internal/firewall"
 	"edge.internal/gateway/internal/fwdproxy"
 	"edge.internal/gateway/internal/ids"
+	"edge.internal/gateway/internal/importer/programs"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
@@ -194,7 +195,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Upgrade.Mount()
 	h.Backup.Mount()
 	h.Alert.Mount()
-	scheduler.Mount(k, periodic(k, store, alert.NewWatcher(h.Alert, alert.Sources{})))
+	scheduler.Mount(k, periodic(k, store, h.Alert))
 	h.Remotes.Mount()
 	h.Diagnostics.Mount()
 	h.Clients.Mount()
@@ -202,7 +203,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Cluster.Mount()
 	h.VRRP.Mount()
 	k.Resources.MountChangeSets()
-	mountImport(k.Router, importables)
+	programs.Mount(k.Router, programs.All)
 	mountSpec(k)
 	return h, nil
 }
@@ -217,9 +218,9 @@ func (h *House) addresses(ctx context.Context, q db.Querier) ([]netip.Addr, erro
 	return append(declared, inTunnels...), err
 }
 
-// alertDeps lends alerts the gateway's name.
+// alertDeps lends alerts the gateway's name, and what can go wrong.
 func alertDeps(store *setup.Store) alert.Deps {
-	return alert.Deps{FQDN: func() string { return store.View().FQDN.String() }}
+	return alert.Deps{FQDN: func() string { return store.View().FQDN.String() }, Kinds: kinds}
 }
 
 // peers are the addresses of the other nodes of the cluster.

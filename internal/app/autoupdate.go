@@ -11,6 +11,7 @@ import (
 
 	"edge.internal/gateway/internal/cluster"
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/setup"
@@ -18,7 +19,7 @@ import (
 )
 
 const (
-	// refreshWithin is how long a refresh of apt's lists may take, and refreshEvery how often it is asked whether it has ended.
+	// refreshWithin is how long a refresh of apt's lists may take, and refreshEvery how often we ask whether it has ended.
 	refreshWithin = 6 * time.Minute
 	refreshEvery  = time.Second
 )
@@ -38,7 +39,7 @@ func autoUpdate(ctx context.Context, k *kit.Kit, store *setup.Store) error {
 		return nil
 	}
 	to := versions.Packages[i].Available
-	last, err := askAPI[upgrade.Upgrade](ctx, k.Paths, http.MethodGet, "/system/upgrade", nil)
+	last, err := control.Get[upgrade.Upgrade](ctx, k.Paths, "/system/upgrade")
 	if err != nil {
 		return err
 	}
@@ -64,13 +65,13 @@ func autoUpdate(ctx context.Context, k *kit.Kit, store *setup.Store) error {
 	if err != nil {
 		return err
 	}
-	_, err = askAPI[upgrade.Upgrade](ctx, k.Paths, http.MethodPost, "/system/upgrade", body)
+	_, err = control.Ask[upgrade.Upgrade](ctx, k.Paths, http.MethodPost, "/system/upgrade", body)
 	return err
 }
 
 // rollAtNight updates all nodes, unless that has failed with this version before.
 func rollAtNight(ctx context.Context, k *kit.Kit, to string) error {
-	last, err := askAPI[cluster.RollingUpdate](ctx, k.Paths, http.MethodGet, "/cluster/rolling-update", nil)
+	last, err := control.Get[cluster.RollingUpdate](ctx, k.Paths, "/cluster/rolling-update")
 	if err != nil {
 		return err
 	}
@@ -78,20 +79,20 @@ func rollAtNight(ctx context.Context, k *kit.Kit, to string) error {
 		k.Log.Warn("a rolling update that failed before is not tried again", "version", to, "node", last.Node)
 		return nil
 	}
-	_, err = askAPI[cluster.RollingUpdate](ctx, k.Paths, http.MethodPost, "/cluster/rolling-update", nil)
+	_, err = control.Ask[cluster.RollingUpdate](ctx, k.Paths, http.MethodPost, "/cluster/rolling-update", nil)
 	return err
 }
 
 // refreshed has apt fetch its lists, and returns what is in them.
 func refreshed(ctx context.Context, k *kit.Kit) (upgrade.Versions, error) {
 	began := time.Now()
-	if _, err := askAPI[upgrade.Versions](ctx, k.Paths, http.MethodPost, "/system/package-versions/refresh", nil); err != nil {
+	if _, err := control.Ask[upgrade.Versions](ctx, k.Paths, http.MethodPost, "/system/package-versions/refresh", nil); err != nil {
 		return upgrade.Versions{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, refreshWithin)
 	defer cancel()
 	for seen := false; ; {
-		versions, err := askAPI[upgrade.Versions](ctx, k.Paths, http.MethodGet, "/system/package-versions", nil)
+		versions, err := control.Get[upgrade.Versions](ctx, k.Paths, "/system/package-versions")
 		if err != nil {
 			return versions, err
 		}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
@@ -60,16 +60,13 @@ func aside(ctx context.Context, m host.Machine, log *slog.Logger, d *db.DB, path
 	return Build(kit.New(d, m, clock.Real, log, box, paths, Version), store, password.New(password.Cost))
 }
 
-// backupWithin is how long a backup with its uploads and its proof may take.
-const backupWithin = 2 * time.Hour
-
 // scheduledBackup asks gateway-api for the backup of the day. One that runs and fails is reported there; one that cannot begin is reported here,
 // and is tried again.
 func scheduledBackup(ctx context.Context, k *kit.Kit, store *setup.Store) error {
 	if !store.View().Completed {
 		return fault.New(fault.Unavailable, "The gateway is not set up yet.")
 	}
-	made, err := askAPIWithin[backup.Backup](ctx, k.Paths, backupWithin, http.MethodPost, "/backups/scheduled", nil)
+	made, err := control.AskWithin[backup.Backup](ctx, k.Paths, backup.Within, http.MethodPost, "/backups/scheduled", nil)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		reason := "The program gateway-api does not answer."
@@ -77,7 +74,7 @@ func scheduledBackup(ctx context.Context, k *kit.Kit, store *setup.Store) error 
 			reason = f.Message
 		}
 		return errors.Join(fault.Wrap(fault.Unavailable, err, "%s", reason), k.Alarms.Raise(ctx, alarm.Alarm{
-			Kind: alarm.BackupFailed, Subject: "The scheduled backup could not start", Message: reason + " The gateway tries again every minute.",
+			Kind: backup.Failed, Subject: "The scheduled backup could not start", Message: reason + " The gateway tries again every minute.",
 		}))
 	case err != nil:
 		return err

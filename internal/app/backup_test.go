@@ -13,6 +13,7 @@ import (
 	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/fault"
@@ -57,7 +58,7 @@ func slowObstacles(b *kittest.Bench) []obstacle {
 	programs := backups.New(home.Home{}, nil, dbtest.Address(b.DB), nil)
 	return []obstacle{
 		{"a proof", "The proof of a backup is running.", func(t *testing.T) func() {
-			made, err := askAPI[backup.Backup](t.Context(), b.Paths, http.MethodPost, "/backups", nil)
+			made, err := control.Ask[backup.Backup](t.Context(), b.Paths, http.MethodPost, "/backups", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +95,7 @@ func held(t *testing.T, b *kittest.Bench, programs host.Backups, path string, en
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if _, err := askAPI[backup.Backup](t.Context(), b.Paths, http.MethodPost, path, nil); err != nil {
+		if _, err := control.Ask[backup.Backup](t.Context(), b.Paths, http.MethodPost, path, nil); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -128,7 +129,7 @@ func obstacles(b *kittest.Bench) []obstacle {
 			before := files()
 			go func() {
 				defer close(ended)
-				if _, err := sendAPI[backup.Backup](t.Context(), b.Paths, time.Minute, http.MethodPost, "/backups/upload", "application/octet-stream", archive); err == nil {
+				if _, err := control.Send[backup.Backup](t.Context(), b.Paths, time.Minute, http.MethodPost, "/backups/upload", "application/octet-stream", archive); err == nil {
 					t.Error("an empty archive is taken")
 				}
 			}()
@@ -155,7 +156,7 @@ func obstacles(b *kittest.Bench) []obstacle {
 					t.Fatal(err)
 				}
 			}
-			if _, err := askAPI[backup.Settings](t.Context(), b.Paths, http.MethodPut, "/backup-settings", []byte(`{"passphrase": "correct horse battery"}`)); err != nil {
+			if _, err := control.Ask[backup.Settings](t.Context(), b.Paths, http.MethodPut, "/backup-settings", []byte(`{"passphrase": "correct horse battery"}`)); err != nil {
 				t.Fatal(err)
 			}
 			var sealed []byte
@@ -167,7 +168,7 @@ func obstacles(b *kittest.Bench) []obstacle {
 			return func() { set(nil) }
 		}},
 		{"the API is down", "gateway-api does not answer", func(t *testing.T) func() {
-			socket, aside := controlSocket(b.Paths), controlSocket(b.Paths)+".aside"
+			socket, aside := control.Socket(b.Paths), control.Socket(b.Paths)+".aside"
 			if err := os.Rename(socket, aside); err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +234,7 @@ func TestEveryDayWithoutABackupIsTold(t *testing.T) {
 	k.Clock, k.Alarms = now, alarm.New(b.DB, now)
 	told := func() (n int) {
 		t.Helper()
-		if err := b.DB.QueryRow(t.Context(), "SELECT count(*) FROM alarm_events WHERE kind = $1 AND resolves IS NULL", alarm.BackupFailed).Scan(&n); err != nil {
+		if err := b.DB.QueryRow(t.Context(), "SELECT count(*) FROM alarm_events WHERE kind = $1 AND resolves IS NULL", backup.Failed.Name).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -265,7 +266,7 @@ func reported(t *testing.T, b *kittest.Bench) (message string, found bool) {
 		t.Fatal(err)
 	}
 	for _, c := range open {
-		if c.Kind == alarm.BackupFailed {
+		if c.Kind == backup.Failed.Name {
 			return c.Message, true
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 
-	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
@@ -17,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/start"
 )
 
 // Version is the version of the programs; the build sets it.

@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/outbound"
 	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/start"
 )
 
 func TestSettings(t *testing.T) {
@@ -91,7 +92,7 @@ func TestWatchdog(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- watchdog(ctx, log, func(ctx context.Context) error { return answers(ctx, controlSocket(paths)) })
+		done <- watchdog(ctx, log, func(ctx context.Context) error { return answers(ctx, control.Socket(paths)) })
 	}()
 	defer func() {
 		stop()

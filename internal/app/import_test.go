@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/app"
+	"edge.internal/gateway/internal/importer/programs"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
@@ -152,7 +153,7 @@ func TestImportByTheAPI(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got app.Imported
+		var got programs.Imported
 		send("from="+from+x.query, string(text)).Want(t, 200).Into(t, &got)
 		// The first line names the file.
 		_, want, _ = strings.Cut(want, "\n")

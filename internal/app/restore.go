@@ -9,7 +9,6 @@ import (
 
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/app/root"
-	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/backup/restore"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
@@ -24,6 +23,7 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/schema"
+	"edge.internal/gateway/internal/start"
 )
 
 // RunRestore runs gateway-restore: it grants the wish for a restore that is written down, if there is one. It needs root.
@@ -45,7 +45,7 @@ func RunRestore(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	groups, err := memberships()
+	groups, err := start.Groups()
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -14,20 +15,32 @@ import (
 
 	"edge.internal/gateway/internal/account"
 	"edge.internal/gateway/internal/alert"
-	"edge.internal/gateway/internal/app/start"
+	"edge.internal/gateway/internal/backup"
+	"edge.internal/gateway/internal/backup/remote"
 	"edge.internal/gateway/internal/certificate"
+	"edge.internal/gateway/internal/cluster"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/actor"
+	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/rescue"
+	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/scheduler"
+	"edge.internal/gateway/internal/kit/watch"
+	"edge.internal/gateway/internal/license"
+	"edge.internal/gateway/internal/ntp"
+	"edge.internal/gateway/internal/proxy"
 	"edge.internal/gateway/internal/schema"
 	"edge.internal/gateway/internal/setup"
+	"edge.internal/gateway/internal/start"
+	"edge.internal/gateway/internal/system"
+	"edge.internal/gateway/internal/tunnel"
 	"edge.internal/gateway/internal/waf"
 )
 
 // periodic is all that is done again and again. gateway-scheduler does it; gateway-api shows what came of it.
-func periodic(k *kit.Kit, store *setup.Store, w *alert.Watcher) []scheduler.Job {
+func periodic(k *kit.Kit, store *setup.Store, alerts *alert.Room) []scheduler.Job {
 	// asking is for what takes the API of a gateway that is set up.
 	asking := func(at func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -35,33 +48,63 @@ func periodic(k *kit.Kit, store *setup.Store, w *alert.Watcher) []scheduler.Job 
 				return fault.New(fault.Unavailable, "The gateway is not set up yet.")
 			}
 			err := at(ctx)
-			if isDown(err) {
+			if control.IsDown(err) {
 				return fault.Wrap(fault.Unavailable, err, "The program gateway-api does not answer.")
 			}
 			return err
 		}
 	}
-	return []scheduler.Job{
-		{Name: "audit.prune", Title: "Delete old audit entries", Where: scheduler.Primary, Every: time.Hour, Do: func(ctx context.Context) error { return pruneAudit(ctx, k, store) }},
-		{Name: "history.prune", Title: "Delete old change sets", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return pruneHistory(ctx, k, store) }},
-		{Name: "sessions.prune", Title: "Delete expired sessions", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return account.Prune(ctx, k.DB, k.Clock) }},
-		{Name: "waf.prune", Title: "Delete old WAF alerts", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return pruneFound(ctx, k) }},
-		{Name: "alerts.prune", Title: "Delete old alerts", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return pruneEvents(ctx, w.Room) }},
-		{Name: "certificates.renew", Title: "Renew certificates", Where: scheduler.Primary, Every: time.Hour, Jitter: 10 * time.Minute, Do: asking(func(ctx context.Context) error { return renewCertificates(ctx, k) })},
-		{Name: "backup", Title: "Back up the gateway and test that it can be restored", Where: scheduler.EveryNode, Every: 24 * time.Hour, FromBoot: true, Within: 2 * time.Hour, Do: func(ctx context.Context) error { return scheduledBackup(ctx, k, store) }},
-		{Name: "auto-update", Title: "Upgrade the gateway, if automatic updates are on", Where: scheduler.EveryNode, Night: true, Within: 30 * time.Minute, Do: func(ctx context.Context) error { return autoUpdate(ctx, k, store) }},
-		{Name: "watch.certificates", Title: "Check for certificates that expire soon", Where: scheduler.Primary, Every: time.Hour, Do: asking(w.Certs)},
-		{Name: "watch.license", Title: "Check the license", Where: scheduler.Primary, Every: time.Hour, Do: asking(w.Licensed)},
-		{Name: "watch.machine", Title: "Check memory, disk and connection tracking", Where: scheduler.EveryNode, Every: time.Minute, Within: time.Minute, Do: asking(w.Machine)},
-		{Name: "watch.components", Title: "Check that the saved configuration is running", Where: scheduler.EveryNode, Every: 30 * time.Second, Within: time.Minute, Do: asking(w.Running)},
-		{Name: "watch.backends", Title: "Check for backends that are down", Where: scheduler.EveryNode, Every: time.Minute, Within: time.Minute, Do: asking(w.Proxied)},
-		{Name: "watch.waf", Title: "Check that requests are inspected", Where: scheduler.EveryNode, Every: 5 * time.Second, Within: time.Minute, Later: true, Do: asking(w.Inspected)},
-		{Name: "watch.cluster", Title: "Check the other nodes of the cluster", Where: scheduler.EveryNode, Every: 30 * time.Second, Within: time.Minute, Do: asking(w.Clustered)},
-		{Name: "watch.logins", Title: "Check for failed logins", Where: scheduler.EveryNode, Every: time.Minute, Within: time.Minute, Do: asking(w.Logins)},
-		{Name: "watch.tunnels", Title: "Check for tunnels that are down", Where: scheduler.EveryNode, Every: 5 * time.Minute, Within: time.Minute, Later: true, Do: asking(w.Tunnelled)},
-		{Name: "watch.clock", Title: "Check that the clock is synchronised", Where: scheduler.EveryNode, Every: 10 * time.Minute, Within: time.Minute, Later: true, Do: asking(w.Time)},
+	pruned := func(what string, prune func(context.Context) (int64, error)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			n, err := prune(ctx)
+			if n > 0 {
+				k.Log.Info(what+" pruned", "rows", n)
+			}
+			return err
+		}
 	}
+	oldAudit := func(ctx context.Context) (int64, error) {
+		if days := store.View().Retention.AuditDays; days > 0 {
+			return k.Audit.Prune(ctx, k.Clock.Now().AddDate(0, 0, -days))
+		}
+		return 0, nil
+	}
+	oldSets := func(ctx context.Context) (int64, error) {
+		keep := store.View().Retention
+		return k.Changes.Prune(ctx, k.Clock.Now().AddDate(0, 0, -keep.HistoryDays), keep.HistorySets)
+	}
+	oldFound := func(ctx context.Context) (int64, error) { return waf.Prune(ctx, k.DB, k.Clock) }
+	jobs := []scheduler.Job{
+		{Name: "audit.prune", Title: "Delete old audit entries", Where: scheduler.Primary, Every: time.Hour, Do: pruned("audit entries", oldAudit)},
+		{Name: "history.prune", Title: "Delete old change sets", Where: scheduler.EveryNode, Every: time.Hour, Do: pruned("change sets", oldSets)},
+		{Name: "sessions.prune", Title: "Delete expired sessions", Where: scheduler.EveryNode, Every: time.Hour, Do: func(ctx context.Context) error { return account.Prune(ctx, k.DB, k.Clock) }},
+		{Name: "waf.prune", Title: "Delete old WAF alerts", Where: scheduler.EveryNode, Every: time.Hour, Do: pruned("WAF alerts", oldFound)},
+		{Name: "alerts.prune", Title: "Delete old alerts", Where: scheduler.EveryNode, Every: time.Hour, Do: pruned("alert events", alerts.Prune)},
+		{Name: "certificates.renew", Title: "Renew certificates", Where: scheduler.Primary, Every: time.Hour, Jitter: 10 * time.Minute, Do: asking(func(ctx context.Context) error { return renewCertificates(ctx, k) })},
+		{Name: "backup", Title: "Back up the gateway and test that it can be restored", Where: scheduler.EveryNode, Every: 24 * time.Hour, FromBoot: true, Within: backup.Within, Do: func(ctx context.Context) error { return scheduledBackup(ctx, k, store) }},
+		{Name: "auto-update", Title: "Upgrade the gateway, if automatic updates are on", Where: scheduler.EveryNode, Night: true, Within: 30 * time.Minute, Do: func(ctx context.Context) error { return autoUpdate(ctx, k, store) }},
+	}
+	for _, c := range checks {
+		j := c.For(k, alerts.Limits)
+		j.Do = asking(j.Do)
+		jobs = append(jobs, j)
+	}
+	return jobs
 }
+
+// checks are what the rooms look at.
+var checks = []watch.Check{
+	certificate.Check, license.Check, system.MachineCheck, system.ComponentCheck, proxy.Check, waf.Check, cluster.Check, account.Check, tunnel.Check, ntp.Check,
+}
+
+// kinds are all that is reported: what the checks find, and what rooms and the kit report themselves.
+var kinds = func() (list []*alarm.Kind) {
+	for _, c := range checks {
+		list = append(list, c.Kinds...)
+	}
+	list = slices.Concat(list, certificate.Alarms, backup.Alarms, remote.Alarms, alert.Alarms)
+	return append(list, scheduler.JobFailed, resource.ChangeStays)
+}()
 
 // RunScheduler runs gateway-scheduler until the context ends.
 func RunScheduler(ctx context.Context, cfg Config) error {
@@ -89,7 +132,7 @@ func RunScheduler(ctx context.Context, cfg Config) error {
 		return err
 	}
 	attach := func(ctx context.Context) error { return k.DB.Attach(ctx, schema.Migrations) }
-	s := scheduler.New(k, periodic(k, store, alert.NewWatcher(alerts, sources(k))), attach)
+	s := scheduler.New(k, periodic(k, store, alerts), attach)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return s.Run(ctx, func() {
@@ -138,50 +181,9 @@ func awaitKey(ctx context.Context, cfg Config) error {
 
 // renewCertificates asks gateway-api, who alone applies, to order what is due.
 func renewCertificates(ctx context.Context, k *kit.Kit) error {
-	due, err := askAPI[certificate.Due](ctx, k.Paths, http.MethodPost, "/certificates/renew-due", nil)
+	due, err := control.Ask[certificate.Due](ctx, k.Paths, http.MethodPost, "/certificates/renew-due", nil)
 	if due.Ordered > 0 {
 		k.Log.Info("certificates are ordered", "certificates", due.Ordered)
-	}
-	return err
-}
-
-// pruneEvents deletes the history of alerts that is older than is kept.
-func pruneEvents(ctx context.Context, alerts *alert.Room) error {
-	n, err := alerts.Prune(ctx)
-	if n > 0 {
-		alerts.Log.Info("alert events pruned", "events", n)
-	}
-	return err
-}
-
-// pruneFound deletes what the web application firewall found longer ago than is kept.
-func pruneFound(ctx context.Context, k *kit.Kit) error {
-	n, err := waf.Prune(ctx, k.DB, k.Clock)
-	if n > 0 {
-		k.Log.Info("WAF alerts pruned", "alerts", n)
-	}
-	return err
-}
-
-// pruneHistory deletes change sets that are older, or more, than the operator wants to keep.
-func pruneHistory(ctx context.Context, k *kit.Kit, store *setup.Store) error {
-	keep := store.View().Retention
-	n, err := k.Changes.Prune(ctx, k.Clock.Now().AddDate(0, 0, -keep.HistoryDays), keep.HistorySets)
-	if n > 0 {
-		k.Log.Info("change sets pruned", "sets", n)
-	}
-	return err
-}
-
-// pruneAudit deletes audit entries that are older than the operator wants to keep.
-func pruneAudit(ctx context.Context, k *kit.Kit, store *setup.Store) error {
-	days := store.View().Retention.AuditDays
-	if days == 0 {
-		return nil
-	}
-	n, err := k.Audit.Prune(ctx, k.Clock.Now().AddDate(0, 0, -days))
-	if n > 0 {
-		k.Log.Info("audit entries pruned", "entries", n)
 	}
 	return err
 }

@@ -7,9 +7,9 @@ import (
 	"os"
 	"testing"
 
-	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/start"
 )
 
 // The scheduler, which may start before gateway-api, waits for the master key and never makes one.

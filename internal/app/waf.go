@@ -14,11 +14,11 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
-	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/start"
 	"edge.internal/gateway/internal/waf/agent"
 	"edge.internal/gateway/internal/waf/engine"
 	"edge.internal/gateway/internal/waf/spoe"

@@ -5,30 +5,33 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
-	"sync/atomic"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
-	"edge.internal/gateway/internal/alert"
-	"edge.internal/gateway/internal/app/start"
+	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
-	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/backups"
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/internal/kit/scheduler"
 	"edge.internal/gateway/internal/kit/waittest"
+	"edge.internal/gateway/internal/kit/watch/watchtest"
 	"edge.internal/gateway/internal/schema"
+	"edge.internal/gateway/internal/start"
+	"edge.internal/gateway/internal/tunnel"
 )
 
 // The whole of gateway-scheduler beside the API of a whole house: its jobs find out what is wrong from the API, and it tells a receiver.
@@ -130,61 +133,6 @@ func TestSchedulerFindsOutAndTells(t *testing.T) {
 	})
 }
 
-// The agent of the web application firewall is up when it says so, and not while it is starting or does not answer. Requests that were not
-// inspected are added up for each domain.
-func TestInspectionIsAskedFor(t *testing.T) {
-	d := dbtest.New(t)
-	b := kittest.NewOn(t, d)
-	serve(t, b)
-	b.Router.Sessions = kittest.Roles{}
-	if x, err := inspection(t.Context(), b.Kit); err != nil || x.Up || x.Reason == "" || len(x.Missed) != 0 {
-		t.Errorf("without an agent: %+v, %v", x, err)
-	}
-	var started, stalled atomic.Bool
-	b.FakeDaemon(t, host.WAFSocket, func(w http.ResponseWriter, r *http.Request) {
-		if stalled.Load() {
-			<-r.Context().Done()
-			return
-		}
-		if !started.Load() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-		_, _ = w.Write([]byte("{}"))
-	})
-	if x, err := inspection(t.Context(), b.Kit); err != nil || x.Up || x.Reason == "" {
-		t.Errorf("it is starting: %+v, %v", x, err)
-	}
-	started.Store(true)
-	stalled.Store(true)
-	if x, err := inspection(t.Context(), b.Kit); err != nil || x.Up || x.Reason == "" {
-		t.Errorf("it does not answer: %+v, %v", x, err)
-	}
-	stalled.Store(false)
-
-	shop, blog, now := uuid.New(), uuid.New(), b.Clock.Now().UTC().Truncate(time.Second)
-	for i, r := range []struct {
-		domain            uuid.UUID
-		ago               time.Duration
-		requests, refused int
-		reason            string
-	}{
-		{shop, 2 * time.Minute, 100, 100, "too old"}, {shop, 40 * time.Second, 3, 3, "the agent is not running"}, {blog, 30 * time.Second, 5, 0, "slow"}, {shop, 10 * time.Second, 4, 2, "the agent had no time for it"},
-	} {
-		dbtest.Exec(t, d, `INSERT INTO waf_alerts (id, created_at, request_id, domain_id, domain, rule_id, severity, action, message, method, uri, client_ip, data)
-			VALUES ($1, $2, '', $3, 'a.example.net', 0, 'critical', 'unavailable', '', 'GET', '/', '192.0.2.1', $4)`,
-			fmt.Sprintf("00000000-0000-7000-8000-%012d", i), now.Add(-r.ago), r.domain,
-			fmt.Sprintf(`[{"variable":"requests","value":"%d"},{"variable":"refused","value":"%d"},{"variable":"reason","value":%q}]`, r.requests, r.refused, r.reason))
-	}
-	x, err := inspection(t.Context(), b.Kit)
-	want := []alert.Missed{
-		{ID: shop.String(), Name: "a.example.net", Passed: 2, Refused: 5, Reason: "the agent had no time for it", FirstSeen: now.Add(-40 * time.Second), LastSeen: now.Add(-10 * time.Second)},
-		{ID: blog.String(), Name: "a.example.net", Passed: 5, Reason: "slow", FirstSeen: now.Add(-30 * time.Second), LastSeen: now.Add(-30 * time.Second)},
-	}
-	if err != nil || !x.Up || !reflect.DeepEqual(x.Missed, want) {
-		t.Errorf("%+v, %v\nand not %+v", x, err, want)
-	}
-}
-
 // A tunnel that another node of the cluster has is not down.
 func TestTunnelsOfOtherNodes(t *testing.T) {
 	t.Parallel()
@@ -192,12 +140,81 @@ func TestTunnelsOfOtherNodes(t *testing.T) {
 	serve(t, b)
 	b.Router.Sessions = kittest.Roles{}
 	b.Do(t, "admin", http.MethodPost, "/tunnel/interfaces", `{"name":"wg1","mode":"client","address_cidr":"10.7.0.2/32","upstream_public_key":"xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=","upstream_endpoint":"198.51.100.1:51820"}`).Want(t, 201)
+	dbtest.Exec(t, b.DB, "UPDATE tunnel_interfaces SET updated_at = now() - interval '1 hour'")
+	look := tunnel.Check.For(b.Kit, func(context.Context) (alarm.Limits, error) { return watchtest.Limits, nil }).Do
 	for role, want := range map[string]int{"single": 1, "primary": 1, "standby": 0} {
 		dbtest.Exec(t, b.DB, "UPDATE ha_state SET role = $1", role)
 		b.Engine.Refresh(t.Context(), apply.Tunnel, false)
-		list, err := clientTunnels(t.Context(), b.Kit)
-		if err != nil || len(list) != want {
-			t.Errorf("%s: %+v, %v", role, list, err)
+		if err := look(t.Context()); err != nil {
+			t.Fatalf("%s: %v", role, err)
+		}
+		if open, err := b.Alarms.Open(t.Context()); err != nil || len(open) != want {
+			t.Errorf("%s: %+v, %v", role, open, err)
+		}
+	}
+}
+
+// Each check and each kind of alarm that a room or the kit declares is in the app's lists.
+func TestNoCheckIsForgotten(t *testing.T) {
+	declared := map[string][]string{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			lit, ok := n.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			of, _ := lit.Type.(*ast.SelectorExpr)
+			if of == nil {
+				return true
+			}
+			pkg, _ := of.X.(*ast.Ident)
+			if pkg == nil || !slices.Contains([]string{"alarm.Kind", "watch.Check"}, pkg.Name+"."+of.Sel.Name) {
+				return true
+			}
+			ast.Inspect(lit, func(n ast.Node) bool {
+				if kv, ok := n.(*ast.KeyValueExpr); ok && fmt.Sprint(kv.Key) == "Name" {
+					name, _ := strconv.Unquote(kv.Value.(*ast.BasicLit).Value)
+					declared[of.Sel.Name] = append(declared[of.Sel.Name], name)
+				}
+				return true
+			})
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names, looks []string
+	for _, k := range kinds {
+		names = append(names, string(k.Name))
+		if k.Meaning == "" || k.Severity == "" {
+			t.Errorf("%s does not say what it means", k.Name)
+		}
+	}
+	for _, c := range checks {
+		looks = append(looks, c.Name)
+		for _, k := range c.Kinds {
+			if !slices.Contains(kinds, k) {
+				t.Errorf("%s finds %s", c.Name, k.Name)
+			}
+		}
+	}
+	for _, x := range []struct {
+		what string
+		list []string
+	}{{"Kind", names}, {"Check", looks}} {
+		slices.Sort(x.list)
+		slices.Sort(declared[x.what])
+		if !slices.Equal(x.list, declared[x.what]) || len(x.list) < 10 {
+			t.Errorf("%s: %q are declared, and %q listed", x.what, declared[x.what], x.list)
 		}
 	}
 }

@@ -77,35 +77,33 @@ type byID struct {
 	ID uuid.UUID `path:"id"`
 }
 
+// Within is how long a backup may take, with its uploads and its trial restore.
+const Within = 2 * time.Hour
+
 // Path is where a backup is in the API.
 const Path = "/backups/{id}"
 
 // Mount adds the room's routes. Those that need no database answer without it, too: that is when a restore is needed.
 func (r *Room) Mount() {
 	r.settings.Mount(r.Resources)
-	doc := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "backup", Summary: summary} }
-	audited := func(id, summary string) httpd.Doc {
-		d := doc(id, summary)
-		d.Audit = id
-		return d
-	}
-	httpd.Handle(r.Router, http.MethodGet, "/backups", httpd.Read.Offline(), doc("backup.list", "List all backups, newest first"),
+	const tag httpd.Tag = "backup"
+	httpd.Handle(r.Router, http.MethodGet, "/backups", httpd.Read.Offline(), tag.Doc("backup.list", "List all backups, newest first"),
 		func(c *httpd.Call, _ struct{}) ([]Backup, error) { return r.list(c.Actor) })
-	httpd.Handle(r.Router, http.MethodGet, "/backups/{id}", httpd.Read.Offline(), doc("backup.get", "One backup"),
+	httpd.Handle(r.Router, http.MethodGet, "/backups/{id}", httpd.Read.Offline(), tag.Doc("backup.get", "One backup"),
 		func(c *httpd.Call, in byID) (Backup, error) {
 			b, err := r.find(in.ID)
 			return shown(b, c.Actor), err
 		})
-	httpd.Stream(r.Router, "/backups/live", httpd.Read.Offline(), doc("backup.live", "Changes of backups, live"), r.follow)
-	made := audited("backup.create", "Back up the gateway. The answer comes when the backup is done or has failed")
+	httpd.Stream(r.Router, "/backups/live", httpd.Read.Offline(), tag.Doc("backup.live", "Changes of backups, live"), r.follow)
+	made := tag.Audited("backup.create", "Back up the gateway. The answer comes when the backup is done or has failed")
 	made.Creates = Path
 	httpd.Handle(r.Router, http.MethodPost, "/backups", httpd.Write.Here(), made, r.create)
-	httpd.Handle(r.Router, http.MethodPost, "/backups/scheduled", httpd.Write.Here(), audited("backup.create-scheduled", "Run the daily backup: back up the gateway, upload the archive to the off-site targets, and test that it can be restored"), r.scheduled)
-	httpd.Handle(r.Router, http.MethodDelete, "/backups/{id}", httpd.Write.Offline().Here(), audited("backup.delete", "Delete a backup with its archive"), r.delete)
-	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/verify", httpd.Write.Here(), audited("backup.verify", "Test that a backup can be restored: load it into a temporary database, migrate that, and check its configuration with every daemon"), r.verify)
-	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/restore-plan", httpd.AdminRead.Offline().Here(), doc("backup.restore-plan", "What a restore of a backup would do, and what prevents it. Nothing is changed"), r.plan)
-	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/restore", httpd.Write.Offline().Here().BySession(), audited("backup.restore", "Replace the gateway's data with a backup. The answer comes when the restore has started. If it fails, the previous data is restored"), r.restore)
-	httpd.Handle(r.Router, http.MethodGet, "/backups/restore", httpd.Read.Offline(), doc("backup.restore.get", "The running or last restore of the gateway"),
+	httpd.Handle(r.Router, http.MethodPost, "/backups/scheduled", httpd.Write.Here(), tag.Audited("backup.create-scheduled", "Run the daily backup: back up the gateway, upload the archive to the off-site targets, and test that it can be restored"), r.scheduled)
+	httpd.Handle(r.Router, http.MethodDelete, "/backups/{id}", httpd.Write.Offline().Here(), tag.Audited("backup.delete", "Delete a backup with its archive"), r.delete)
+	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/verify", httpd.Write.Here(), tag.Audited("backup.verify", "Test that a backup can be restored: load it into a temporary database, migrate that, and check its configuration with every daemon"), r.verify)
+	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/restore-plan", httpd.AdminRead.Offline().Here(), tag.Doc("backup.restore-plan", "What a restore of a backup would do, and what prevents it. Nothing is changed"), r.plan)
+	httpd.Handle(r.Router, http.MethodPost, "/backups/{id}/restore", httpd.Write.Offline().Here().BySession(), tag.Audited("backup.restore", "Replace the gateway's data with a backup. The answer comes when the restore has started. If it fails, the previous data is restored"), r.restore)
+	httpd.Handle(r.Router, http.MethodGet, "/backups/restore", httpd.Read.Offline(), tag.Doc("backup.restore.get", "The running or last restore of the gateway"),
 		func(c *httpd.Call, _ struct{}) (Restore, error) { return r.last(c.Actor) })
 	r.mountTransfer()
 	r.mountOwner()
@@ -131,7 +129,7 @@ func (r *Room) Run(ctx context.Context) {
 	}
 }
 
-// noteEvery is how often it is looked whether a restore has ended: what it is waited for by is this program.
+// noteEvery is how often we poll for the end of a restore.
 const noteEvery = time.Second
 
 // begin takes the turn: one thing is done at a time.

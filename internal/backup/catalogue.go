@@ -17,7 +17,6 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/actor"
-	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/httpd"
@@ -187,7 +186,6 @@ func (r *Room) list(reader actor.Actor) ([]Backup, error) {
 
 var errNone = fault.New(fault.NotFound, "This backup does not exist.")
 
-// find finds one backup.
 func (r *Room) find(id uuid.UUID) (Backup, error) {
 	b, err := r.load(id)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -261,12 +259,12 @@ func (r *Room) forget(ctx context.Context) {
 	}
 	open, err := r.Alarms.Open(ctx)
 	for _, c := range open {
-		if c.Kind != alarm.BackupVerifyFailed {
+		if c.Kind != verifyFailed.Name {
 			continue
 		}
 		id, bad := uuid.Parse(c.Key)
 		if _, gone := os.Stat(r.describedAt(id)); bad != nil || errors.Is(gone, fs.ErrNotExist) {
-			err = errors.Join(err, r.Alarms.Clear(ctx, c.Kind, c.Key))
+			err = errors.Join(err, r.Alarms.Clear(ctx, verifyFailed, c.Key))
 		}
 	}
 	if err != nil {

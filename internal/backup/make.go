@@ -125,9 +125,9 @@ func (r *Room) report(ctx context.Context, b Backup) {
 	var err error
 	switch {
 	case b.Status == success:
-		err = r.Alarms.Clear(ctx, alarm.BackupFailed, "")
+		err = r.Alarms.Clear(ctx, Failed, "")
 	case b.Kind == scheduled:
-		err = r.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.BackupFailed, Subject: "The scheduled backup failed", Message: "No backup was made. Administrators see the reason in the list of backups."})
+		err = r.Alarms.Raise(ctx, alarm.Alarm{Kind: Failed, Subject: "The scheduled backup failed", Message: "No backup was made. Administrators see the reason in the list of backups."})
 	}
 	if err != nil {
 		r.Log.Warn("reporting how a backup went", "err", err)
@@ -325,7 +325,6 @@ func (r *Room) path(part string) string {
 	return r.Paths.Config(name)
 }
 
-// pack writes the archive.
 func (r *Room) pack(b *Backup, m archive.Manifest, sources []archive.Source, passphrase string) error {
 	out, err := os.CreateTemp(r.Paths.Backups(""), unfinished)
 	if err != nil {

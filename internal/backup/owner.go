@@ -31,7 +31,7 @@ type ChosenWish struct {
 
 // mountOwner adds the routes by which a machine becomes a gateway from a backup, instead of being set up.
 func (r *Room) mountOwner() {
-	doc := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "setup", Summary: summary} }
+	const tag httpd.Tag = "setup"
 	r.Router.Add(httpd.Route{
 		Doc:    httpd.Doc{ID: "setup.restore.upload", Tag: "setup", Summary: "Upload an archive to a machine that is not set up yet, to restore it there. It replaces an earlier one", Audit: "setup.restore.upload", Creates: Path},
 		Method: http.MethodPost, Path: "/setup/restore/upload", Policy: httpd.Owner.Here(), In: reflect.TypeFor[struct{}](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[Backup]()}, Takes: mimeType,
@@ -47,18 +47,18 @@ func (r *Room) mountOwner() {
 		attempt.Succeeded()
 		return c.Reply(b)
 	})
-	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/plan", httpd.Owner.Here(), doc("setup.restore.plan", "What the restore of a backup on a machine that is not set up yet would do, and what prevents it. Nothing is changed"),
+	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/plan", httpd.Owner.Here(), tag.Doc("setup.restore.plan", "What the restore of a backup on a machine that is not set up yet would do, and what prevents it. Nothing is changed"),
 		func(c *httpd.Call, in struct{ Body Chosen }) (Plan, error) {
 			_, p, _, err := r.look(c, in.Body.BackupID, &Key{in.Body.Passphrase})
 			return p, err
 		})
-	begin := doc("setup.restore.begin", "Restore a backup on a machine that is not set up yet. The answer comes when the restore has started")
+	begin := tag.Doc("setup.restore.begin", "Restore a backup on a machine that is not set up yet. The answer comes when the restore has started")
 	begin.Audit = "backup.restore"
 	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/begin", httpd.Owner.Here(), begin,
 		func(c *httpd.Call, in struct{ Body ChosenWish }) (Restore, error) {
 			return r.beginRestore(c, in.Body.BackupID, RestoreWish{Passphrase: in.Body.Passphrase, Interfaces: in.Body.Interfaces})
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/setup/restore", httpd.Owner, doc("setup.restore.get", "The running or last restore of a machine that is not set up yet. After a successful restore the setup is complete, and this route is closed"),
+	httpd.Handle(r.Router, http.MethodGet, "/setup/restore", httpd.Owner, tag.Doc("setup.restore.get", "The running or last restore of a machine that is not set up yet. After a successful restore the setup is complete, and this route is closed"),
 		func(c *httpd.Call, _ struct{}) (Restore, error) { return r.last(c.Actor) })
 }
 

@@ -118,9 +118,9 @@ func (r *Room) prove(ctx context.Context, b Backup, passphrase string) Backup {
 	if err != nil {
 		tried.Status, tried.Error = failed, sentence(err)
 		r.Log.Error("a backup cannot be restored", "backup", b.File, "err", err)
-		err = r.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.BackupVerifyFailed, Key: b.ID.String(), Subject: "The backup " + b.File + " cannot be restored", Message: "The trial restore failed. Administrators see the reason in the list of backups."})
+		err = r.Alarms.Raise(ctx, alarm.Alarm{Kind: verifyFailed, Key: b.ID.String(), Subject: "The backup " + b.File + " cannot be restored", Message: "The trial restore failed. Administrators see the reason in the list of backups."})
 	} else {
-		err = r.Alarms.Clear(ctx, alarm.BackupVerifyFailed, b.ID.String())
+		err = r.Alarms.Clear(ctx, verifyFailed, b.ID.String())
 	}
 	if err != nil {
 		r.Log.Warn("reporting the proof of a backup", "err", err)

@@ -20,7 +20,6 @@ type Settings struct {
 	Prove                bool        `json:"prove" doc:"Prove after every scheduled backup that it can be restored."`
 }
 
-// Label is how people know it.
 func (s *Settings) Label() string { return "backups" }
 
 // minPassphrase is how many characters a passphrase has at least: it protects the master key wherever the archive goes.

@@ -10,7 +10,7 @@ import (
 )
 
 // open are the alarms of a kind that last.
-func (h *house) open(t *testing.T, kind alarm.Kind) (list []alarm.Condition) {
+func (h *house) open(t *testing.T, kind alarm.Name) (list []alarm.Condition) {
 	t.Helper()
 	all, err := h.Alarms.Open(t.Context())
 	if err != nil {
@@ -30,8 +30,8 @@ func TestAL07EachFailedDomainIsAnAlarm(t *testing.T) {
 	w.run(t)
 	one := w.create(t, map[string]any{"names": []string{"one.nowhere.example"}})
 	w.create(t, map[string]any{"names": []string{"two.nowhere.example"}})
-	waittest.Until(t, "two alarms", func() bool { return len(w.open(t, alarm.CertRenewFailed)) == 2 })
-	for _, c := range w.open(t, alarm.CertRenewFailed) {
+	waittest.Until(t, "two alarms", func() bool { return len(w.open(t, "cert.renew_failed")) == 2 })
+	for _, c := range w.open(t, "cert.renew_failed") {
 		if !strings.Contains(c.Subject, ".nowhere.example") || c.Message == "" || c.Severity != alarm.Error {
 			t.Errorf("%+v", c)
 		}
@@ -43,7 +43,7 @@ func TestAL07EachFailedDomainIsAnAlarm(t *testing.T) {
 	w.Do(t, "admin", "DELETE", "/certificates/"+one.ID, nil).Want(t, 200)
 	w.room.Wake()
 	waittest.Until(t, "one alarm is over", func() bool {
-		list := w.open(t, alarm.CertRenewFailed)
+		list := w.open(t, "cert.renew_failed")
 		return len(list) == 1 && strings.Contains(list[0].Subject, "two.nowhere.example")
 	})
 
@@ -55,7 +55,7 @@ func TestAL07EachFailedDomainIsAnAlarm(t *testing.T) {
 		w.room.Wake()
 	}
 	rename(`ALTER TABLE certificate_certificates RENAME TO certificate_elsewhere`)
-	waittest.Until(t, "an alarm of the round", func() bool { return len(w.open(t, alarm.CertRunFailed)) == 1 })
+	waittest.Until(t, "an alarm of the round", func() bool { return len(w.open(t, "cert.renewer.run_failed")) == 1 })
 	rename(`ALTER TABLE certificate_elsewhere RENAME TO certificate_certificates`)
-	waittest.Until(t, "the round is well again", func() bool { return len(w.open(t, alarm.CertRunFailed)) == 0 })
+	waittest.Until(t, "the round is well again", func() bool { return len(w.open(t, "cert.renewer.run_failed")) == 0 })
 }

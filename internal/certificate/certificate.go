@@ -89,10 +89,8 @@ type Certificate struct {
 	spare crypto.Signer // an RSA key that was made before the transaction
 }
 
-// Label is how people know it.
 func (c *Certificate) Label() string { return strings.Join(texts(c.Names), ", ") }
 
-// Validate says what one certificate can say about itself.
 func (c *Certificate) Validate() error {
 	var l check.List
 	_, freshKey := c.PrivateKeyPEM.Fresh()

@@ -51,7 +51,6 @@ func (a *responder) Present(ctx context.Context, _, token, keyAuth string) error
 	return err
 }
 
-// CleanUp forgets a token.
 func (a *responder) CleanUp(ctx context.Context, _, token, _ string) error {
 	a.mu.Lock()
 	delete(a.tokens, token)

@@ -94,7 +94,6 @@ func exchange(ctx context.Context, question *dns.Msg, server string) (*dns.Msg, 
 	return answer, err
 }
 
-// addresses are the addresses of a name.
 func (r *Room) addresses(ctx context.Context, name string) ([]netip.Addr, error) {
 	var list []netip.Addr
 	var failures []error

@@ -62,7 +62,7 @@ func (f *Findings) add(name, check string, ok bool, format string, args ...any) 
 
 func (r *Room) mountPreflight() {
 	httpd.Handle(r.Router, http.MethodPost, "/certificates/preflight", httpd.Write.OnPrimary(),
-		audited("certificate.preflight", "Check whether an order would succeed, without ordering: DNS, CAA, port 80, the certificate authority, and the DNS provider with a record that is set and removed"),
+		tag.Audited("certificate.preflight", "Check whether an order would succeed, without ordering: DNS, CAA, port 80, the certificate authority, and the DNS provider with a record that is set and removed"),
 		func(c *httpd.Call, in struct{ Body Preflight }) (Findings, error) {
 			ctx, cancel := context.WithTimeout(c, preflightWithin)
 			defer cancel()
@@ -72,7 +72,6 @@ func (r *Room) mountPreflight() {
 		})
 }
 
-// sentence is a text as a sentence.
 func sentence(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + strings.TrimRight(text[size:], ". ") + "."

@@ -41,7 +41,6 @@ type DNSProvider struct {
 	SecretConfigured bool               `json:"secret_configured" readOnly:"true" db:"-" doc:"Whether there is a secret."`
 }
 
-// Label is how people know it.
 func (p *DNSProvider) Label() string { return p.Name.String() }
 
 // Validate complains about what the kind lacks, and about what it does not take.

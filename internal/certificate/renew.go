@@ -155,9 +155,9 @@ func (r *Room) tellRun(ctx context.Context, failure error) {
 	}
 	var err error
 	if failure == nil {
-		err = r.Alarms.Clear(ctx, alarm.CertRunFailed, "")
+		err = r.Alarms.Clear(ctx, runFailed, "")
 	} else {
-		err = r.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.CertRunFailed, Subject: "Certificates", Message: "The check for certificates to renew was cancelled. See the log of gateway-api."})
+		err = r.Alarms.Raise(ctx, alarm.Alarm{Kind: runFailed, Subject: "Certificates", Message: "The check for certificates to renew was cancelled. See the log of gateway-api."})
 	}
 	if err != nil && !db.Away(err) {
 		r.Log.Warn("the alert about certificates", "err", err)
@@ -176,9 +176,9 @@ func (r *Room) tellFailures(ctx context.Context, rows []Certificate) error {
 		if c.issued() && c.ExpiresAt != nil {
 			message += fmt.Sprintf("\nThe present certificate is shown until it ends on %s.", c.ExpiresAt.UTC().Format("2 January 2006"))
 		}
-		found = append(found, alarm.Alarm{Kind: alarm.CertRenewFailed, Key: c.ID.String(), Subject: "Certificate of " + c.Label(), Message: message})
+		found = append(found, alarm.Alarm{Kind: renewFailed, Key: c.ID.String(), Subject: "Certificate of " + c.Label(), Message: message})
 	}
-	return r.Alarms.Settle(ctx, alarm.CertRenewFailed, found)
+	return r.Alarms.Settle(ctx, renewFailed, found)
 }
 
 // tellStatus writes down how those stand that the clock, or another master key, has changed. Nothing that is shown depends

@@ -73,7 +73,6 @@ func New(k *kit.Kit, deps Deps) *Room {
 	return r
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.Resources.Declare("certificate_challenges", resource.Passing)
 	r.certificates.Mount(r.Resources)
@@ -94,10 +93,4 @@ func nudge(c chan struct{}) {
 	}
 }
 
-func doc(id, summary string) httpd.Doc {
-	return httpd.Doc{ID: id, Tag: "certificate", Summary: summary}
-}
-
-func audited(id, summary string) httpd.Doc {
-	return httpd.Doc{ID: id, Tag: "certificate", Summary: summary, Audit: id}
-}
+const tag httpd.Tag = "certificate"

@@ -23,9 +23,9 @@ func (a *ACME) Validate() error {
 }
 
 func (r *Room) mountSettings() {
-	httpd.Handle(r.Router, http.MethodGet, "/certificates/acme", httpd.Read, doc("certificate.acme.get", "Read the ACME settings"),
+	httpd.Handle(r.Router, http.MethodGet, "/certificates/acme", httpd.Read, tag.Doc("certificate.acme.get", "Read the ACME settings"),
 		func(*httpd.Call, struct{}) (ACME, error) { return r.deps.ACME(), nil })
-	httpd.Handle(r.Router, http.MethodPut, "/certificates/acme", httpd.Write.Here(), audited("certificate.acme", "Change the ACME settings"),
+	httpd.Handle(r.Router, http.MethodPut, "/certificates/acme", httpd.Write.Here(), tag.Audited("certificate.acme", "Change the ACME settings"),
 		func(c *httpd.Call, in struct{ Body httpd.Onto[ACME] }) (ACME, error) {
 			now, err := in.Body.Decode(r.deps.ACME())
 			if err != nil {

@@ -27,13 +27,13 @@ type Due struct {
 }
 
 func (r *Room) mountStatus() {
-	httpd.Handle(r.Router, http.MethodGet, "/certificates/summary", httpd.Read, doc("certificate.summary", "Number of certificates by status"),
+	httpd.Handle(r.Router, http.MethodGet, "/certificates/summary", httpd.Read, tag.Doc("certificate.summary", "Number of certificates by status"),
 		func(c *httpd.Call, _ struct{}) (s Summary, err error) {
 			err = r.DB.QueryRow(c, `SELECT count(*), count(*) FILTER (WHERE status = 'expiring'), count(*) FILTER (WHERE status = 'expired'),
 				count(*) FILTER (WHERE last_error <> '') FROM certificate_certificates`).Scan(&s.Total, &s.Expiring, &s.Expired, &s.Errors)
 			return s, err
 		})
-	renew := audited("certificate.renew", "Renew a certificate. The order continues after the answer")
+	renew := tag.Audited("certificate.renew", "Renew a certificate. The order continues after the answer")
 	renew.Feeds = []string{string(apply.ReverseProxy)}
 	httpd.Handle(r.Router, http.MethodPost, "/certificates/{id}/renew", httpd.Write.OnPrimary(), renew,
 		func(c *httpd.Call, in struct {
@@ -41,7 +41,7 @@ func (r *Room) mountStatus() {
 		}) (Certificate, error) {
 			return r.renewNow(c, in.ID)
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/certificates/renew-due", httpd.Write.OnPrimary(), audited("certificate.renew-due", "Order every certificate that is due, and ask the certificate authority whether others are due"),
+	httpd.Handle(r.Router, http.MethodPost, "/certificates/renew-due", httpd.Write.OnPrimary(), tag.Audited("certificate.renew-due", "Order every certificate that is due, and ask the certificate authority whether others are due"),
 		func(c *httpd.Call, _ struct{}) (Due, error) { return r.renewDue(c) })
 }
 

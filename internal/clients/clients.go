@@ -176,7 +176,6 @@ type query struct {
 	Limit  *int   `query:"limit" doc:"How many, at most 5000; 500 by default."`
 }
 
-// Validate says what a query can say about itself.
 func (q *query) Validate() error {
 	var c check.List
 	c.That(slices.Contains([]string{"", fromNeighbours, fromLeases, fromTunnels, fromRADIUS}, q.Source), "source", "must be neighbours, leases, tunnels or radius")
@@ -185,7 +184,6 @@ func (q *query) Validate() error {
 	return c.Err()
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	httpd.Handle(r.Router, http.MethodGet, "/clients", httpd.Read, httpd.Doc{ID: "clients.list", Tag: "clients", Summary: "List who is on the network"},
 		func(c *httpd.Call, in query) (Clients, error) {
@@ -210,7 +208,6 @@ func (r *Room) Mount() {
 		})
 }
 
-// one is a client by its id.
 func (r *Room) one(ctx context.Context, id string) (Client, error) {
 	all, err := r.all(ctx)
 	if err != nil {

@@ -163,19 +163,16 @@ type Key struct {
 // mountAgents adds what other nodes may ask.
 func (r *Room) mountAgents() {
 	r.agents.Door, r.agents.Sessions, r.agents.SetupDone = r.door, nodes{}, func() bool { return true }
-	doc := func(id, summary string) httpd.Doc {
-		return httpd.Doc{ID: "agent." + id, Tag: "cluster", Summary: summary}
-	}
-	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/identity", httpd.Own, doc("identity", "What this node is"),
+	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/identity", httpd.Own, tag.Doc("agent.identity", "What this node is"),
 		func(c *httpd.Call, _ struct{}) (Identity, error) { return r.identify(c) })
-	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/version", httpd.Own, doc("version", "Version that this node runs"),
+	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/version", httpd.Own, tag.Doc("agent.version", "Version that this node runs"),
 		func(c *httpd.Call, in struct {
 			Offers bool `query:"offers" doc:"Tell which version apt offers, too."`
 		}) (Release, error) {
 			return r.release(c, in.Offers)
 		})
-	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/master-key", httpd.Own, doc("master-key", "The master key, for a node that joins"), r.giveKey)
-	httpd.Handle(r.agents, http.MethodPost, registerPath, httpd.Own.Here(), doc("register", "Be in the list of nodes"),
+	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/master-key", httpd.Own, tag.Doc("agent.master-key", "The master key, for a node that joins"), r.giveKey)
+	httpd.Handle(r.agents, http.MethodPost, registerPath, httpd.Own.Here(), tag.Doc("agent.register", "Be in the list of nodes"),
 		func(c *httpd.Call, in struct{ Body Registration }) (Primacy, error) {
 			m := caller(c)
 			if err := r.register(c, m.ID, m.FQDN, in.Body); err != nil {
@@ -183,31 +180,31 @@ func (r *Room) mountAgents() {
 			}
 			return r.primacy(c)
 		})
-	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/certificates", httpd.Own.Here(), doc("certificates", "Renew the certificate of the node that asks"),
+	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/certificates", httpd.Own.Here(), tag.Doc("agent.certificates", "Renew the certificate of the node that asks"),
 		func(c *httpd.Call, in struct{ Body Renewal }) (Certified, error) { return r.renew(c, in.Body) })
-	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/step-down", httpd.Own.Here(), doc("step-down", "Take no more changes, for another node becomes the primary"),
+	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/step-down", httpd.Own.Here(), tag.Doc("agent.step-down", "Take no more changes, for another node becomes the primary"),
 		func(c *httpd.Call, _ struct{}) (Last, error) {
 			last, err := r.StepDown(actor.With(c, actor.System(caller(c).FQDN)))
 			return Last{last}, err
 		})
-	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/leave", httpd.Own.Here(), doc("leave", "Leave the cluster"),
+	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/leave", httpd.Own.Here(), tag.Doc("agent.leave", "Leave the cluster"),
 		func(c *httpd.Call, _ struct{}) (struct{}, error) { return struct{}{}, r.fromPrimary(c, r.left) })
-	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/repair-replication", httpd.Own.Here(), doc("repair-replication", "Be the same as the primary again"),
+	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/repair-replication", httpd.Own.Here(), tag.Doc("agent.repair-replication", "Be the same as the primary again"),
 		func(c *httpd.Call, in struct{ Body Repair }) (out Repairing, err error) {
 			err = r.fromPrimary(c, func(ctx context.Context) (err error) { out, err = r.beginRepair(ctx, in.Body.Force); return err })
 			return out, err
 		})
-	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/drain", httpd.Own.Here(), doc("drain", "Give the virtual addresses to another node, or end that"),
+	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/drain", httpd.Own.Here(), tag.Doc("agent.drain", "Give the virtual addresses to another node, or end that"),
 		func(c *httpd.Call, in struct{ Body Draining }) (struct{}, error) {
 			c.Unhurried()
 			return struct{}{}, r.fromPrimary(c, func(ctx context.Context) error { return r.drain(ctx, in.Body.Drain) })
 		})
-	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/rolling-update", httpd.Own, doc("rolling-update", "The update of all nodes that this node does or has last tried"),
+	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/rolling-update", httpd.Own, tag.Doc("agent.rolling-update", "The update of all nodes that this node does or has last tried"),
 		func(*httpd.Call, struct{}) (RollingUpdate, error) {
 			u, err := r.rollingUpdate()
 			return u.RollingUpdate, err
 		})
-	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/trigger-update", httpd.Own.Here(), doc("trigger-update", "Install another version"),
+	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/trigger-update", httpd.Own.Here(), tag.Doc("agent.trigger-update", "Install another version"),
 		func(c *httpd.Call, in struct{ Body Update }) (Accepted, error) {
 			err := r.fromPrimary(c, func(ctx context.Context) error { return r.deps.Update(ctx, in.Body.Version) })
 			return Accepted{err == nil}, err

@@ -117,7 +117,6 @@ func (r *Room) authority(ctx context.Context, q db.Querier) (*authority, error) 
 	return &authority{cert, key}, err
 }
 
-// fingerprint names a certificate.
 func fingerprint(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	return hex.EncodeToString(sum[:])

@@ -170,7 +170,6 @@ func New(k *kit.Kit, d Deps) (*Room, error) {
 	return r, nil
 }
 
-// file is one of the room's files.
 func (r *Room) file(name string) string { return r.Paths.State(filepath.Join(Folder, name)) }
 
 // Mount declares the room's tables and adds its routes.
@@ -349,7 +348,7 @@ type Promotion struct {
 }
 
 const (
-	// arrivesWithin is how long what the primary had may take to arrive, and arrivesEvery how often it is looked for.
+	// arrivesWithin is how long what the primary had may take to arrive, and arrivesEvery how often we look.
 	arrivesWithin = 10 * time.Second
 	arrivesEvery  = 20 * time.Millisecond
 )

@@ -244,11 +244,8 @@ func (r *Room) recall(ctx context.Context, row keptRow) (DifferenceRow, error) {
 
 // mountDifferences adds the routes for the rows that nodes alone had.
 func (r *Room) mountDifferences() {
-	doc := func(id, summary, audit string) httpd.Doc {
-		return httpd.Doc{ID: "cluster.differences." + id, Tag: "cluster", Summary: summary, Audit: audit}
-	}
-	httpd.Handle(r.Router, http.MethodGet, "/cluster/differences", httpd.AdminRead, doc("list", "List the files of rows that only one node had when it was synchronised with the primary. The primary lists the files of all nodes", ""), r.listDifferences)
-	httpd.Handle(r.Router, http.MethodGet, "/cluster/differences/{node}/{name}", httpd.AdminRead, doc("get", "Rows of a difference file, beside what they are now", ""),
+	httpd.Handle(r.Router, http.MethodGet, "/cluster/differences", httpd.AdminRead, tag.Doc("cluster.differences.list", "List the files of rows that only one node had when it was synchronised with the primary. The primary lists the files of all nodes"), r.listDifferences)
+	httpd.Handle(r.Router, http.MethodGet, "/cluster/differences/{node}/{name}", httpd.AdminRead, tag.Doc("cluster.differences.get", "Rows of a difference file, beside what they are now"),
 		func(c *httpd.Call, in struct {
 			Node   string `path:"node" doc:"Id of the node that keeps the file."`
 			Name   string `path:"name" doc:"Name of the file."`
@@ -266,7 +263,7 @@ func (r *Room) mountDifferences() {
 			}
 			return page, err
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/cluster/differences/{node}/{name}/apply", httpd.Write.OnPrimary(), doc("apply", "Make rows what they were on that node, as one change set", "<kind>.<verb>"),
+	httpd.Handle(r.Router, http.MethodPost, "/cluster/differences/{node}/{name}/apply", httpd.Write.OnPrimary(), httpd.Doc{ID: "cluster.differences.apply", Tag: tag, Summary: "Make rows what they were on that node, as one change set", Audit: "<kind>.<verb>"},
 		func(c *httpd.Call, in struct {
 			Node string `path:"node" doc:"Id of the node that keeps the file."`
 			Name string `path:"name" doc:"Name of the file."`
@@ -274,7 +271,7 @@ func (r *Room) mountDifferences() {
 		}) (resource.Result, error) {
 			return r.reapply(c, in.Node, in.Name, in.Body.Rows)
 		})
-	httpd.Handle(r.Router, http.MethodDelete, "/cluster/differences/{node}/{name}", httpd.Write.OnPrimary(), doc("delete", "Delete a difference file", "cluster.differences.delete"),
+	httpd.Handle(r.Router, http.MethodDelete, "/cluster/differences/{node}/{name}", httpd.Write.OnPrimary(), tag.Audited("cluster.differences.delete", "Delete a difference file"),
 		func(c *httpd.Call, in struct {
 			Node string `path:"node" doc:"Id of the node that keeps the file."`
 			Name string `path:"name" doc:"Name of the file."`
@@ -293,20 +290,17 @@ func (r *Room) mountDifferences() {
 			return struct{}{}, r.Audit.Record(c, "cluster.differences.delete", in.Name, map[string]any{"node": m.FQDN})
 		})
 
-	agent := func(id, summary string) httpd.Doc {
-		return httpd.Doc{ID: "agent.differences." + id, Tag: "cluster", Summary: summary}
-	}
-	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/differences", httpd.Own, agent("list", "Files of what this node alone had"),
+	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/differences", httpd.Own, tag.Doc("agent.differences.list", "Files of what this node alone had"),
 		func(c *httpd.Call, _ struct{}) (out []DifferenceFile, err error) {
 			err = r.fromPrimary(c, func(context.Context) error { out, err = r.differences(); return err })
 			return out, err
 		})
-	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/differences/read", httpd.Own.Here(), agent("read", "Rows of a difference file"),
+	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/differences/read", httpd.Own.Here(), tag.Doc("agent.differences.read", "Rows of a difference file"),
 		func(c *httpd.Call, in struct{ Body part }) (out parted, err error) {
 			err = r.fromPrimary(c, func(context.Context) error { out, err = r.read(in.Body); return err })
 			return out, err
 		})
-	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/differences/delete", httpd.Own.Here(), agent("delete", "Delete a difference file"),
+	httpd.Handle(r.agents, http.MethodPost, "/agent/cluster/differences/delete", httpd.Own.Here(), tag.Doc("agent.differences.delete", "Delete a difference file"),
 		func(c *httpd.Call, in struct{ Body part }) (struct{}, error) {
 			return struct{}{}, r.fromPrimary(c, func(context.Context) error { return r.removeDifferences(in.Body.Name) })
 		})

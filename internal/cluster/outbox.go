@@ -60,10 +60,7 @@ type Spending struct {
 
 // mountOutbox takes what other nodes have for the primary.
 func (r *Room) mountOutbox() {
-	doc := func(id, summary string) httpd.Doc {
-		return httpd.Doc{ID: "agent." + id, Tag: "cluster", Summary: summary}
-	}
-	httpd.Handle(r.agents, http.MethodPost, "/agent/auth/check", httpd.Own.Here(), doc("auth-check", "Whether a password is right"),
+	httpd.Handle(r.agents, http.MethodPost, "/agent/auth/check", httpd.Own.Here(), tag.Doc("agent.auth-check", "Whether a password is right"),
 		func(c *httpd.Call, in struct{ Body Credentials }) (Checked, error) {
 			if err := r.asPrimary(c); err != nil {
 				return Checked{}, err
@@ -73,7 +70,7 @@ func (r *Room) mountOutbox() {
 			right, err := r.deps.Accounts.Check(c, client, in.Body.Email, plain)
 			return Checked{right}, err
 		})
-	httpd.Handle(r.agents, http.MethodPost, "/agent/auth/spend", httpd.Own.Here(), doc("auth-spend", "Have a second step of a login count as used"),
+	httpd.Handle(r.agents, http.MethodPost, "/agent/auth/spend", httpd.Own.Here(), tag.Doc("agent.auth-spend", "Have a second step of a login count as used"),
 		func(c *httpd.Call, in struct{ Body Spending }) (struct{}, error) {
 			if err := r.asPrimary(c); err != nil {
 				return struct{}{}, err
@@ -81,7 +78,7 @@ func (r *Room) mountOutbox() {
 			return struct{}{}, r.deps.Accounts.Spend(c, in.Body.UserID, in.Body.Kind, in.Body.Value)
 		})
 	r.agents.Add(httpd.Route{
-		Doc: doc("audit", "Take audit entries of another node"), Method: http.MethodPost, Path: auditPath, Policy: httpd.Own.Here(),
+		Doc: tag.Doc("agent.audit", "Take audit entries of another node"), Method: http.MethodPost, Path: auditPath, Policy: httpd.Own.Here(),
 		In: reflect.TypeFor[struct{}](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[struct{}]()}, Takes: "application/json",
 	}, func(c *httpd.Call) error {
 		body, err := io.ReadAll(io.LimitReader(c.Body(), batchLimit))

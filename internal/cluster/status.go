@@ -332,12 +332,11 @@ func (s *ClusterStatus) judge(mine State, answers []asked) {
 	}
 }
 
+const tag httpd.Tag = "cluster"
+
 // mountPublic adds the routes for people, and the one for a node that joins.
 func (r *Room) mountPublic() {
-	doc := func(id, summary, audit string) httpd.Doc {
-		return httpd.Doc{ID: id, Tag: "cluster", Summary: summary, Audit: audit}
-	}
-	httpd.Handle(r.Router, http.MethodGet, "/cluster/status", httpd.Read.Offline(), doc("cluster.status", "How the cluster is doing. All nodes are asked", ""),
+	httpd.Handle(r.Router, http.MethodGet, "/cluster/status", httpd.Read.Offline(), tag.Doc("cluster.status", "How the cluster is doing. All nodes are asked"),
 		func(c *httpd.Call, _ struct{}) (ClusterStatus, error) {
 			s, err := r.Status(c)
 			if db.Away(err) {
@@ -345,29 +344,29 @@ func (r *Room) mountPublic() {
 			}
 			return s, err
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/cluster/nodes", httpd.Read.Offline(), doc("cluster.nodes", "The nodes, as they were last seen", ""), r.nodes)
-	token := doc("cluster.join-token.create", "Expect another node, and make its join token. The first one makes this gateway the primary of a cluster", "cluster.join-token.create")
+	httpd.Handle(r.Router, http.MethodGet, "/cluster/nodes", httpd.Read.Offline(), tag.Doc("cluster.nodes", "The nodes, as they were last seen"), r.nodes)
+	token := tag.Audited("cluster.join-token.create", "Expect another node, and make its join token. The first one makes this gateway the primary of a cluster")
 	token.Creates = "/cluster/nodes"
 	httpd.Handle(r.Router, http.MethodPost, "/cluster/join-tokens", httpd.Write.OnPrimary(), token, func(c *httpd.Call, in struct{ Body Expect }) (Token, error) {
 		return r.makeToken(c, in.Body.NodeFQDN)
 	})
-	httpd.Handle(r.Router, http.MethodPost, "/cluster/certificates", httpd.Public.Here(), doc("cluster.certificate.issue", "Certificate for a node that joins, for its token", "cluster.certificate.issue"), r.certify)
-	httpd.Handle(r.Router, http.MethodPost, "/cluster/initialise", httpd.Write.Here(), doc("cluster.initialise", "Make this gateway the primary of a cluster, or what is missing for that", "cluster.found"),
+	httpd.Handle(r.Router, http.MethodPost, "/cluster/certificates", httpd.Public.Here(), tag.Audited("cluster.certificate.issue", "Certificate for a node that joins, for its token"), r.certify)
+	httpd.Handle(r.Router, http.MethodPost, "/cluster/initialise", httpd.Write.Here(), httpd.Doc{ID: "cluster.initialise", Tag: tag, Summary: "Make this gateway the primary of a cluster, or what is missing for that", Audit: "cluster.found"},
 		func(c *httpd.Call, _ struct{}) (ClusterStatus, error) {
 			if err := r.Initialise(c); err != nil {
 				return ClusterStatus{}, err
 			}
 			return r.Status(c)
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/cluster/promote", httpd.Write.Here(), doc("cluster.promote", "Make this standby the primary", "cluster.promote"), r.promote)
-	leave := doc("cluster.leave", "Take a node out of the cluster", "cluster.leave")
+	httpd.Handle(r.Router, http.MethodPost, "/cluster/promote", httpd.Write.Here(), tag.Audited("cluster.promote", "Make this standby the primary"), r.promote)
+	leave := tag.Audited("cluster.leave", "Take a node out of the cluster")
 	leave.OnPrimary = r.leavesThere
 	httpd.Handle(r.Router, http.MethodPost, "/cluster/nodes/{id}/leave", httpd.Write.OnPrimary(), leave, r.leave)
-	httpd.Handle(r.Router, http.MethodGet, "/cluster/repair-replication", httpd.Read, doc("cluster.repair.get", "The running repair of this node, or the last one", ""),
+	httpd.Handle(r.Router, http.MethodGet, "/cluster/repair-replication", httpd.Read, tag.Doc("cluster.repair.get", "The running repair of this node, or the last one"),
 		func(*httpd.Call, struct{}) (Repairing, error) { return r.repairing() })
-	httpd.Handle(r.Router, http.MethodPost, "/cluster/repair-replication", httpd.Write.Here(), doc("cluster.repair", "Make a standby the same as the primary again. The primary has the standby do it", "cluster.repair"), r.repair)
-	httpd.Handle(r.Router, http.MethodGet, "/cluster/rolling-update", httpd.Read, doc("cluster.rolling-update.get", "The update of all nodes that the primary does or has last tried", ""), r.showRolling)
-	httpd.Handle(r.Router, http.MethodPost, "/cluster/rolling-update", httpd.Write.OnPrimary(), doc("cluster.rolling-update", "Update all nodes to the version that apt offers, the standbys first. The answer comes when that has started", "cluster.rolling-update"), r.beginRolling)
+	httpd.Handle(r.Router, http.MethodPost, "/cluster/repair-replication", httpd.Write.Here(), tag.Audited("cluster.repair", "Make a standby the same as the primary again. The primary has the standby do it"), r.repair)
+	httpd.Handle(r.Router, http.MethodGet, "/cluster/rolling-update", httpd.Read, tag.Doc("cluster.rolling-update.get", "The update of all nodes that the primary does or has last tried"), r.showRolling)
+	httpd.Handle(r.Router, http.MethodPost, "/cluster/rolling-update", httpd.Write.OnPrimary(), tag.Audited("cluster.rolling-update", "Update all nodes to the version that apt offers, the standbys first. The answer comes when that has started"), r.beginRolling)
 }
 
 // Expect names a node that is to come.

@@ -57,7 +57,6 @@ func New(k *kit.Kit, d Deps) *Room {
 	return r
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.settings.Mount(r.Resources)
 	r.subnets.Mount(r.Resources)

@@ -15,7 +15,7 @@ import (
 const (
 	// unit is the daemon behind the room.
 	unit = host.Kea
-	// startWithin is how long Kea may take until it answers, and startAgain how often it is asked.
+	// startWithin is how long Kea may take until it answers, and startAgain how often we ask.
 	startWithin = 15 * time.Second
 	startAgain  = 10 * time.Millisecond
 )

@@ -165,7 +165,6 @@ const (
 	noMark     = markPrefix + "00000000000000000000000000000000"
 )
 
-// markOf is the mark of a file.
 func markOf(files []host.File) (string, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(files[0].Content))
 	for {

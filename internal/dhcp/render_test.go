@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"edge.internal/gateway/internal/dhcp"
-	"edge.internal/gateway/internal/kit/conf/conftest"
+	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"

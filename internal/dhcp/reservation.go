@@ -25,10 +25,8 @@ type Reservation struct {
 	Hostname Name       `json:"hostname" doc:"Host name to send to the device; empty to send none."`
 }
 
-// Label is how people know it.
 func (r *Reservation) Label() string { return r.MAC.String() + " " + r.IP.String() }
 
-// Validate says what one reservation can say about itself.
 func (r *Reservation) Validate() error {
 	var c check.List
 	c.That(r.IP.IsZero() || r.IP.Netip().Is4(), "ip", "must be an IPv4 address")

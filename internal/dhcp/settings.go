@@ -16,10 +16,8 @@ type Settings struct {
 	MaxLeaseSeconds     int  `json:"max_lease_seconds" minimum:"60" maximum:"31536000" doc:"Upper limit of the lease time, in seconds."`
 }
 
-// Label is how people know it.
 func (s *Settings) Label() string { return "DHCP settings" }
 
-// Validate says what the settings can say about themselves.
 func (s *Settings) Validate() error {
 	var c check.List
 	c.That(s.MaxLeaseSeconds >= s.DefaultLeaseSeconds, "max_lease_seconds", "must not be less than default_lease_seconds")

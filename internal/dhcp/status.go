@@ -222,7 +222,6 @@ func (r *Room) Subnets(ctx context.Context, q db.Querier) ([]Subnet, error) {
 	return r.subnets.All(ctx, q)
 }
 
-// Reservations are the reserved addresses.
 func (r *Room) Reservations(ctx context.Context, q db.Querier) ([]Reservation, error) {
 	return r.reservations.All(ctx, q)
 }

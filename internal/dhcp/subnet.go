@@ -30,7 +30,6 @@ type Subnet struct {
 	Active       bool         `json:"active" doc:"When off, the subnet is kept but no addresses are handed out."`
 }
 
-// Label is how people know it.
 func (s *Subnet) Label() string { return s.CIDR.String() }
 
 const (
@@ -40,7 +39,6 @@ const (
 	serversMost = 63
 )
 
-// Validate says what one subnet can say about itself.
 func (s *Subnet) Validate() error {
 	var c check.List
 	network := s.CIDR.Netip()

@@ -67,7 +67,7 @@ func (p *Capture) filter(without netip.AddrPort) host.Capture {
 const pcapType = "application/vnd.tcpdump.pcap"
 
 func (r *Room) mountCapture() {
-	httpd.Download(r.Router, http.MethodPost, "/diagnostics/capture", httpd.Write.Here(), audited("diagnostics.capture", "Capture packets as a pcap file, sent while they pass"), pcapType, r.capture)
+	httpd.Download(r.Router, http.MethodPost, "/diagnostics/capture", httpd.Write.Here(), tag.Audited("diagnostics.capture", "Capture packets as a pcap file, sent while they pass"), pcapType, r.capture)
 }
 
 // capture captures packets into the answer. One at a time, because each costs the machine for every packet that passes.

@@ -24,7 +24,7 @@ func (w *walk) certificate() (bool, error) {
 	name := w.q.Destination.String()
 	ctx, cancel := context.WithTimeout(w, tcpWait)
 	defer cancel()
-	// Whatever the certificate is, it is looked at, and nothing is said over the connection.
+	// Any certificate is looked at, and nothing is sent over the connection.
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: name, MinVersion: tls.VersionTLS10}}
 	step := Step{Kind: "certificate", Status: passed, Subject: name}
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(w.destination.String(), strconv.Itoa(w.port)))

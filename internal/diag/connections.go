@@ -90,7 +90,6 @@ var states = func() map[string]host.ConnectionState {
 	return words
 }()
 
-// Validate says what a query can say about itself.
 func (q *connectionQuery) Validate() error {
 	var c check.List
 	_, err := q.query()
@@ -139,7 +138,7 @@ func (q *connectionQuery) query() (host.ConnectionQuery, error) {
 }
 
 func (r *Room) mountConnections() {
-	httpd.Handle(r.Router, http.MethodGet, "/diagnostics/connections", httpd.Read, doc("diagnostics.connection.list", "List the tracked connections"),
+	httpd.Handle(r.Router, http.MethodGet, "/diagnostics/connections", httpd.Read, tag.Doc("diagnostics.connection.list", "List the tracked connections"),
 		func(c *httpd.Call, in connectionQuery) (Connections, error) {
 			q, err := in.query()
 			if err != nil {
@@ -147,7 +146,7 @@ func (r *Room) mountConnections() {
 			}
 			return r.connections(c, c.Request.URL.RawQuery, q), nil
 		})
-	httpd.Handle(r.Router, http.MethodDelete, "/diagnostics/connections/{id}", httpd.Write.Here(), audited("diagnostics.connection.delete", "Remove a connection from the table. Its next packets are checked against the current rules"),
+	httpd.Handle(r.Router, http.MethodDelete, "/diagnostics/connections/{id}", httpd.Write.Here(), tag.Audited("diagnostics.connection.delete", "Remove a connection from the table. Its next packets are checked against the current rules"),
 		func(c *httpd.Call, in struct {
 			ID string `path:"id" doc:"Id of the connection."`
 		}) (resource.Deleted, error) {

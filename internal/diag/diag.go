@@ -72,24 +72,13 @@ func New(k *kit.Kit, d Deps) *Room {
 	return &Room{Kit: k, deps: d, runs: runs{meetings: map[uuid.UUID]*meeting{}}, table: host.NewQuestion[host.ConnectionPage]()}
 }
 
-// doc documents a route.
-func doc(id, summary string) httpd.Doc {
-	return httpd.Doc{ID: id, Tag: "diagnostics", Summary: summary}
-}
+const tag httpd.Tag = "diagnostics"
 
-// audited documents a route that writes an entry under its own id.
-func audited(id, summary string) httpd.Doc {
-	d := doc(id, summary)
-	d.Audit = id
-	return d
-}
-
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.mountTools()
 	r.mountCapture()
 	r.mountConnections()
-	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/path", httpd.Write.Here(), audited("diagnostics.path", "Find out where a connection from a source to a destination fails, and why"),
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/path", httpd.Write.Here(), tag.Audited("diagnostics.path", "Find out where a connection from a source to a destination fails, and why"),
 		func(c *httpd.Call, in struct{ Body Question }) (Path, error) { return r.path(c, in.Body) })
-	httpd.Stream(r.Router, "/diagnostics/live", httpd.AdminRead, doc("diagnostics.live", "Follow your own run of a tool. Closing the stream stops the tool"), r.follow)
+	httpd.Stream(r.Router, "/diagnostics/live", httpd.AdminRead, tag.Doc("diagnostics.live", "Follow your own run of a tool. Closing the stream stops the tool"), r.follow)
 }

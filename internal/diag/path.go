@@ -30,7 +30,6 @@ type Question struct {
 	Run         *uuid.UUID `json:"run" doc:"An id that you choose, to follow the steps at /diagnostics/live."`
 }
 
-// Validate says what the question can say about itself.
 func (q *Question) Validate() error {
 	var c check.List
 	switch p := q.protocol(); p {
@@ -156,7 +155,6 @@ func (w *walk) add(s Step) bool {
 	return s.Status != failed
 }
 
-// end is the answer.
 func (w *walk) end() Path {
 	p := Path{Reaches: true, Steps: w.steps}
 	warned := false

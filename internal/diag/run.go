@@ -137,7 +137,6 @@ type following struct {
 	Run uuid.UUID `query:"run" doc:"The id in the request that starts the run. You can follow before the run starts."`
 }
 
-// Validate says what a query can say about itself.
 func (f *following) Validate() error {
 	if f.Run == uuid.Nil {
 		return fault.Field("run", "is required")

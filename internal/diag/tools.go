@@ -82,7 +82,6 @@ type Port struct {
 	Run    *uuid.UUID `json:"run" doc:"An id that you choose, to follow the run at /diagnostics/live."`
 }
 
-// end is the host and the port.
 func (p *Port) end() (name string, port int, err error) {
 	name, port, err = host.ProbePort(p.Target)
 	switch {
@@ -114,23 +113,23 @@ type Result struct {
 }
 
 func (r *Room) mountTools() {
-	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/ping", httpd.Write.Here(), audited("diagnostics.ping", "Send a host four echo requests"),
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/ping", httpd.Write.Here(), tag.Audited("diagnostics.ping", "Send a host four echo requests"),
 		func(c *httpd.Call, in struct{ Body Host }) (Result, error) {
 			return r.probe(c, in.Body.Run, host.Probe{Tool: host.ProbePing, Target: in.Body.Target})
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/traceroute", httpd.Write.Here(), audited("diagnostics.traceroute", "Find the routers on the path to a host, at most 20"),
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/traceroute", httpd.Write.Here(), tag.Audited("diagnostics.traceroute", "Find the routers on the path to a host, at most 20"),
 		func(c *httpd.Call, in struct{ Body Host }) (Result, error) {
 			return r.probe(c, in.Body.Run, host.Probe{Tool: host.ProbeTraceroute, Target: in.Body.Target})
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/dig", httpd.Write.Here(), audited("diagnostics.dig", "Look up the DNS records of a name"),
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/dig", httpd.Write.Here(), tag.Audited("diagnostics.dig", "Look up the DNS records of a name"),
 		func(c *httpd.Call, in struct{ Body Name }) (Result, error) {
 			return r.probe(c, in.Body.Run, host.Probe{Tool: host.ProbeDig, Target: in.Body.Target, Type: in.Body.kind(), Server: in.Body.Server.Netip()})
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/curl", httpd.Write.Here(), audited("diagnostics.curl", "Request a page and show the connection and the headers"),
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/curl", httpd.Write.Here(), tag.Audited("diagnostics.curl", "Request a page and show the connection and the headers"),
 		func(c *httpd.Call, in struct{ Body Page }) (Result, error) {
 			return r.probe(c, in.Body.Run, host.Probe{Tool: host.ProbeCurl, Target: in.Body.Target})
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/tcp", httpd.Write.Here(), audited("diagnostics.tcp", "Check whether a TCP port accepts connections"),
+	httpd.Handle(r.Router, http.MethodPost, "/diagnostics/tcp", httpd.Write.Here(), tag.Audited("diagnostics.tcp", "Check whether a TCP port accepts connections"),
 		func(c *httpd.Call, in struct{ Body Port }) (Result, error) {
 			name, port, err := in.Body.end()
 			if err != nil {

@@ -81,7 +81,6 @@ func build(c *Config) (*model, error) {
 	return m, m.link()
 }
 
-// add adds a record to its name.
 func (n *local) add(o owner, rec *Record) error {
 	if len(n.records) > 0 && (rec.Type == alias || !n.alias.IsZero()) {
 		return fmt.Errorf("%s is an alias and has other records", o)

@@ -30,7 +30,6 @@ type Record struct {
 	Port     *int      `json:"port" minimum:"0" maximum:"65535" doc:"For SRV: port of the service. You can put it into the value instead."`
 }
 
-// Label is how people know it.
 func (r *Record) Label() string { return r.Name + " " + r.Type }
 
 var records = resource.Kind[Record]{

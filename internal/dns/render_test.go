@@ -10,7 +10,7 @@ import (
 	rr "github.com/miekg/dns"
 
 	"edge.internal/gateway/internal/dns"
-	"edge.internal/gateway/internal/kit/conf/conftest"
+	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"

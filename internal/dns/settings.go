@@ -25,10 +25,8 @@ type Settings struct {
 	QNAMEMinimisation bool           `json:"qname_minimisation" doc:"Send each name server only the part of a name that it needs."`
 }
 
-// Label is how people know it.
 func (s *Settings) Label() string { return "DNS settings" }
 
-// Validate says what the settings can say about themselves.
 func (s *Settings) Validate() error {
 	var c check.List
 	c.That(s.CacheMaxTTL >= s.CacheMinTTL, "cache_max_ttl", "must not be less than cache_min_ttl")

@@ -21,7 +21,6 @@ type Zone struct {
 	Active      bool       `json:"active" doc:"When off, the zone and its records are kept but not applied."`
 }
 
-// Label is how people know it.
 func (z *Zone) Label() string { return z.Name.String() }
 
 var zones = resource.Kind[Zone]{

@@ -31,7 +31,6 @@ type Address struct {
 	Resolved []value.Addr `json:"resolved" readOnly:"true" doc:"Addresses that the name last resolved to. They are kept while the resolver fails."`
 }
 
-// Label is how people know it.
 func (a *Address) Label() string { return a.Name.String() }
 
 // Validate brings the value into its canonical form.
@@ -91,7 +90,6 @@ type AddressGroup struct {
 	Members     []uuid.UUID `json:"members" doc:"Ids of the address objects in it. A group without members matches nothing."`
 }
 
-// Label is how people know it.
 func (g *AddressGroup) Label() string { return g.Name.String() }
 
 func (r *Room) addressGroupKind() resource.Kind[AddressGroup] {

@@ -59,6 +59,6 @@ func (r *Room) builtIn(ctx context.Context) ([]BuiltIn, error) {
 }
 
 func (r *Room) mountBuiltIn() {
-	httpd.Handle(r.Router, http.MethodGet, "/firewall/built-in", httpd.Read, doc("firewall.built-in", "The rules that the gateway creates"),
+	httpd.Handle(r.Router, http.MethodGet, "/firewall/built-in", httpd.Read, tag.Doc("firewall.built-in", "The rules that the gateway creates"),
 		func(c *httpd.Call, _ struct{}) ([]BuiltIn, error) { return r.builtIn(c) })
 }

@@ -35,7 +35,6 @@ type Question struct {
 	Draft           bool                 `json:"draft" doc:"The answer is what would happen if your own draft were applied. Operations must be empty then."`
 }
 
-// Validate says what the question can say about itself.
 func (q *Question) Validate() error {
 	var c check.List
 	if q.Mine {
@@ -134,7 +133,7 @@ type Step struct {
 }
 
 func (r *Room) mountExplain() {
-	d := doc("firewall.explain", "Explain what happens to a packet, now or after a change set")
+	d := tag.Doc("firewall.explain", "Explain what happens to a packet, now or after a change set")
 	d.OnPrimary = r.Resources.OnPrimary
 	httpd.Handle(r.Router, http.MethodPost, "/firewall/explain", httpd.Own, d,
 		func(c *httpd.Call, in struct{ Body Question }) (Explanation, error) { return r.Explain(c, in.Body) })

@@ -358,7 +358,6 @@ func (n *narrator) automatic(e *event) string {
 	return "it does not come in through the tunnel"
 }
 
-// list names services.
 func list(s Services) string {
 	var parts []string
 	for _, p := range s.Ports {

@@ -100,7 +100,6 @@ func New(k *kit.Kit, d Deps) *Room {
 	return r
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.Resources.Declare("firewall_rule_hits", resource.Local)
 	r.zones.Mount(r.Resources)
@@ -143,4 +142,4 @@ func (r *Room) linkNames() map[uint32]string {
 	return names
 }
 
-func doc(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "firewall", Summary: summary} }
+const tag httpd.Tag = "firewall"

@@ -399,9 +399,9 @@ type CounterReset struct {
 }
 
 func (r *Room) mountCounters() {
-	httpd.Handle(r.Router, http.MethodGet, "/firewall/counters", httpd.Read, doc("firewall.counters", "Hit counters of each rule, since it was last applied and in total"),
+	httpd.Handle(r.Router, http.MethodGet, "/firewall/counters", httpd.Read, tag.Doc("firewall.counters", "Hit counters of each rule, since it was last applied and in total"),
 		func(c *httpd.Call, _ struct{}) ([]Count, error) { return r.counts(c) })
-	reset := doc("firewall.counters.reset", "Reset the hit counters")
+	reset := tag.Doc("firewall.counters.reset", "Reset the hit counters")
 	reset.Audit = "firewall.counters.reset"
 	httpd.Handle(r.Router, http.MethodPost, "/firewall/counters/reset", httpd.Write.Here(), reset,
 		func(c *httpd.Call, in struct{ Body *CounterReset }) (CounterReset, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"edge.internal/gateway/internal/kit/conf/conftest"
+	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/value"

@@ -77,7 +77,7 @@ type insights struct {
 }
 
 func (r *Room) mountInsights() {
-	httpd.Handle(r.Router, http.MethodGet, "/firewall/insights", httpd.Read, doc("firewall.insights", "Rules to review: unused, shadowed, duplicate, without effect, wide open"),
+	httpd.Handle(r.Router, http.MethodGet, "/firewall/insights", httpd.Read, tag.Doc("firewall.insights", "Rules to review: unused, shadowed, duplicate, without effect, wide open"),
 		func(c *httpd.Call, in insightsInput) (Insights, error) {
 			days := cmp.Or(in.UnusedDays, defaultUnused)
 			if days < 1 || days > maxUnused {

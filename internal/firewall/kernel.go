@@ -63,7 +63,6 @@ func (k *kernel) named(word string) map[uuid.UUID]bool {
 	return found
 }
 
-// members are the interfaces of a zone.
 func (k *kernel) members(zone value.Zone) []value.IfName {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -225,9 +225,9 @@ type LogPage struct {
 
 // Mount adds the log's routes.
 func (l *Log) Mount(r *httpd.Router) {
-	httpd.Handle(r, http.MethodGet, "/firewall/log", httpd.Read, httpd.Doc{ID: "firewall.log", Tag: "firewall", Summary: "The latest 1000 matching events of the firewall log, newest first"},
+	httpd.Handle(r, http.MethodGet, "/firewall/log", httpd.Read, tag.Doc("firewall.log", "The latest 1000 matching events of the firewall log, newest first"),
 		func(_ *httpd.Call, f LogFilter) (wire.Encoded[LogPage], error) { return l.page(f) })
-	httpd.Stream(r, "/firewall/log/live", httpd.Read, httpd.Doc{ID: "firewall.log.live", Tag: "firewall", Summary: "The newest events of the packet filter's log that match, oldest first, and then each new one"}, l.Follow)
+	httpd.Stream(r, "/firewall/log/live", httpd.Read, tag.Doc("firewall.log.live", "The newest events of the packet filter's log that match, oldest first, and then each new one"), l.Follow)
 }
 
 // page encodes the newest events that match.

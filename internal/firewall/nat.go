@@ -46,7 +46,6 @@ type NATRule struct {
 	Comment              string       `json:"comment" maxLength:"500" doc:"What the rule is for."`
 }
 
-// Label is how people know it.
 func (n *NATRule) Label() string { return n.Name.String() }
 
 // Validate says what one rule can say about itself. That its addresses are of one family is not asked: such a rule is

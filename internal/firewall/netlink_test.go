@@ -224,7 +224,7 @@ func TestKernelIsToldWhatNftWouldTell(t *testing.T) {
 				t.Fatal(err)
 			}
 			change.Generation = state.Generation
-			removed, err := s.Change(t.Context(), tableName, tag, &change)
+			removed, err := s.Change(t.Context(), tableName, ruleTag, &change)
 			if err != nil {
 				t.Fatalf("seed %d, ruleset %d, %s: %v\n%s\n%s", seed, i, name, err, text, next)
 			}
@@ -237,7 +237,7 @@ func TestKernelIsToldWhatNftWouldTell(t *testing.T) {
 			seen[name]++
 			text = next
 		}
-		read, err := s.ReadCounters(t.Context(), tableName, tag)
+		read, err := s.ReadCounters(t.Context(), tableName, ruleTag)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,8 +269,8 @@ func TestKernelIsToldWhatNftWouldTell(t *testing.T) {
 	}
 }
 
-// tag is how the comments of rules begin that are counted.
-const tag = "gid:"
+// ruleTag is how the comments of rules begin that are counted.
+const ruleTag = "gid:"
 
 // zeroed is a listing with all counters at zero.
 func zeroed(listing string) string {

@@ -50,7 +50,6 @@ func (r *reach) extent() (sum float64) {
 	return sum
 }
 
-// rulePart is the part of one rule.
 func rulePart(p *Policy, lines []nft.Rule) part {
 	x := part{id: p.ID, lines: lines}
 	for side, a := range [2]*Addresses{nft.From: &p.From, nft.To: &p.To} {

@@ -7,7 +7,6 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// links are the interfaces of a zone.
 func (rs *Ruleset) links(zone value.Zone) []value.IfName {
 	for _, z := range rs.Zones {
 		if z.Zone == zone {

@@ -44,10 +44,8 @@ type Rule struct {
 	Labels          []value.Line `json:"labels" doc:"Labels to find it by."`
 }
 
-// Label is how people know it.
 func (r *Rule) Label() string { return r.Name.String() }
 
-// Validate says what one rule can say about itself.
 func (r *Rule) Validate() error {
 	var c check.List
 	c.That(r.SrcZone.String() != zoneSelf, "src_zone", "must be a zone, or any, because traffic from the gateway itself is not filtered")

@@ -23,10 +23,8 @@ type Service struct {
 	Builtin     bool       `json:"builtin" readOnly:"true" doc:"Comes with the gateway and cannot be changed."`
 }
 
-// Label is how people know it.
 func (s *Service) Label() string { return s.Name.String() }
 
-// Validate says what one service can say about itself.
 func (s *Service) Validate() error {
 	var c check.List
 	ported := s.Protocol == "tcp" || s.Protocol == "udp" || s.Protocol == "tcp+udp"
@@ -74,7 +72,6 @@ type ServiceGroup struct {
 	Builtin     bool        `json:"builtin" readOnly:"true" doc:"Comes with the gateway and cannot be changed."`
 }
 
-// Label is how people know it.
 func (g *ServiceGroup) Label() string { return g.Name.String() }
 
 func (r *Room) serviceGroupKind() resource.Kind[ServiceGroup] {

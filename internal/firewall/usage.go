@@ -92,6 +92,6 @@ func (r *Room) refuseUsed(ctx context.Context, tx *db.Tx, id uuid.UUID, title st
 }
 
 func (r *Room) mountUsage() {
-	httpd.Handle(r.Router, http.MethodGet, "/firewall/usage", httpd.Read, doc("firewall.usage", "What uses each object, group, service and zone"),
+	httpd.Handle(r.Router, http.MethodGet, "/firewall/usage", httpd.Read, tag.Doc("firewall.usage", "What uses each object, group, service and zone"),
 		func(c *httpd.Call, _ struct{}) ([]Usage, error) { return r.usage(c, r.DB, nil) })
 }

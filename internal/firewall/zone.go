@@ -27,10 +27,8 @@ const (
 	zoneSelf = "self"
 )
 
-// Label is how people know it.
 func (z *Zone) Label() string { return z.Name.String() }
 
-// Validate says what one zone can say about itself.
 func (z *Zone) Validate() error {
 	var c check.List
 	c.That(z.Name.String() != zoneAny && z.Name.String() != zoneSelf, "name", "must not be %q, which is reserved", z.Name)

@@ -19,7 +19,6 @@ type ACL struct {
 	Active   bool       `json:"active" doc:"When off, the entry is kept but not applied."`
 }
 
-// Validate says what one entry can say about itself.
 func (a *ACL) Validate() error {
 	var c check.List
 	if err := verdict.Check(a.Type, a.Value.String()); err != nil {
@@ -28,7 +27,6 @@ func (a *ACL) Validate() error {
 	return c.Err()
 }
 
-// Label is how people know it.
 func (a *ACL) Label() string { return a.Name.String() }
 
 var acls = resource.Kind[ACL]{

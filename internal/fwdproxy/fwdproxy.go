@@ -37,7 +37,6 @@ func New(k *kit.Kit) *Room {
 	return r
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.settings.Mount(r.Resources)
 	r.acls.Mount(r.Resources)

@@ -206,7 +206,6 @@ func said(w *conf.Writer, allow bool, layout conf.Arg, position int) {
 
 var loopback = value.Must[value.Addr]("127.0.0.1")
 
-// socket is an address with a port.
 func socket(a value.Addr, port int) conf.Arg {
 	if a.Netip().Is4() {
 		return conf.Joined(conf.Value(a), conf.Word(":"), conf.Int(port))
@@ -249,7 +248,6 @@ func addresses(r value.Range) conf.Arg {
 	return conf.Value(r)
 }
 
-// spans are the addresses of a value.
 func spans(text string) ([]value.Range, error) { return apart(strings.Fields(text)) }
 
 // apart are ranges that do not overlap, which squid complains about: what lies in another is left out, and what overlaps is joined.

@@ -9,7 +9,7 @@ import (
 
 	"edge.internal/gateway/internal/fwdproxy"
 	"edge.internal/gateway/internal/fwdproxy/verdict"
-	"edge.internal/gateway/internal/kit/conf/conftest"
+	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"

@@ -20,7 +20,6 @@ type Settings struct {
 	AllowedNetworks []value.Prefix `json:"allowed_networks" doc:"Networks that may use the proxy; if empty, none. The access list decides what they may reach."`
 }
 
-// Validate says what the settings can say about themselves.
 func (s *Settings) Validate() error {
 	var c check.List
 	c.That(s.Port != managerPort, "port", "must not be %d, which the gateway uses for statistics", managerPort)
@@ -37,7 +36,6 @@ func (s *Settings) Validate() error {
 	return c.Err()
 }
 
-// Label is how people know it.
 func (s *Settings) Label() string { return "forward proxy settings" }
 
 var settings = resource.Singleton[Settings]{

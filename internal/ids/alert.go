@@ -93,7 +93,6 @@ type alertQuery struct {
 	Limit    *int       `query:"limit" doc:"How many, at most 1000; 100 by default."`
 }
 
-// Validate says what a query can say about itself.
 func (q *alertQuery) Validate() error {
 	var c check.List
 	c.That(q.Hours == nil || *q.Hours >= 1 && *q.Hours <= hoursMost, "hours", "must be between 1 and %d", hoursMost)
@@ -120,9 +119,9 @@ func (q *alertQuery) values() url.Values {
 }
 
 func (r *Room) mountAlerts() {
-	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts", httpd.Read, doc("ids.alert.list", "List the alerts"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts", httpd.Read, tag.Doc("ids.alert.list", "List the alerts"),
 		func(c *httpd.Call, in alertQuery) (Alerts, error) { return r.alerts(c, in.values()), nil })
-	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts/{id}", httpd.Read, doc("ids.alert.get", "One alert, with the log lines that caused it"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/alerts/{id}", httpd.Read, tag.Doc("ids.alert.get", "One alert, with the log lines that caused it"),
 		func(c *httpd.Call, in struct {
 			ID int64 `path:"id" doc:"Number of the alert."`
 		}) (AlertDetails, error) {

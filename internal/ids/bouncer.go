@@ -73,29 +73,29 @@ type Collections struct {
 }
 
 func (r *Room) mountAccounts() {
-	httpd.Handle(r.Router, http.MethodGet, "/ids/bouncers", httpd.Read, doc("ids.bouncer.list", "List the bouncers"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/bouncers", httpd.Read, tag.Doc("ids.bouncer.list", "List the bouncers"),
 		func(c *httpd.Call, _ struct{}) (Bouncers, error) {
 			list, err := r.asked.bouncers.Ask(c, "", r.bouncers)
 			return Bouncers{Bouncers: listed(list), Error: told(c, err)}, nil
 		})
-	create := audited("ids.bouncer.create", "Add a bouncer. Its key is shown once")
+	create := tag.Audited("ids.bouncer.create", "Add a bouncer. Its key is shown once")
 	create.Creates = "/ids/bouncers/{name}"
 	httpd.Handle(r.Router, http.MethodPost, "/ids/bouncers", httpd.Write.Here(), create,
 		func(c *httpd.Call, in struct{ Body NewBouncer }) (MadeBouncer, error) {
 			return r.addBouncer(c, in.Body.Name)
 		})
-	httpd.Handle(r.Router, http.MethodDelete, "/ids/bouncers/{name}", httpd.Write.Here(), audited("ids.bouncer.delete", "Delete a bouncer"),
+	httpd.Handle(r.Router, http.MethodDelete, "/ids/bouncers/{name}", httpd.Write.Here(), tag.Audited("ids.bouncer.delete", "Delete a bouncer"),
 		func(c *httpd.Call, in struct {
 			Name string `path:"name" doc:"Name of the bouncer."`
 		}) (resource.Deleted, error) {
 			return resource.Deleted{ID: in.Name}, r.removeBouncer(c, in.Name)
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/ids/machines", httpd.Read, doc("ids.machine.list", "List the machines that report to CrowdSec"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/machines", httpd.Read, tag.Doc("ids.machine.list", "List the machines that report to CrowdSec"),
 		func(c *httpd.Call, _ struct{}) (Machines, error) {
 			list, err := r.asked.machines.Ask(c, "", r.machines)
 			return Machines{Machines: listed(list), Error: told(c, err)}, nil
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/ids/collections", httpd.Read, doc("ids.collection.list", "List the installed CrowdSec collections"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/collections", httpd.Read, tag.Doc("ids.collection.list", "List the installed CrowdSec collections"),
 		func(c *httpd.Call, _ struct{}) (Collections, error) {
 			list, err := r.asked.collections.Ask(c, "", r.collections)
 			return Collections{Collections: listed(list), Error: told(c, err)}, nil

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// startWithin is how long CrowdSec may take until it answers, and startAgain how often it is asked. It compiles hundreds of patterns.
+	// startWithin is how long CrowdSec may take until it answers, and startAgain how often we ask. It compiles hundreds of patterns.
 	startWithin = 90 * time.Second
 	startAgain  = 50 * time.Millisecond
 )

@@ -64,7 +64,6 @@ type Ban struct {
 	Confirm  bool       `json:"confirm" doc:"Ban it even if an administrator is logged in from there."`
 }
 
-// Validate says what a ban can say about itself.
 func (b *Ban) Validate() error {
 	var c check.List
 	c.That(utf8.RuneCountInString(b.Reason.String()) <= noteMost, "reason", "must have at most %d characters", noteMost)
@@ -78,7 +77,6 @@ type decisionQuery struct {
 	Limit  *int   `query:"limit" doc:"How many, at most 5000; 500 by default."`
 }
 
-// Validate says what a query can say about itself.
 func (q *decisionQuery) Validate() error {
 	var c check.List
 	c.That(q.Limit == nil || *q.Limit >= 1 && *q.Limit <= decisionsMost, "limit", "must be between 1 and %d", decisionsMost)
@@ -86,13 +84,13 @@ func (q *decisionQuery) Validate() error {
 }
 
 func (r *Room) mountDecisions() {
-	httpd.Handle(r.Router, http.MethodGet, "/ids/decisions", httpd.Read, doc("ids.decision.list", "List the decisions in force"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/decisions", httpd.Read, tag.Doc("ids.decision.list", "List the decisions in force"),
 		func(c *httpd.Call, in decisionQuery) (Decisions, error) { return r.decisions(c, in), nil })
-	create := audited("ids.decision.create", "Ban an address")
+	create := tag.Audited("ids.decision.create", "Ban an address")
 	create.Creates = "/ids/decisions/{id}"
 	httpd.Handle(r.Router, http.MethodPost, "/ids/decisions", httpd.Write.Here(), create,
 		func(c *httpd.Call, in struct{ Body Ban }) (Decision, error) { return r.ban(c, in.Body) })
-	httpd.Handle(r.Router, http.MethodDelete, "/ids/decisions/{id}", httpd.Write.Here(), audited("ids.decision.delete", "End a decision"),
+	httpd.Handle(r.Router, http.MethodDelete, "/ids/decisions/{id}", httpd.Write.Here(), tag.Audited("ids.decision.delete", "End a decision"),
 		func(c *httpd.Call, in struct {
 			ID int64 `path:"id" doc:"Number of the decision."`
 		}) (resource.Deleted, error) {
@@ -322,7 +320,6 @@ func (r *Room) unban(c *httpd.Call, id int64) error {
 	})
 }
 
-// end ends a decision.
 func (r *Room) end(ctx context.Context, d Decision) error {
 	err := r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionDecisionRemove, ID: d.ID}, nil)
 	r.asked.decidedAnew()

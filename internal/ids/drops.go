@@ -31,7 +31,6 @@ type Drop struct {
 // dropLog is the log of dropped packets that CrowdSec reads. The packet filter's own is not in a file.
 type dropLog struct{ path string }
 
-// append writes drops to the log.
 func (l dropLog) append(drops []Drop) error {
 	var lines bytes.Buffer
 	for _, d := range drops {

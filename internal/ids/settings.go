@@ -41,10 +41,8 @@ type Allowed struct {
 // noteMost is how many characters a remark for people may have.
 const noteMost = 200
 
-// Label is how people know it.
 func (s *Settings) Label() string { return "intrusion detection settings" }
 
-// Validate says what the settings can say about themselves.
 func (s *Settings) Validate() error {
 	var c check.List
 	seen := map[value.Prefix]bool{}

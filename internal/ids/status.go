@@ -27,15 +27,10 @@ type Status struct {
 	Error           string         `json:"error" doc:"Why CrowdSec could not be asked; empty when it could."`
 }
 
-func doc(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "ids", Summary: summary} }
-
-// audited documents a route that writes an entry under its own id.
-func audited(id, summary string) httpd.Doc {
-	return httpd.Doc{ID: id, Tag: "ids", Summary: summary, Audit: id}
-}
+const tag httpd.Tag = "ids"
 
 func (r *Room) mountStatus() {
-	httpd.Handle(r.Router, http.MethodGet, "/ids/status", httpd.Read, doc("ids.status", "State of intrusion detection"),
+	httpd.Handle(r.Router, http.MethodGet, "/ids/status", httpd.Read, tag.Doc("ids.status", "State of intrusion detection"),
 		func(c *httpd.Call, _ struct{}) (Status, error) { return r.status(c) })
 }
 

@@ -55,7 +55,6 @@ func (d *Document) kind(kind string) {
 	}
 }
 
-// Add adds a row.
 func (d *Document) Add(kind string, row Row) {
 	d.kind(kind)
 	if d.rows == nil {
@@ -135,7 +134,6 @@ type Note struct {
 // Report collects notes.
 type Report struct{ notes []Note }
 
-// Add adds a note.
 func (r *Report) Add(line int, what, why string, args ...any) {
 	if len(args) > 0 {
 		why = fmt.Sprintf(why, args...)

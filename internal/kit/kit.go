@@ -72,7 +72,6 @@ func (p Paths) State(name string) string {
 	return filepath.Join(p.Root, "/var/lib/gateway", name)
 }
 
-// Backups is a file in the folder of backups.
 func (p Paths) Backups(name string) string { return filepath.Join(p.Root, host.BackupFolder, name) }
 
 // Config is a file in the folder of what belongs to the machine.

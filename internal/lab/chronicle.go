@@ -111,9 +111,9 @@ func (s *speaker) say(text []byte) {
 	}
 }
 
-// said is a line as one of the journal's.
-func (l line) said() host.Said {
-	s := host.Said{
+// journal is a line as one of the journal.
+func (l line) journal() host.JournalLine {
+	s := host.JournalLine{
 		At: time.UnixMicro(l.At).UTC(), Cursor: "t=" + strconv.FormatInt(l.At, 16), Of: [3]string{l.Unit.Service()}, Priority: -1, Plain: true,
 		Text: []byte(l.Text), Cut: l.Cut,
 	}
@@ -127,7 +127,7 @@ func (l line) said() host.Said {
 var ownLine = regexp.MustCompile(`^time=\S+ level=(DEBUG|INFO|WARN|ERROR) msg=("(?:[^"\\]|\\.)*"|\S*) ?`)
 
 // logged is a line of one of the gateway's own programs as it would be in the journal, which has its time and its level elsewhere.
-func logged(text string) (said string, priority int, ok bool) {
+func logged(text string) (rest string, priority int, ok bool) {
 	m := ownLine.FindStringSubmatch(text)
 	if m == nil {
 		return "", 0, false
@@ -143,14 +143,14 @@ func logged(text string) (said string, priority int, ok bool) {
 // ownFields are those of a line that the journal has by themselves, too.
 var ownFields = regexp.MustCompile(`\b(component|request_id|actor)=([^\s"]+)`)
 
-func (l line) entry(ear *host.Ear) (host.JournalEntry, bool) {
-	said := l.said()
-	e, ok := ear.Hear(said)
+func (l line) entry(filter *host.JournalFilter) (host.JournalEntry, bool) {
+	in := l.journal()
+	e, ok := filter.Match(in)
 	if !ok {
 		return e, false
 	}
 	e.Fields = []host.JournalField{{Name: "unit", Value: l.Unit.Service()}, {Name: "transport", Value: "stdout"}}
-	if !said.Plain {
+	if !in.Plain {
 		for _, m := range ownFields.FindAllStringSubmatch(e.Text, -1) {
 			e.Fields = append(e.Fields, host.JournalField{Name: m[1], Value: m[2]})
 		}
@@ -167,7 +167,7 @@ func (s *supervisor) SearchJournal(ctx context.Context, q host.JournalQuery, sin
 			return errors.New("this is no cursor of the journal of a lab")
 		}
 	}
-	ear := host.NewEar(q)
+	filter := host.NewJournalFilter(q)
 	var batch []host.JournalEntry
 	var place host.JournalPlace
 	found := 0
@@ -176,18 +176,18 @@ func (s *supervisor) SearchJournal(ctx context.Context, q host.JournalQuery, sin
 		batch = batch[:0]
 	}
 	defer pass()
-	for _, path := range []string{s.said.file.path, s.said.file.path + ".1"} {
+	for _, path := range []string{s.logs.file.path, s.logs.file.path + ".1"} {
 		more, err := backward(path, func(b []byte) bool {
 			var l line
 			if json.Unmarshal(b, &l) != nil || before != 0 && l.At >= before {
 				return ctx.Err() == nil
 			}
-			said := l.said()
-			if said.At.Before(q.Since) {
+			in := l.journal()
+			if in.At.Before(q.Since) {
 				return false
 			}
-			place = host.JournalPlace{Cursor: said.Cursor, At: said.At}
-			if e, ok := l.entry(ear); ok {
+			place = host.JournalPlace{Cursor: in.Cursor, At: in.At}
+			if e, ok := l.entry(filter); ok {
 				batch = append(batch, e)
 				found++
 			}
@@ -243,14 +243,14 @@ func backward(path string, each func([]byte) bool) (more bool, err error) {
 
 // FollowJournal tells what was said since a moment, and then what is said.
 func (s *supervisor) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
-	heard := make(chan line, followBacklog)
-	s.said.mu.Lock()
-	s.said.followers[heard] = struct{}{}
-	s.said.mu.Unlock()
+	lines := make(chan line, followBacklog)
+	s.logs.mu.Lock()
+	s.logs.followers[lines] = struct{}{}
+	s.logs.mu.Unlock()
 	defer func() {
-		s.said.mu.Lock()
-		defer s.said.mu.Unlock()
-		delete(s.said.followers, heard)
+		s.logs.mu.Lock()
+		defer s.logs.mu.Unlock()
+		delete(s.logs.followers, lines)
 	}()
 	var earlier []host.JournalEntry
 	newest := int64(0)
@@ -265,16 +265,16 @@ func (s *supervisor) FollowJournal(ctx context.Context, q host.JournalQuery, sin
 		newest = earlier[len(earlier)-1].At.UnixMicro()
 		sink(earlier)
 	}
-	ear := host.NewEar(q)
+	filter := host.NewJournalFilter(q)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case l := <-heard:
+		case l := <-lines:
 			if l.At <= newest {
 				continue
 			}
-			if e, ok := l.entry(ear); ok {
+			if e, ok := l.entry(filter); ok {
 				sink([]host.JournalEntry{e})
 			}
 		}

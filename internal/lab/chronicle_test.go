@@ -29,17 +29,17 @@ func chronicled(t *testing.T, s *supervisor, q host.JournalQuery) (texts []strin
 }
 
 func newChronicler(t *testing.T) *supervisor {
-	return &supervisor{said: newChronicle(filepath.Join(t.TempDir(), "chronicle.jsonl"))}
+	return &supervisor{logs: newChronicle(filepath.Join(t.TempDir(), "chronicle.jsonl"))}
 }
 
 // A lab's supervisor answers what journald does elsewhere: this is the lab's own implementation, without a journal.
 func TestLabJournalIsTheSupervisorsChronicle(t *testing.T) {
 	s := newChronicler(t)
-	dns, time := s.said.of(host.Unbound), s.said.of(host.Chrony)
+	dns, time := s.logs.of(host.Unbound), s.logs.of(host.Chrony)
 	fmt.Fprint(dns, "one\ntwo")
 	fmt.Fprint(time, "other\n")
 	fmt.Fprint(dns, " and a half\r\n\n")
-	q := host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}}
+	q := host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}}
 	got, place := chronicled(t, s, q)
 	if strings.Join(got, "|") != "two and a half|one" {
 		t.Fatalf("%q", got)
@@ -48,7 +48,7 @@ func TestLabJournalIsTheSupervisorsChronicle(t *testing.T) {
 	if got, _ := chronicled(t, s, q); len(got) != 0 {
 		t.Fatalf("%q is older than the oldest", got)
 	}
-	q = host.JournalQuery{Voices: []host.Voice{host.ResolverVoice, host.TimeVoice}, Limit: 1}
+	q = host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource, host.TimeLogSource}, Limit: 1}
 	for _, want := range []string{"two and a half", "other", "one"} {
 		got, place := chronicled(t, s, q)
 		if len(got) != 1 || got[0] != want {
@@ -61,8 +61,8 @@ func TestLabJournalIsTheSupervisorsChronicle(t *testing.T) {
 // A line that does not end is broken, and no line is longer than what is kept of it.
 func TestLabJournalBreaksLongLines(t *testing.T) {
 	s := newChronicler(t)
-	fmt.Fprint(s.said.of(host.Unbound), strings.Repeat("x", 2*longestLine+10), "\nend\n")
-	got, _ := chronicled(t, s, host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}})
+	fmt.Fprint(s.logs.of(host.Unbound), strings.Repeat("x", 2*longestLine+10), "\nend\n")
+	got, _ := chronicled(t, s, host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}})
 	if len(got) != 4 || got[0] != "end" || len(got[1]) != 10 || len(got[2]) != host.LongestText {
 		t.Fatalf("%d lines", len(got))
 	}
@@ -70,12 +70,12 @@ func TestLabJournalBreaksLongLines(t *testing.T) {
 
 func TestLabJournalGoesBackToTheOlderFile(t *testing.T) {
 	s := newChronicler(t)
-	s.said.file.most = 4 << 10
-	w := s.said.of(host.Unbound)
+	s.logs.file.most = 4 << 10
+	w := s.logs.of(host.Unbound)
 	for i := range 100 {
 		fmt.Fprintf(w, "line %d\n", i)
 	}
-	got, _ := chronicled(t, s, host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}})
+	got, _ := chronicled(t, s, host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}})
 	for i, text := range got {
 		if text != fmt.Sprintf("line %d", 99-i) {
 			t.Fatalf("%d: %s", i, text)
@@ -88,14 +88,14 @@ func TestLabJournalGoesBackToTheOlderFile(t *testing.T) {
 
 func TestLabJournalIsFollowed(t *testing.T) {
 	s := newChronicler(t)
-	w := s.said.of(host.Unbound)
+	w := s.logs.of(host.Unbound)
 	fmt.Fprint(w, "earlier\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	got := make(chan string, 10)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.FollowJournal(ctx, host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}, Level: host.LevelDebug, Since: time.Now().Add(-time.Minute)}, func(batch []host.JournalEntry) {
+		ended <- s.FollowJournal(ctx, host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}, Level: host.LevelDebug, Since: time.Now().Add(-time.Minute)}, func(batch []host.JournalEntry) {
 			for _, e := range batch {
 				got <- e.Text
 			}
@@ -117,9 +117,9 @@ func TestLabJournalIsFollowed(t *testing.T) {
 // The lines of the gateway's own programs look as they do in the journal.
 func TestLabJournalOfOwnPrograms(t *testing.T) {
 	s := newChronicler(t)
-	fmt.Fprintln(s.said.of(host.API), `time=2026-01-01T00:00:00.000Z level=WARN msg="the \"disk\" is full" component=ntp request_id=01J err="no space"`)
+	fmt.Fprintln(s.logs.of(host.API), `time=2026-01-01T00:00:00.000Z level=WARN msg="the \"disk\" is full" component=ntp request_id=01J err="no space"`)
 	var got []host.JournalEntry
-	err := s.SearchJournal(t.Context(), host.JournalQuery{Voices: []host.Voice{host.APIVoice}, Level: host.LevelWarn}, func(batch []host.JournalEntry, _ host.JournalPlace) { got = append(got, batch...) })
+	err := s.SearchJournal(t.Context(), host.JournalQuery{Sources: []host.LogSource{host.APILogSource}, Level: host.LevelWarn}, func(batch []host.JournalEntry, _ host.JournalPlace) { got = append(got, batch...) })
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}

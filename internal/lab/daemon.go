@@ -120,7 +120,6 @@ func (d *daemon) waitReady(ctx context.Context, file string) error {
 	}
 }
 
-// PID is the number of the process.
 func (d *daemon) PID() int { return d.cmd.Process.Pid }
 
 // Done is closed when the process has ended.

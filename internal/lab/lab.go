@@ -121,7 +121,6 @@ func (l *Lab) wires() []wire { return wires(l.Site, l.Node, l.Nodes) }
 // Dir is the state folder.
 func (l *Lab) Dir() string { return l.dir }
 
-// URL is where the UI is.
 func (l *Lab) URL() string { return "https://" + l.UI }
 
 // Isolated tells whether the lab has namespaces; if not, Reason says why.
@@ -135,7 +134,6 @@ func (l *Lab) Path(inside string) string {
 	return filepath.Join(l.dir, "root", inside)
 }
 
-// Log is the file with what a unit says.
 func (l *Lab) Log(u host.Unit) string { return logFile(l.dir, u) }
 
 // Units starts and stops what the lab runs.

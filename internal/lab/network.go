@@ -254,7 +254,6 @@ func newNamespace(file string) (*os.File, error) {
 	return os.Open(file)
 }
 
-// namespaceMount makes the file that a namespace is mounted on.
 func namespaceMount(file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err

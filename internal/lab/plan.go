@@ -31,7 +31,6 @@ type report struct {
 
 func (p plan) isolated() bool { return p.Reason == "" }
 
-// name is what the node is called.
 func (p plan) name() string { return nodeName(p.Node, p.Nodes) }
 
 func (p plan) wires() []wire { return wires(p.Site, p.Node, p.Nodes) }

@@ -16,7 +16,6 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// FQDN is the name of the gateway.
 func (l *Lab) FQDN() string { return nodeName(l.Node, l.Nodes) + ".lab.internal" }
 
 // waitHealthy waits until the API answers and has its database: who logs in earlier gets no further than the system.

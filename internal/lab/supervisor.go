@@ -27,7 +27,7 @@ type supervisor struct {
 	plan    plan
 	units   []*unit // in the order in which they start
 	changes bus.Topic[host.Unit]
-	said    *chronicle
+	logs    *chronicle
 	loading sync.Mutex
 }
 
@@ -45,7 +45,7 @@ const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 var environment = []string{"PATH=" + searchPath, "LC_ALL=C.UTF-8"}
 
 func newSupervisor(p plan) *supervisor {
-	s := &supervisor{plan: p, said: newChronicle(filepath.Join(p.Dir, "log", "chronicle.jsonl"))}
+	s := &supervisor{plan: p, logs: newChronicle(filepath.Join(p.Dir, "log", "chronicle.jsonl"))}
 	s.addDatabase()
 	if p.isolated() && p.Node == 1 {
 		s.addTimeServer()
@@ -85,7 +85,6 @@ func (s *supervisor) addJob(j job.Name, as []string, database string) {
 	}
 }
 
-// Begin starts a job that the lab has.
 func (s *supervisor) Begin(ctx context.Context, j job.Name) error {
 	if j == job.Database && s.plan.isolated() {
 		go s.loadDatabaseSettings()
@@ -141,7 +140,7 @@ func (s *supervisor) addUnit(spec host.UnitSpec) {
 
 // log is where a unit writes to: a file of its own, and the chronicle of all.
 func (s *supervisor) log(u host.Unit) io.Writer {
-	return both{newJournal(logFile(s.plan.Dir, u)), s.said.of(u)}
+	return both{newJournal(logFile(s.plan.Dir, u)), s.logs.of(u)}
 }
 
 // both writes to two, even if the first one fails.

@@ -88,17 +88,12 @@ type Key struct {
 
 // Mount adds the room's routes. They answer without the database, too.
 func (r *Room) Mount() {
-	doc := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "license", Summary: summary} }
-	audited := func(id, summary string) httpd.Doc {
-		d := doc(id, summary)
-		d.Audit = id
-		return d
-	}
-	httpd.Handle(r.Router, http.MethodGet, "/license", httpd.Read.Offline(), doc("license.get", "The license: its status, its limits and their use"),
+	const tag httpd.Tag = "license"
+	httpd.Handle(r.Router, http.MethodGet, "/license", httpd.Read.Offline(), tag.Doc("license.get", "The license: its status, its limits and their use"),
 		func(c *httpd.Call, _ struct{}) (Record, error) { return r.record(c), nil })
-	httpd.Handle(r.Router, http.MethodPost, "/license/verify", httpd.Write.Offline().Here(), audited("license.verify", "Verify the stored license again"), r.verify)
-	httpd.Handle(r.Router, http.MethodPut, "/license/key", httpd.Write.Offline().Here(), audited("license.set", "Install a license. It replaces the stored one"), r.set)
-	httpd.Handle(r.Router, http.MethodDelete, "/license/key", httpd.Write.Offline().Here(), audited("license.clear", "Remove the license"), r.clear)
+	httpd.Handle(r.Router, http.MethodPost, "/license/verify", httpd.Write.Offline().Here(), tag.Audited("license.verify", "Verify the stored license again"), r.verify)
+	httpd.Handle(r.Router, http.MethodPut, "/license/key", httpd.Write.Offline().Here(), tag.Audited("license.set", "Install a license. It replaces the stored one"), r.set)
+	httpd.Handle(r.Router, http.MethodDelete, "/license/key", httpd.Write.Offline().Here(), tag.Audited("license.clear", "Remove the license"), r.clear)
 }
 
 func (r *Room) verify(c *httpd.Call, _ struct{}) (Record, error) {

@@ -49,7 +49,6 @@ func (r *Room) readAudit(ctx context.Context, f filter, who actor.Actor, from st
 	}
 }
 
-// done is an entry of the audit log as one of the logs.
 func done(e audit.Entry) (Entry, host.Level) {
 	level := host.LevelInfo
 	if strings.HasSuffix(e.Action, ".failed") {

@@ -197,8 +197,8 @@ func (r *Room) followFile(ctx context.Context, f filter, l host.Log, tell func(E
 // followers tell what is said by each of the sources that are asked for.
 func (r *Room) followers(f filter, who actor.Actor) []func(ctx context.Context, tell func(Entry)) error {
 	var list []func(ctx context.Context, tell func(Entry)) error
-	if voices := f.voices(); len(voices) > 0 {
-		list = append(list, func(ctx context.Context, tell func(Entry)) error { return r.followJournal(ctx, f, voices, tell) })
+	if sources := f.logSources(); len(sources) > 0 {
+		list = append(list, func(ctx context.Context, tell func(Entry)) error { return r.followJournal(ctx, f, sources, tell) })
 	}
 	for _, s := range f.sources {
 		for _, l := range s.files {

@@ -10,22 +10,21 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// voices are those of the journal that are asked for.
-func (f filter) voices() []host.Voice {
-	var list []host.Voice
+// logSources are those of the journal that are asked for.
+func (f filter) logSources() []host.LogSource {
+	var list []host.LogSource
 	for _, s := range f.sources {
-		list = append(list, s.voices...)
+		list = append(list, s.logs...)
 	}
 	return list
 }
 
-func (f filter) query(voices []host.Voice) host.JournalQuery {
-	return host.JournalQuery{Voices: voices, Level: f.level, Words: f.words, Since: f.since, Until: f.until}
+func (f filter) query(sources []host.LogSource) host.JournalQuery {
+	return host.JournalQuery{Sources: sources, Level: f.level, Words: f.words, Since: f.since, Until: f.until}
 }
 
-// readJournal reads the journal.
-func (r *Room) readJournal(ctx context.Context, f filter, voices []host.Voice, from string, tell func(step)) error {
-	q := f.query(voices)
+func (r *Room) readJournal(ctx context.Context, f filter, sources []host.LogSource, from string, tell func(step)) error {
+	q := f.query(sources)
 	q.Before, q.Limit = from, f.limit
 	names := r.domains(ctx)
 	count := 0
@@ -48,11 +47,11 @@ func (r *Room) readJournal(ctx context.Context, f filter, voices []host.Voice, f
 
 // said is an entry of the journal as people see it.
 func said(e host.JournalEntry, domains map[uuid.UUID]string) Entry {
-	entry := Entry{ID: e.Cursor, Time: e.At, Source: sourceOf[string(e.Voice)], Level: levels[e.Level], Text: e.Text, Cut: e.Cut, Fields: map[string]string{}}
+	entry := Entry{ID: e.Cursor, Time: e.At, Source: sourceOf[string(e.Source)], Level: levels[e.Level], Text: e.Text, Cut: e.Cut, Fields: map[string]string{}}
 	for _, f := range e.Fields {
 		entry.Fields[f.Name] = f.Value
 	}
-	if e.Voice == host.RequestsVoice {
+	if e.Source == host.RequestsLogSource {
 		maps.Copy(entry.Fields, requestFields(e.Text, domains))
 	}
 	return entry
@@ -110,10 +109,9 @@ func (r *Room) domains(ctx context.Context) map[uuid.UUID]string {
 	return names
 }
 
-// followJournal tells what is said.
-func (r *Room) followJournal(ctx context.Context, f filter, voices []host.Voice, tell func(Entry)) error {
+func (r *Room) followJournal(ctx context.Context, f filter, sources []host.LogSource, tell func(Entry)) error {
 	names := r.domains(ctx)
-	return r.Host.FollowJournal(ctx, f.query(voices), func(batch []host.JournalEntry) {
+	return r.Host.FollowJournal(ctx, f.query(sources), func(batch []host.JournalEntry) {
 		for _, e := range batch {
 			tell(said(e, names))
 		}

@@ -54,9 +54,9 @@ type Source struct {
 	Title       string `json:"title" doc:"Its name."`
 	Description string `json:"description" doc:"What is in it."`
 
-	voices []host.Voice
-	files  []host.Log
-	audit  bool
+	logs  []host.LogSource
+	files []host.Log
+	audit bool
 	// admins marks what viewers do not get: stacks, words of daemons about what they were given, and paths.
 	admins bool
 }
@@ -66,22 +66,22 @@ const requests = "reverse-proxy-access"
 
 // sources is the whole list, in the order in which people read it.
 var sources = []Source{
-	{Name: "api", Title: "API", Description: "The service behind the console, and the changes it applies.", voices: []host.Voice{host.APIVoice}, admins: true},
-	{Name: "scheduler", Title: "Scheduler", Description: "Background jobs.", voices: []host.Voice{host.SchedulerVoice}, admins: true},
-	{Name: "helper", Title: "Helper", Description: "What the gateway does as root: its start, upgrades, restores and diagnostics.", voices: []host.Voice{host.HelperVoice}, admins: true},
-	{Name: "waf", Title: "WAF agent", Description: "The agent of the web application firewall.", voices: []host.Voice{host.WAFVoice}, admins: true},
-	{Name: "reverse-proxy", Title: "Reverse proxy", Description: "Messages of HAProxy about itself and its servers.", voices: []host.Voice{host.ProxyVoice}},
-	{Name: requests, Title: "Reverse proxy, requests", Description: "Requests of domains whose access log is on, and requests of all domains that failed.", voices: []host.Voice{host.RequestsVoice}},
-	{Name: "forward-proxy", Title: "Forward proxy", Description: "Messages of squid.", voices: []host.Voice{host.SquidVoice}},
+	{Name: "api", Title: "API", Description: "The service behind the console, and the changes it applies.", logs: []host.LogSource{host.APILogSource}, admins: true},
+	{Name: "scheduler", Title: "Scheduler", Description: "Background jobs.", logs: []host.LogSource{host.SchedulerLogSource}, admins: true},
+	{Name: "helper", Title: "Helper", Description: "What the gateway does as root: its start, upgrades, restores and diagnostics.", logs: []host.LogSource{host.HelperLogSource}, admins: true},
+	{Name: "waf", Title: "WAF agent", Description: "The agent of the web application firewall.", logs: []host.LogSource{host.WAFLogSource}, admins: true},
+	{Name: "reverse-proxy", Title: "Reverse proxy", Description: "Messages of HAProxy about itself and its servers.", logs: []host.LogSource{host.ProxyLogSource}},
+	{Name: requests, Title: "Reverse proxy, requests", Description: "Requests of domains whose access log is on, and requests of all domains that failed.", logs: []host.LogSource{host.RequestsLogSource}},
+	{Name: "forward-proxy", Title: "Forward proxy", Description: "Messages of squid.", logs: []host.LogSource{host.SquidLogSource}},
 	{Name: "forward-proxy-access", Title: "Forward proxy, requests", Description: "Requests of the forward proxy's clients.", files: []host.Log{host.SquidAccess}},
-	{Name: "dns", Title: "DNS", Description: "The resolver, unbound.", voices: []host.Voice{host.ResolverVoice}},
-	{Name: "ntp", Title: "NTP", Description: "The time daemon, chrony.", voices: []host.Voice{host.TimeVoice}},
-	{Name: "dhcp", Title: "DHCP", Description: "The DHCP server, Kea.", voices: []host.Voice{host.LeasesVoice}},
-	{Name: "radius", Title: "RADIUS", Description: "FreeRADIUS and its login attempts.", voices: []host.Voice{host.RadiusVoice}, files: []host.Log{host.RadiusServer, host.RadiusLogins}, admins: true},
-	{Name: "tunnels", Title: "Tunnels", Description: "Tunnels that run in userspace.", voices: []host.Voice{host.TunnelVoice}},
-	{Name: "ids", Title: "Intrusion detection", Description: "CrowdSec and its firewall bouncer.", voices: []host.Voice{host.DetectionVoice}},
-	{Name: "vrrp", Title: "Virtual addresses", Description: "keepalived, which moves the virtual addresses of a cluster.", voices: []host.Voice{host.VRRPVoice}},
-	{Name: "journal", Title: "Log daemon", Description: "The journal itself: what it rotates, and what it had to drop.", voices: []host.Voice{host.JournalVoice}},
+	{Name: "dns", Title: "DNS", Description: "The resolver, unbound.", logs: []host.LogSource{host.ResolverLogSource}},
+	{Name: "ntp", Title: "NTP", Description: "The time daemon, chrony.", logs: []host.LogSource{host.TimeLogSource}},
+	{Name: "dhcp", Title: "DHCP", Description: "The DHCP server, Kea.", logs: []host.LogSource{host.LeasesLogSource}},
+	{Name: "radius", Title: "RADIUS", Description: "FreeRADIUS and its login attempts.", logs: []host.LogSource{host.RadiusLogSource}, files: []host.Log{host.RadiusServer, host.RadiusLogins}, admins: true},
+	{Name: "tunnels", Title: "Tunnels", Description: "Tunnels that run in userspace.", logs: []host.LogSource{host.TunnelLogSource}},
+	{Name: "ids", Title: "Intrusion detection", Description: "CrowdSec and its firewall bouncer.", logs: []host.LogSource{host.DetectionLogSource}},
+	{Name: "vrrp", Title: "Virtual addresses", Description: "keepalived, which moves the virtual addresses of a cluster.", logs: []host.LogSource{host.VRRPLogSource}},
+	{Name: "journal", Title: "Log daemon", Description: "The journal itself: what it rotates, and what it had to drop.", logs: []host.LogSource{host.JournalLogSource}},
 	{Name: "audit", Title: "Audit", Description: "Changes and logins.", audit: true},
 }
 
@@ -90,11 +90,11 @@ func open(list []Source, a actor.Actor) []Source {
 	return slices.DeleteFunc(slices.Clone(list), func(s Source) bool { return s.admins && a.Role != actor.Admin })
 }
 
-// sourceOf is the name of the source that a voice or a file belongs to.
+// sourceOf is the name of the source that a log or a file belongs to.
 var sourceOf = func() map[string]string {
 	names := map[string]string{}
 	for _, s := range sources {
-		for _, v := range s.voices {
+		for _, v := range s.logs {
 			names[string(v)] = s.Name
 		}
 		for _, f := range s.files {
@@ -135,10 +135,10 @@ var levels = []string{host.LevelError: "error", host.LevelWarn: "warn", host.Lev
 
 // Mount adds the room's routes. They answer without the database, too.
 func (r *Room) Mount() {
-	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "logs", Summary: summary} }
-	httpd.Handle(r.Router, http.MethodGet, "/logs/sources", httpd.Read.Offline(), tagged("logs.sources", "List the sources of log entries"),
+	const tag httpd.Tag = "logs"
+	httpd.Handle(r.Router, http.MethodGet, "/logs/sources", httpd.Read.Offline(), tag.Doc("logs.sources", "List the sources of log entries"),
 		func(c *httpd.Call, _ struct{}) ([]Source, error) { return open(sources, c.Actor), nil })
-	httpd.Handle(r.Router, http.MethodGet, "/logs", httpd.Read.Offline(), tagged("logs.search", "Log entries of programs and daemons and audit entries, newest first"),
+	httpd.Handle(r.Router, http.MethodGet, "/logs", httpd.Read.Offline(), tag.Doc("logs.search", "Log entries of programs and daemons and audit entries, newest first"),
 		func(c *httpd.Call, in Input) (Page, error) {
 			f, err := in.filter()
 			if err == nil {
@@ -149,7 +149,7 @@ func (r *Room) Mount() {
 			}
 			return r.search(c, f, c.Actor)
 		})
-	httpd.Stream(r.Router, "/logs/live", httpd.Read.Offline(), tagged("logs.live", "The newest entries that match, oldest first, and then each new one"),
+	httpd.Stream(r.Router, "/logs/live", httpd.Read.Offline(), tag.Doc("logs.live", "The newest entries that match, oldest first, and then each new one"),
 		func(ctx context.Context, in LiveInput, send func(Entry) error) error {
 			f, err := in.filter()
 			if err == nil {

@@ -46,7 +46,7 @@ func newWorld(t *testing.T) world {
 var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func (w world) say(second int, unit, text string) {
-	w.Machine.Speak(host.Said{At: begin.Add(time.Duration(second) * time.Second), Of: [3]string{unit}, Priority: 6, Plain: true, Text: []byte(text)})
+	w.Machine.AddLine(host.JournalLine{At: begin.Add(time.Duration(second) * time.Second), Of: [3]string{unit}, Priority: 6, Plain: true, Text: []byte(text)})
 }
 
 // did adds an entry to the audit log.
@@ -133,7 +133,7 @@ func TestEveryServiceOfThePackageIsRead(t *testing.T) {
 		service := filepath.Base(file)
 		template, _, is := strings.Cut(service, "@")
 		if !slices.ContainsFunc(sources, func(s Source) bool {
-			return slices.ContainsFunc(s.voices, func(v host.Voice) bool {
+			return slices.ContainsFunc(s.logs, func(v host.LogSource) bool {
 				spec, err := v.Spec()
 				return err == nil && (slices.Contains(spec.Services, service) || is && spec.Slice == "system-"+strings.ReplaceAll(template, "-", `\x2d`)+".slice")
 			})
@@ -381,7 +381,7 @@ func TestRequestsOfADomain(t *testing.T) {
 func TestPagesAreBounded(t *testing.T) {
 	w := newWorld(t)
 	for i := range 900 {
-		w.Machine.Speak(host.Said{At: begin.Add(time.Duration(i) * time.Second), Of: [3]string{"unbound.service"}, Text: []byte(strings.Repeat("x", host.LongestText)), Cut: true})
+		w.Machine.AddLine(host.JournalLine{At: begin.Add(time.Duration(i) * time.Second), Of: [3]string{"unbound.service"}, Text: []byte(strings.Repeat("x", host.LongestText)), Cut: true})
 	}
 	p := w.page(t, "limit=1000")
 	if n := len(p.Entries); n == 0 || n*host.LongestText > pageBytes+host.LongestText || p.Cursor == "" || p.Partial {
@@ -397,9 +397,9 @@ func TestLive(t *testing.T) {
 	w := newWorld(t)
 	now := time.Now().UTC()
 	speak := func(text string) {
-		w.Machine.Speak(host.Said{At: time.Now().UTC(), Of: [3]string{"unbound.service"}, Priority: 6, Text: []byte(text)})
+		w.Machine.AddLine(host.JournalLine{At: time.Now().UTC(), Of: [3]string{"unbound.service"}, Priority: 6, Text: []byte(text)})
 	}
-	w.Machine.Speak(host.Said{At: now.Add(-time.Hour), Of: [3]string{"unbound.service"}, Text: []byte("long ago")})
+	w.Machine.AddLine(host.JournalLine{At: now.Add(-time.Hour), Of: [3]string{"unbound.service"}, Text: []byte("long ago")})
 	speak("just now")
 	got := make(chan string, 100)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -199,9 +199,9 @@ func latest(tracks []*track) *track {
 // readers are those of the sources that are asked for.
 func (r *Room) readers(f filter, who actor.Actor) []reader {
 	var list []reader
-	if voices := f.voices(); len(voices) > 0 {
+	if sources := f.logSources(); len(sources) > 0 {
 		list = append(list, reader{"journal", func(ctx context.Context, from string, tell func(step)) error {
-			return r.readJournal(ctx, f, voices, from, tell)
+			return r.readJournal(ctx, f, sources, from, tell)
 		}})
 	}
 	for _, s := range f.sources {

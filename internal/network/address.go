@@ -30,7 +30,6 @@ type Address struct {
 // bound is the address with its length, as the kernel binds it.
 func (a *Address) bound() netip.Prefix { return netip.PrefixFrom(a.Address.Netip(), a.Prefix) }
 
-// Validate says what one address can say about itself.
 func (a *Address) Validate() error {
 	var c check.List
 	c.That(a.InterfaceID != uuid.Nil, "interface_id", "is required")
@@ -53,7 +52,6 @@ func (a *Address) Validate() error {
 	return c.Err()
 }
 
-// Label is how people know it.
 func (a *Address) Label() string { return fmt.Sprintf("%s/%d", a.Address, a.Prefix) }
 
 func (r *Room) addressKind() resource.Child[Address] {

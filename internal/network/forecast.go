@@ -23,7 +23,6 @@ type Forecast struct {
 	moved []netip.Prefix
 }
 
-// Stored is the configuration as it is stored.
 func (r *Room) Stored(ctx context.Context, q db.Querier) (Config, error) { return r.load(ctx, q) }
 
 // Forecast says what a configuration makes of the kernel's routes. What it cannot foresee is a fault.

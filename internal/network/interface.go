@@ -47,7 +47,6 @@ type Interface struct {
 // made tells whether the gateway makes and removes the link.
 func (i *Interface) made() bool { return i.Type == vlan || i.Type == bond || i.Type == bridge }
 
-// Validate says what one interface can say about itself.
 func (i *Interface) Validate() error {
 	var c check.List
 	c.That(i.Name.String() != "lo", "name", "must not be lo, the loopback interface")
@@ -75,7 +74,6 @@ func (i *Interface) Validate() error {
 	return c.Err()
 }
 
-// Label is how people know it.
 func (i *Interface) Label() string { return i.Name.String() }
 
 func (i *Interface) user() resource.User {

@@ -49,7 +49,6 @@ func New(k *kit.Kit, d Deps) *Room {
 	return r
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.interfaces.Mount(r.Resources)
 	r.addresses.Mount(r.Resources)

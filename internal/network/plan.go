@@ -63,7 +63,6 @@ type Step struct {
 	Route   host.NewRoute
 }
 
-// String says what the step does.
 func (s Step) String() string {
 	switch s.Verb {
 	case forward, stopForwarding:

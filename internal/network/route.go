@@ -85,7 +85,6 @@ type Route struct {
 	Comment     string       `json:"comment" maxLength:"500" doc:"What it is for."`
 }
 
-// Validate says what one route can say about itself.
 func (r *Route) Validate() error {
 	var c check.List
 	dst, gateway := r.Destination.Netip(), r.Gateway.Netip()
@@ -100,7 +99,6 @@ func (r *Route) Validate() error {
 	return c.Err()
 }
 
-// Label is how people know it.
 func (r *Route) Label() string {
 	label := r.Destination.String()
 	if !r.Gateway.IsZero() {

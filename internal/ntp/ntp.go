@@ -31,7 +31,6 @@ func New(k *kit.Kit) *Room {
 	return r
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.pools.Mount(r.Resources)
 	r.settings.Mount(r.Resources)

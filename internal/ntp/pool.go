@@ -18,14 +18,12 @@ type Pool struct {
 	MaxPoll int        `json:"maxpoll" minimum:"-6" maximum:"24" doc:"Longest polling interval, log2 seconds."`
 }
 
-// Validate says what one source can say about itself.
 func (p *Pool) Validate() error {
 	var c check.List
 	c.That(p.MinPoll <= p.MaxPoll, "minpoll", "must not be greater than maxpoll")
 	return c.Err()
 }
 
-// Label is how people know it.
 func (p *Pool) Label() string { return p.Address.String() }
 
 var pools = resource.Kind[Pool]{

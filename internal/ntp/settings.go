@@ -21,7 +21,6 @@ type Settings struct {
 	RTCSync         bool           `json:"rtcsync" doc:"Keep the hardware clock in sync."`
 }
 
-// Label is how people know it.
 func (s *Settings) Label() string { return "ntp settings" }
 
 var settings = resource.Singleton[Settings]{

@@ -80,7 +80,6 @@ type Backend struct {
 	Servers             []Server   `json:"servers" readOnly:"true" db:"-" doc:"Its servers."`
 }
 
-// Label is how people know it.
 func (b *Backend) Label() string { return b.Name.String() }
 
 func (r *Room) backendKind() resource.Kind[Backend] {
@@ -191,7 +190,6 @@ type Server struct {
 	Active    bool       `json:"active" doc:"When off, it gets no requests."`
 }
 
-// Label is how people know it.
 func (s *Server) Label() string { return s.Name.String() }
 
 func serverKind() resource.Child[Server] {

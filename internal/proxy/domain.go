@@ -46,10 +46,8 @@ type Domain struct {
 	CertificateID          *uuid.UUID     `json:"certificate_id" doc:"Certificate to use. If null, the one that fits the name best."`
 }
 
-// Label is how people know it.
 func (d *Domain) Label() string { return d.Name.String() }
 
-// Validate says what one domain can say about itself.
 func (d *Domain) Validate() error {
 	var c check.List
 	if _, wildcard := d.Name.Wildcard(); wildcard {
@@ -209,10 +207,8 @@ type Header struct {
 	Operation string      `json:"operation" enum:"set,add,remove" doc:"Whether to set the header, add another one, or remove it."`
 }
 
-// Label is how people know it.
 func (h *Header) Label() string { return h.Name.String() }
 
-// Validate says what one header can say about itself.
 func (h *Header) Validate() error {
 	var c check.List
 	if h.Operation == headerRemove {

@@ -88,7 +88,6 @@ const (
 	headerSeparator = "\x1f"
 )
 
-// compile finds the model of a configuration.
 func compile(c *Config) *model {
 	m := &model{hosts: make(entries, len(c.Domains)+1), wildcards: entries{}, routes: make(entries, len(c.Rules)), headers: make(entries, len(c.Headers)), switches: entries{}}
 	headers := grouped(c.Headers, func(h *Header) uuid.UUID { return h.DomainID })
@@ -455,7 +454,6 @@ func wildcardOf(name string) string {
 	return "*." + parent
 }
 
-// files are the maps by place.
 func (m *model) files() map[host.Place]entries {
 	return map[host.Place]entries{
 		host.ProxyHosts: m.hosts, host.ProxyWildcards: m.wildcards, host.ProxyRoutes: m.routes, host.ProxyHeaders: m.headers, host.ProxySwitches: m.switches,

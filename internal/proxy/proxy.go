@@ -101,7 +101,6 @@ func (r *Room) Sites(ctx context.Context, q db.Querier) ([]Site, error) {
 // DomainTable is where the domains are.
 const DomainTable = "proxy_domains"
 
-// DomainNames are the names of all domains.
 func (r *Room) DomainNames(ctx context.Context, q db.Querier) (map[uuid.UUID]string, error) {
 	domains, err := r.domains.All(ctx, q)
 	names := make(map[uuid.UUID]string, len(domains))
@@ -127,7 +126,6 @@ func (r *Room) CertificateUsers(ctx context.Context, q db.Querier, id uuid.UUID)
 	return list, err
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.domains.Mount(r.Resources)
 	r.headers.Mount(r.Resources)

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"golang.org/x/tools/txtar"
 
-	"edge.internal/gateway/internal/kit/conf/conftest"
+	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"

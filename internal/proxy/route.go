@@ -18,7 +18,6 @@ type Rule struct {
 	StripPrefix bool      `json:"strip_prefix" doc:"Strip the prefix from the path before the backend sees it."`
 }
 
-// Label is how people know it.
 func (r *Rule) Label() string { return r.PathPrefix.String() }
 
 func ruleKind() resource.Kind[Rule] {

@@ -311,7 +311,6 @@ func (p *pool) addServer(s *Server) []command {
 	return list
 }
 
-// changeServer changes a server that stays.
 func (p *pool) changeServer(was, now *Server) (list []command, ok bool) {
 	key := serverKey(p.ID, now)
 	_, wasAddress := was.ip()

@@ -21,10 +21,8 @@ type Client struct {
 	RequireMessageAuthenticator bool `json:"require_message_authenticator" doc:"Drop requests without a Message-Authenticator. Turn it off only for equipment that cannot sign: without it, an attacker on the path can forge a login (CVE-2024-3596)."`
 }
 
-// Label is how people know it.
 func (c *Client) Label() string { return c.Name.String() }
 
-// Validate says what one client can say about itself.
 func (c *Client) Validate() error {
 	var l check.List
 	l.That(c.Address != own, "address", "is reserved for the gateway itself. Choose another loopback address")

@@ -22,7 +22,7 @@ import (
 	proto "layeh.com/radius"
 	"layeh.com/radius/rfc2865"
 
-	"edge.internal/gateway/internal/kit/conf/conftest"
+	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"

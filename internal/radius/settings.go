@@ -20,10 +20,8 @@ type Settings struct {
 	ListenAddresses []value.Addr `json:"listen_addresses" doc:"Addresses to listen on; if empty, all addresses of the gateway."`
 }
 
-// Label is how people know it.
 func (s *Settings) Label() string { return "RADIUS settings" }
 
-// Validate says what the settings can say about themselves.
 func (s *Settings) Validate() error {
 	var c check.List
 	c.That(s.AuthPort != s.AcctPort, "acct_port", "must differ from the authentication port")

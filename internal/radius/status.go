@@ -35,7 +35,6 @@ type Test struct {
 	Method   *string     `json:"method" enum:"pap,chap" doc:"How the password is sent to the server; pap by default."`
 }
 
-// Validate says what a test can say about itself.
 func (t *Test) Validate() error {
 	var c check.List
 	c.That(t.Name == "" || t.Name[0] != '+', "name", "must not start with a plus sign")

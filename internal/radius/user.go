@@ -33,10 +33,8 @@ type ReplyAttributes struct {
 	TunnelPrivateGroupID *string     `json:"Tunnel-Private-Group-Id,omitempty" doc:"VLAN of the user, 1 to 4094."`
 }
 
-// Label is how people know it.
 func (u *User) Label() string { return u.Name.String() }
 
-// Validate says what one user can say about itself.
 func (u *User) Validate() error {
 	var l check.List
 	if text, fresh := u.Password.Fresh(); fresh {

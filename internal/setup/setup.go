@@ -80,7 +80,6 @@ func (r *Room) status(c *httpd.Call) Status {
 	return out
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	httpd.Handle(r.Router, http.MethodGet, "/setup/status", httpd.Public.BeforeSetup(),
 		httpd.Doc{ID: "setup.status", Tag: "setup", Summary: "State of the setup"},

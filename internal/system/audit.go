@@ -21,14 +21,14 @@ const (
 )
 
 func (r *Room) mountAudit() {
-	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "audit", Summary: summary} }
-	httpd.Handle(r.Router, http.MethodGet, "/audit/recent", httpd.Read, tagged("audit.recent", "The newest audit entries, newest first"),
+	const tag httpd.Tag = "audit"
+	httpd.Handle(r.Router, http.MethodGet, "/audit/recent", httpd.Read, tag.Doc("audit.recent", "The newest audit entries, newest first"),
 		func(c *httpd.Call, in struct {
 			Limit int `query:"limit" doc:"How many, at most 1000."`
 		}) ([]audit.Entry, error) {
 			return r.search(c, audit.Filter{Limit: in.Limit})
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/audit", httpd.Read, tagged("audit.search", "Audit entries that match, newest first"),
+	httpd.Handle(r.Router, http.MethodGet, "/audit", httpd.Read, tag.Doc("audit.search", "Audit entries that match, newest first"),
 		func(c *httpd.Call, in struct {
 			Actor   string    `query:"actor" doc:"Text in the actor; case does not matter."`
 			Action  string    `query:"action" doc:"Text in the action."`
@@ -40,14 +40,14 @@ func (r *Room) mountAudit() {
 		}) ([]audit.Entry, error) {
 			return r.search(c, audit.Filter{Actor: in.Actor, Action: in.Action, Subject: in.Subject, From: in.From, To: in.To, Limit: in.Limit, Before: in.Before})
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/audit/{id}", httpd.Read, tagged("audit.get", "One audit entry"),
+	httpd.Handle(r.Router, http.MethodGet, "/audit/{id}", httpd.Read, tag.Doc("audit.get", "One audit entry"),
 		func(c *httpd.Call, in struct {
 			ID uuid.UUID `path:"id" doc:"Id of the entry."`
 		}) (audit.Entry, error) {
 			e, err := r.Audit.Get(c, in.ID)
 			return r.Audit.Shown(c.Actor, e), err
 		})
-	httpd.Stream(r.Router, "/audit/live", httpd.Read, tagged("audit.live", "The newest audit entries, oldest first, and then each new one"),
+	httpd.Stream(r.Router, "/audit/live", httpd.Read, tag.Doc("audit.live", "The newest audit entries, oldest first, and then each new one"),
 		func(ctx context.Context, _ struct{}, send func(audit.Entry) error) error {
 			reader := actor.From(ctx)
 			return r.Audit.Follow(ctx, liveSnapshot, func(e audit.Entry) error { return send(r.Audit.Shown(reader, e)) })

@@ -33,7 +33,7 @@ type Preview struct {
 }
 
 func (r *Room) mountComponents() {
-	httpd.Handle(r.Router, http.MethodGet, "/system/components", httpd.Read.Offline(), doc("system.components", "State of all components"),
+	httpd.Handle(r.Router, http.MethodGet, "/system/components", httpd.Read.Offline(), tag.Doc("system.components", "State of all components"),
 		func(c *httpd.Call, _ struct{}) ([]apply.Status, error) {
 			list := r.Engine.Statuses()
 			for i := range list {
@@ -41,11 +41,11 @@ func (r *Room) mountComponents() {
 			}
 			return list, nil
 		})
-	httpd.Stream(r.Router, "/system/components/live", httpd.Read.Offline(), doc("system.components.live", "All components, then each change"),
+	httpd.Stream(r.Router, "/system/components/live", httpd.Read.Offline(), tag.Doc("system.components.live", "All components, then each change"),
 		func(ctx context.Context, _ struct{}, send func(apply.Status) error) error {
 			return r.Engine.Follow(ctx, func(s apply.Status) error { return send(shown(ctx, s)) })
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/system/render-configs", httpd.Write.Offline().Here(), audited("system.render-configs", "Render and apply the saved configuration of all components"),
+	httpd.Handle(r.Router, http.MethodPost, "/system/render-configs", httpd.Write.Offline().Here(), tag.Audited("system.render-configs", "Render and apply the saved configuration of all components"),
 		func(c *httpd.Call, _ struct{}) (Rendered, error) {
 			ctx, cancel := context.WithTimeout(c, renderWithin)
 			defer cancel()
@@ -60,7 +60,7 @@ func (r *Room) mountComponents() {
 			})
 			return out, err
 		})
-	reload := audited("system.proxy-reload", "Reload the reverse proxy")
+	reload := tag.Audited("system.proxy-reload", "Reload the reverse proxy")
 	reload.Feeds = []string{string(apply.ReverseProxy)}
 	httpd.Handle(r.Router, http.MethodPost, "/system/proxy-reload", httpd.Write.Offline().Here(), reload,
 		func(c *httpd.Call, _ struct{}) (apply.Status, error) {
@@ -74,7 +74,7 @@ func (r *Room) mountComponents() {
 			resource.Applied(c, apply.Outcome{apply.ReverseProxy: s.State})
 			return s, err
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/system/config-preview", httpd.Read, doc("system.config-preview", "Render a component without writing anything"),
+	httpd.Handle(r.Router, http.MethodGet, "/system/config-preview", httpd.Read, tag.Doc("system.config-preview", "Render a component without writing anything"),
 		func(c *httpd.Call, in struct {
 			Generator string `query:"generator" doc:"Which component."`
 		}) (Preview, error) {

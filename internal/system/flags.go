@@ -27,9 +27,9 @@ func (r *Room) mountFlags() {
 	r.mountFlag("maintenance", "Whether the gateway shows a maintenance page", func(f *Flags) *bool { return &f.Maintenance }, apply.ReverseProxy)
 	r.mountFlag("auto-update", "Whether updates are installed automatically", func(f *Flags) *bool { return &f.AutoUpdate })
 
-	httpd.Handle(r.Router, http.MethodGet, "/system/retention", httpd.Read.Offline(), doc("system.retention.get", "Read the retention settings"),
+	httpd.Handle(r.Router, http.MethodGet, "/system/retention", httpd.Read.Offline(), tag.Doc("system.retention.get", "Read the retention settings"),
 		func(*httpd.Call, struct{}) (Retention, error) { return r.deps.Flags().Retention, nil })
-	httpd.Handle(r.Router, http.MethodPut, "/system/retention", httpd.Write.Offline().Here(), audited("system.retention", "Change the retention settings"),
+	httpd.Handle(r.Router, http.MethodPut, "/system/retention", httpd.Write.Offline().Here(), tag.Audited("system.retention", "Change the retention settings"),
 		func(c *httpd.Call, in struct{ Body httpd.Onto[Retention] }) (Retention, error) {
 			now, err := in.Body.Decode(r.deps.Flags().Retention)
 			if err != nil {
@@ -44,11 +44,11 @@ func (r *Room) mountFlags() {
 // mountFlag gives a flag its two routes. What it feeds has taken it when a change of it is answered.
 func (r *Room) mountFlag(name, summary string, field func(*Flags) *bool, feeds ...apply.ID) {
 	path, action := "/system/"+name, "system."+name
-	change := audited(action, "Set: "+summary)
+	change := tag.Audited(action, "Set: "+summary)
 	for _, id := range feeds {
 		change.Feeds = append(change.Feeds, string(id))
 	}
-	httpd.Handle(r.Router, http.MethodGet, path, httpd.Read.Offline(), doc(action+".get", summary),
+	httpd.Handle(r.Router, http.MethodGet, path, httpd.Read.Offline(), tag.Doc(action+".get", summary),
 		func(*httpd.Call, struct{}) (Flag, error) {
 			f := r.deps.Flags()
 			return Flag{*field(&f)}, nil

@@ -14,7 +14,7 @@ import (
 const (
 	// changed is where the database tells of a change of the settings.
 	changed = "system_settings"
-	// listenEvery is how soon it is listened to again.
+	// listenEvery is the pause before listening again.
 	listenEvery = 500 * time.Millisecond
 )
 
@@ -36,14 +36,14 @@ func (r *Room) mountIPv6() {
 	// What the setup has decided is there before it is changed.
 	r.settings.Prepare = func(ctx context.Context, _, _ *Settings) (func(*Settings), error) { return nil, r.takeIPv6(ctx) }
 	r.settings.Mount(r.Resources)
-	httpd.Handle(r.Router, http.MethodGet, "/system/ipv6", httpd.Read.Offline(), doc("system.ipv6.get", "Whether the gateway listens on IPv6"), func(c *httpd.Call, _ struct{}) (Flag, error) {
+	httpd.Handle(r.Router, http.MethodGet, "/system/ipv6", httpd.Read.Offline(), tag.Doc("system.ipv6.get", "Whether the gateway listens on IPv6"), func(c *httpd.Call, _ struct{}) (Flag, error) {
 		on, err := r.IPv6(c, r.DB)
 		if db.Away(err) {
 			return Flag{r.deps.Flags().IPv6}, nil
 		}
 		return Flag{on}, err
 	})
-	change := audited("system.ipv6", "Set: Whether the gateway listens on IPv6. It changes the settings")
+	change := tag.Audited("system.ipv6", "Set: Whether the gateway listens on IPv6. It changes the settings")
 	change.Feeds = []string{string(apply.ReverseProxy)}
 	httpd.Handle(r.Router, http.MethodPost, "/system/ipv6", httpd.Write.Here(), change, func(c *httpd.Call, in struct{ Body Flag }) (Flag, error) {
 		as := resource.Alias{Action: change.Audit, Subject: "ipv6"}

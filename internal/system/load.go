@@ -30,7 +30,7 @@ func load(at time.Time, _, now host.Resources, _ float64) Load {
 }
 
 func (r *Room) mountLoad() {
-	httpd.Handle(r.Router, http.MethodGet, "/system/resources/history", httpd.Read.Offline(), doc("system.resources.history", "Load, memory and connection tracking in the last hour"),
+	httpd.Handle(r.Router, http.MethodGet, "/system/resources/history", httpd.Read.Offline(), tag.Doc("system.resources.history", "Load, memory and connection tracking in the last hour"),
 		func(*httpd.Call, struct{}) (LoadHistory, error) {
 			return LoadHistory{StepSeconds: int(history.Step.Seconds()), Points: r.history.Points()}, nil
 		})

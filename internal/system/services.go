@@ -66,7 +66,7 @@ const (
 )
 
 func (r *Room) mountServices() {
-	httpd.Handle(r.Router, http.MethodGet, "/system/services", httpd.Read.Offline(), doc("system.services", "List the daemons and their states"),
+	httpd.Handle(r.Router, http.MethodGet, "/system/services", httpd.Read.Offline(), tag.Doc("system.services", "List the daemons and their states"),
 		func(c *httpd.Call, _ struct{}) (Services, error) {
 			ctx, cancel := host.Asking(c)
 			defer cancel()
@@ -77,7 +77,7 @@ func (r *Room) mountServices() {
 			list.Services = append(list.Services, r.packetFilter(ctx))
 			return list, nil
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline().Here(), audited(restarted, "Restart a daemon. A restart of the reverse proxy cuts all its connections, including yours; proxy-reload cuts none"),
+	httpd.Handle(r.Router, http.MethodPost, "/system/service-restart", httpd.Write.Offline().Here(), tag.Audited(restarted, "Restart a daemon. A restart of the reverse proxy cuts all its connections, including yours; proxy-reload cuts none"),
 		func(c *httpd.Call, in struct{ Body Restart }) (Outcome, error) {
 			u := units[in.Body.Kind]
 			if u == host.HAProxy && r.service(c, u).Active == "active" {
@@ -87,7 +87,7 @@ func (r *Room) mountServices() {
 			defer cancel()
 			return r.restart(ctx, in.Body.Kind)
 		})
-	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Here(), audited(toggled, "Turn a daemon on or off. It changes the settings that the daemon follows"), r.toggle)
+	httpd.Handle(r.Router, http.MethodPost, "/system/service-toggle", httpd.Write.Here(), tag.Audited(toggled, "Turn a daemon on or off. It changes the settings that the daemon follows"), r.toggle)
 }
 
 // toggled is the action of a toggle.

@@ -55,7 +55,6 @@ func New(k *kit.Kit, d Deps) *Room {
 	return &Room{Kit: k, deps: d, settings: settings, history: history.History[host.Resources, Load]{Point: load}}
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.mountHealth()
 	r.mountLoad()
@@ -65,12 +64,7 @@ func (r *Room) Mount() {
 	r.mountAudit()
 }
 
-func doc(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "system", Summary: summary} }
-
-// audited documents a route that writes an entry under its own id.
-func audited(id, summary string) httpd.Doc {
-	return httpd.Doc{ID: id, Tag: "system", Summary: summary, Audit: id}
-}
+const tag httpd.Tag = "system"
 
 // Health tells who the gateway is.
 type Health struct {
@@ -126,7 +120,7 @@ type Address struct {
 }
 
 func (r *Room) mountHealth() {
-	httpd.Handle(r.Router, http.MethodGet, "/system/health", httpd.Public.BeforeSetup(), doc("system.health", "Identity and health of the gateway"),
+	httpd.Handle(r.Router, http.MethodGet, "/system/health", httpd.Public.BeforeSetup(), tag.Doc("system.health", "Identity and health of the gateway"),
 		func(*httpd.Call, struct{}) (Health, error) {
 			f := r.Host.Facts()
 			h := Health{Version: r.Version, Hostname: f.Hostname, OS: f.OS, Kernel: f.Kernel, Database: "away", Role: "unknown"}
@@ -139,7 +133,7 @@ func (r *Room) mountHealth() {
 			}
 			return h, nil
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/system/resources", httpd.Read.Offline(), doc("system.resources", "Load, memory, disk and connection tracking"),
+	httpd.Handle(r.Router, http.MethodGet, "/system/resources", httpd.Read.Offline(), tag.Doc("system.resources", "Load, memory, disk and connection tracking"),
 		func(c *httpd.Call, _ struct{}) (Resources, error) {
 			x, err := host.Ask(c, func(context.Context) (host.Resources, error) { return r.Host.Resources() })
 			if err != nil {
@@ -152,7 +146,7 @@ func (r *Room) mountHealth() {
 				ConntrackCount: x.ConntrackCount, ConntrackMax: x.ConntrackMax, UptimeSeconds: int64(x.Uptime.Seconds()),
 			}, nil
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/system/interfaces", httpd.Read.Offline(), doc("system.interfaces", "Network interfaces of the kernel"),
+	httpd.Handle(r.Router, http.MethodGet, "/system/interfaces", httpd.Read.Offline(), tag.Doc("system.interfaces", "Network interfaces of the kernel"),
 		func(c *httpd.Call, _ struct{}) ([]Interface, error) {
 			links, err := host.Ask(c, r.Host.Links)
 			if err != nil {

@@ -114,7 +114,6 @@ func without[T comparable](list, other []T) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(x T) bool { return slices.Contains(other, x) })
 }
 
-// linkPeer is a peer of a link.
 type linkPeer struct {
 	link string
 	key  Key

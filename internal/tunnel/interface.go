@@ -48,7 +48,6 @@ type Interface struct {
 	Active                         bool         `json:"active" doc:"When off, the interface is removed, but the tunnel and its peers are kept."`
 }
 
-// Label is how people know it.
 func (i *Interface) Label() string { return i.Name.String() }
 
 // Validate complains about what the mode lacks, and about what it does not take.

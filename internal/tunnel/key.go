@@ -24,7 +24,6 @@ func generate() (Key, error) {
 	return keyOf(raw), nil
 }
 
-// public is the public key of a private one.
 func public(private Key) (Key, error) {
 	raw := private.Bytes()
 	k, err := ecdh.X25519().NewPrivateKey(raw[:])

@@ -43,10 +43,8 @@ type Peer struct {
 	parent *Interface
 }
 
-// Label is how people know it.
 func (p *Peer) Label() string { return p.Name.String() }
 
-// Validate says what one peer can say about itself.
 func (p *Peer) Validate() error {
 	var c check.List
 	c.That(len(p.Name.String()) <= maxName, "name", "must have at most %d bytes", maxName)

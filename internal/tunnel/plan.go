@@ -53,7 +53,6 @@ type Step struct {
 	do    func(ctx context.Context, m Machine) error
 }
 
-// Do takes the step.
 func (s Step) Do(ctx context.Context, m Machine) error { return s.do(ctx, m) }
 
 // Dial says where a peer is to be dialled now; nowhere when the kernel knows well enough, or nobody does.

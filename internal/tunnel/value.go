@@ -89,7 +89,6 @@ func (networks) Parse(s string) (string, error) {
 	})
 }
 
-// List are the networks.
 func (n Networks) List() []value.Prefix {
 	list := []value.Prefix{}
 	for _, item := range split(n.String()) {
@@ -132,7 +131,6 @@ func (addresses) Parse(s string) (string, error) {
 	})
 }
 
-// List are the addresses.
 func (a Addresses) List() []netip.Prefix {
 	var list []netip.Prefix
 	for _, item := range split(a.String()) {
@@ -143,7 +141,6 @@ func (a Addresses) List() []netip.Prefix {
 	return list
 }
 
-// Networks are the networks that the addresses are in.
 func (a Addresses) Networks() []value.Prefix {
 	list := []value.Prefix{}
 	for _, p := range a.List() {
@@ -171,7 +168,6 @@ func (resolvers) Parse(s string) (string, error) {
 	})
 }
 
-// List are the addresses.
 func (r Resolvers) List() []value.Addr {
 	var list []value.Addr
 	for _, item := range split(r.String()) {
@@ -206,7 +202,6 @@ func (endpoint) Parse(s string) (string, error) {
 	return net.JoinHostPort(h.String(), strconv.FormatUint(n, 10)), nil
 }
 
-// parts are the host and the port.
 func (e Endpoint) parts() (host string, port uint16) {
 	host, text, _ := net.SplitHostPort(e.String())
 	n, _ := strconv.ParseUint(text, 10, 16)

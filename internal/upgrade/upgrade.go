@@ -79,18 +79,13 @@ type Wish struct {
 
 // Mount adds the room's routes. They answer without the database, too.
 func (r *Room) Mount() {
-	doc := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "system", Summary: summary} }
-	audited := func(id, summary string) httpd.Doc {
-		d := doc(id, summary)
-		d.Audit = id
-		return d
-	}
-	httpd.Handle(r.Router, http.MethodGet, "/system/package-versions", httpd.Read.Offline(), doc("system.package-versions", "Installed and available versions of the gateway and of its daemons"),
+	const tag httpd.Tag = "system"
+	httpd.Handle(r.Router, http.MethodGet, "/system/package-versions", httpd.Read.Offline(), tag.Doc("system.package-versions", "Installed and available versions of the gateway and of its daemons"),
 		func(c *httpd.Call, _ struct{}) (Versions, error) { return r.versions(c, c.Actor), nil })
-	httpd.Handle(r.Router, http.MethodPost, "/system/package-versions/refresh", httpd.Write.Offline().Here(), audited("system.package-versions.refresh", "Refresh the package lists of apt. The answer comes when that has started"), r.refresh)
-	httpd.Handle(r.Router, http.MethodGet, "/system/upgrade", httpd.Read.Offline(), doc("system.upgrade.get", "The running or last upgrade of the gateway"),
+	httpd.Handle(r.Router, http.MethodPost, "/system/package-versions/refresh", httpd.Write.Offline().Here(), tag.Audited("system.package-versions.refresh", "Refresh the package lists of apt. The answer comes when that has started"), r.refresh)
+	httpd.Handle(r.Router, http.MethodGet, "/system/upgrade", httpd.Read.Offline(), tag.Doc("system.upgrade.get", "The running or last upgrade of the gateway"),
 		func(c *httpd.Call, _ struct{}) (Upgrade, error) { return r.last(c.Actor) })
-	httpd.Handle(r.Router, http.MethodPost, "/system/upgrade", httpd.Write.Offline().Here(), audited("system.upgrade", "Upgrade the gateway. The answer comes when the upgrade has started. If the new version does not work, the previous one is installed again"), r.begin)
+	httpd.Handle(r.Router, http.MethodPost, "/system/upgrade", httpd.Write.Offline().Here(), tag.Audited("system.upgrade", "Upgrade the gateway. The answer comes when the upgrade has started. If the new version does not work, the previous one is installed again"), r.begin)
 }
 
 func (r *Room) versions(ctx context.Context, reader actor.Actor) Versions {

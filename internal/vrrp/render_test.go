@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"edge.internal/gateway/internal/kit/conf/conftest"
+	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"

@@ -21,10 +21,8 @@ type Settings struct {
 	VRRPRouterID int          `json:"vrrp_router_id" minimum:"1" maximum:"255" doc:"VRRP router id. It must be the same on all nodes of the cluster, and unique in the network. After a change, the virtual addresses are unavailable for a few seconds."`
 }
 
-// Label is how people know it.
 func (s *Settings) Label() string { return "VIP settings" }
 
-// Validate says what the settings can say about themselves.
 func (s *Settings) Validate() error {
 	var c check.List
 	ip := s.VIPAddress.Netip()

@@ -72,7 +72,6 @@ func New(k *kit.Kit, d Deps) *Room {
 	return r
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.settings.Mount(r.Resources)
 	r.mountStatus()

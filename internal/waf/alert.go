@@ -96,7 +96,6 @@ func (f *AlertFilter) network() (p netip.Prefix, err error) {
 	return p.Masked(), nil
 }
 
-// Validate says what a filter can say about itself.
 func (f *AlertFilter) Validate() error {
 	var c check.List
 	c.That(f.Limit >= 0 && f.Limit <= mostAlerts, "limit", "must be between 1 and %d", mostAlerts)
@@ -108,7 +107,6 @@ func (f *AlertFilter) Validate() error {
 // liveFilter says which records a stream sends. It needs no place to read on from.
 type liveFilter AlertFilter
 
-// Validate says what a filter can say about itself.
 func (f *liveFilter) Validate() error {
 	var c check.List
 	c.That(f.Before == uuid.Nil, "before", "applies to the list only. A stream starts with the newest alert")
@@ -227,16 +225,15 @@ type Purged struct {
 }
 
 func (r *Room) mountAlerts() {
-	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "waf", Summary: summary} }
-	httpd.Handle(r.Router, http.MethodGet, "/waf/alerts", httpd.Read, tagged("waf.alert.list", "WAF alerts that match, newest first"),
+	httpd.Handle(r.Router, http.MethodGet, "/waf/alerts", httpd.Read, tag.Doc("waf.alert.list", "WAF alerts that match, newest first"),
 		func(c *httpd.Call, in AlertFilter) ([]Alert, error) { return r.alerts(c, r.DB, in) })
-	httpd.Handle(r.Router, http.MethodGet, "/waf/alerts/{id}", httpd.Read, tagged("waf.alert.get", "One WAF alert with its request"),
+	httpd.Handle(r.Router, http.MethodGet, "/waf/alerts/{id}", httpd.Read, tag.Doc("waf.alert.get", "One WAF alert with its request"),
 		func(c *httpd.Call, in struct {
 			ID uuid.UUID `path:"id" doc:"Id of the record."`
 		}) (AlertDetail, error) {
 			return r.detail(c, in.ID)
 		})
-	purge := tagged("waf.alert.purge", "Delete WAF alerts and the requests stored with them")
+	purge := tag.Doc("waf.alert.purge", "Delete WAF alerts and the requests stored with them")
 	purge.Audit = "waf.alert.purge"
 	httpd.Handle(r.Router, http.MethodDelete, "/waf/alerts", httpd.Write.Here(), purge,
 		func(c *httpd.Call, in struct {
@@ -244,7 +241,7 @@ func (r *Room) mountAlerts() {
 		}) (Purged, error) {
 			return r.purge(c, in.Before)
 		})
-	httpd.Stream(r.Router, "/waf/alerts/live", httpd.Read, tagged("waf.alert.live", "The newest WAF alerts that match, oldest first, and then each new one"),
+	httpd.Stream(r.Router, "/waf/alerts/live", httpd.Read, tag.Doc("waf.alert.live", "The newest WAF alerts that match, oldest first, and then each new one"),
 		func(ctx context.Context, in liveFilter, send func(Alert) error) error {
 			f := AlertFilter(in)
 			f.Limit = cmp.Or(f.Limit, liveAlerts)

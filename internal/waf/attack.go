@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"edge.internal/gateway/internal/waf/domain"
 	"edge.internal/gateway/internal/waf/engine"
 )
 
@@ -102,7 +103,7 @@ var attacks = []attack{
 
 // requests send the attack where an exclusion holds: to its path and, for an exclusion of a parameter, in that parameter. One of a cookie
 // or header is attacked there, too, wherever the attack is otherwise.
-func (x attack) requests(at Exclusion) []*engine.Request {
+func (x attack) requests(at domain.Exclusion) []*engine.Request {
 	list := []*engine.Request{x.request(at)}
 	switch {
 	case x.in == inPath:
@@ -116,7 +117,7 @@ func (x attack) requests(at Exclusion) []*engine.Request {
 	return list
 }
 
-func (x attack) request(at Exclusion) *engine.Request {
+func (x attack) request(at domain.Exclusion) *engine.Request {
 	path, name := "/", "q"
 	if at.Path != "" {
 		path = (&url.URL{Path: at.Path}).EscapedPath()

@@ -20,14 +20,9 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
+	"edge.internal/gateway/internal/waf/domain"
 	"edge.internal/gateway/internal/waf/engine"
 	"edge.internal/gateway/internal/waf/seclang"
-)
-
-// What becomes of a request that rules match.
-const (
-	detection = "detection"
-	blocking  = "blocking"
 )
 
 // What becomes of a body that is larger than what is inspected.
@@ -36,69 +31,31 @@ const (
 	inspect = "inspect"
 )
 
-// maxBody is how much of a body can be inspected. The proxy's buffer holds no more.
-const maxBody = 128 << 10
-
 // Config is what a domain wants of the web application firewall.
 type Config struct {
 	resource.Meta
-	DomainID         uuid.UUID         `json:"domain_id" readOnly:"true" db:"-" doc:"Domain that the configuration is for."`
-	Domain           string            `json:"domain" readOnly:"true" db:"-" doc:"Name of that domain."`
-	Enabled          bool              `json:"enabled" doc:"Inspect the requests of the domain."`
-	EnabledSince     *time.Time        `json:"enabled_since" readOnly:"true" doc:"Since when they are inspected; null while they are not."`
-	Mode             string            `json:"mode" enum:"detection,blocking" doc:"Whether requests that rules match are only recorded, or refused."`
-	ParanoiaLevel    int               `json:"paranoia_level" minimum:"1" maximum:"4" doc:"How strict the rules are. Each level finds more attacks, but also raises more false positives."`
-	RuleExclusions   []int             `json:"rule_exclusions" doc:"Ids of rules that are excluded everywhere."`
+	DomainID     uuid.UUID  `json:"domain_id" readOnly:"true" db:"-" doc:"Domain that the configuration is for."`
+	DomainName   string     `json:"domain" readOnly:"true" db:"-" doc:"Name of that domain."`
+	Enabled      bool       `json:"enabled" doc:"Inspect the requests of the domain."`
+	EnabledSince *time.Time `json:"enabled_since" readOnly:"true" doc:"Since when they are inspected; null while they are not."`
+	domain.Settings
 	ExclusionNotes   map[string]string `json:"exclusion_notes" doc:"Why each of these rules is excluded, by id."`
-	Exclusions       []Exclusion       `json:"exclusions" maxItems:"500" doc:"Rules that are left out below a path, or for one parameter."`
 	TrustedProxies   []value.Prefix    `json:"trusted_proxies" maxItems:"200" doc:"Proxies in front of the gateway. The gateway takes the client's address from their X-Forwarded-For header."`
-	CustomRules      string            `json:"custom_rules" maxLength:"131072" doc:"Rules of your own in SecLang, with ids from 1 to 99999."`
 	FailOpen         *bool             `json:"fail_open" doc:"Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode."`
-	MaxBodyBytes     int               `json:"max_body_bytes" minimum:"1024" maximum:"131072" doc:"How much of a body is inspected. The proxy buffers about 118 KiB of headers and body together; anything beyond that counts as larger."`
 	Oversized        string            `json:"oversized" enum:"refuse,inspect" doc:"Whether larger bodies are refused with 413, or inspected up to there and let through. In detection mode they always pass."`
 	InspectResponses bool              `json:"inspect_responses" doc:"Inspect the beginning of responses as well, for data that servers should not send: database errors, source code, web shells. Responses are then not compressed and start a little later."`
-}
-
-// Exclusion leaves a rule out for a part of the requests.
-type Exclusion struct {
-	RuleID    int    `json:"rule_id" doc:"The rule."`
-	Path      string `json:"path" doc:"Path at and below which it is left out; empty or / for every path."`
-	Exact     bool   `json:"exact" doc:"Leave it out at the path alone, and not below it."`
-	Variable  string `json:"variable" doc:"Part of a request, for example ARGS, whose parameter is excluded; empty to exclude the whole rule."`
-	Parameter string `json:"parameter" doc:"Name of that parameter."`
-	Note      string `json:"note" doc:"Why."`
-}
-
-// narrow is an exclusion as the engine has it.
-func (x *Exclusion) narrow() (engine.Exclusion, error) {
-	n, err := engine.NewExclusion(x.RuleID, x.Path, x.Variable, x.Parameter)
-	if err == nil && x.Exact {
-		if x.Path == "" {
-			return n, errors.New("the path is missing that it is for")
-		}
-		n = n.Exactly()
-	}
-	return n, err
-}
-
-// same tells whether two exclusions leave out the same.
-func (x Exclusion) same(y Exclusion) bool {
-	y.Note = x.Note
-	return x == y
 }
 
 // Lengths of what an exclusion has.
 const maxPath, maxName, maxNote = 2048, 200, 1000
 
-// Label is how people know it.
 func (c *Config) Label() string {
-	if c.Domain != "" {
-		return c.Domain
+	if c.DomainName != "" {
+		return c.DomainName
 	}
 	return c.ID.String()
 }
 
-// Validate says what one configuration can say about itself.
 func (c *Config) Validate() error {
 	var list check.List
 	if c.ExclusionNotes == nil {
@@ -121,10 +78,10 @@ func (c *Config) Validate() error {
 			list.Add("exclusions", "item %d: a path has at most %d bytes, a name %d and a note %d, without control characters", i+1, maxPath, maxName, maxNote)
 			continue
 		}
-		if _, err := x.narrow(); err != nil {
+		if _, err := x.Engine(); err != nil {
 			list.Add("exclusions", "item %d: %s", i+1, err)
 		}
-		list.That(!slices.ContainsFunc(c.Exclusions[:i], x.same), "exclusions", "contains item %d twice", i+1)
+		list.That(!slices.ContainsFunc(c.Exclusions[:i], x.Same), "exclusions", "contains item %d twice", i+1)
 	}
 	return list.Err()
 }
@@ -137,7 +94,7 @@ func fits(s string, most int) bool {
 // failOpen tells whether requests pass that could not be inspected.
 func (c *Config) failOpen() bool {
 	if c.FailOpen == nil {
-		return c.Mode == detection
+		return c.Mode == domain.Detection
 	}
 	return *c.FailOpen
 }
@@ -147,8 +104,7 @@ func (r *Room) configKind() resource.Extension[Config] {
 		Kind: resource.Kind[Config]{
 			Name: "waf.config", Title: "WAF configuration", Path: "/waf/configs", Table: "waf_configs", Key: "domain_id", Order: "(SELECT name FROM " + r.deps.DomainTable + " WHERE id = domain_id)", Feeds: feeds,
 			New: func() Config {
-				return Config{Mode: detection, ParanoiaLevel: 1, RuleExclusions: []int{}, ExclusionNotes: map[string]string{}, Exclusions: []Exclusion{}, TrustedProxies: []value.Prefix{},
-					MaxBodyBytes: maxBody, Oversized: refuse}
+				return Config{Settings: domain.New(), ExclusionNotes: map[string]string{}, TrustedProxies: []value.Prefix{}, Oversized: refuse}
 			},
 			Unforeseen: unforeseen, Prepare: r.prepareConfig, Check: r.checkConfig, View: func(c *Config) { c.DomainID = c.ID },
 			Join: r.nameDomains, Joins: []string{r.deps.DomainTable},
@@ -160,7 +116,7 @@ func (r *Room) configKind() resource.Extension[Config] {
 func (r *Room) nameDomains(ctx context.Context, q db.Querier, rows []*Config) error {
 	names, err := r.deps.Domains(ctx, q)
 	for _, c := range rows {
-		c.Domain = names[c.ID]
+		c.DomainName = names[c.ID]
 	}
 	return err
 }
@@ -219,7 +175,7 @@ func (r *Room) knowsRules(was, now *Config) error {
 		}
 	}
 	for _, x := range now.Exclusions {
-		if !slices.ContainsFunc(was.Exclusions, x.same) {
+		if !slices.ContainsFunc(was.Exclusions, x.Same) {
 			fields[x.RuleID] = "exclusions"
 		}
 	}
@@ -249,9 +205,9 @@ func (r *Room) checkConfig(ctx context.Context, tx *db.Tx, was, now *Config) err
 	if err != nil {
 		return err
 	}
-	now.Domain = names[now.ID]
+	now.DomainName = names[now.ID]
 	if was != nil {
-		was.Domain = now.Domain
+		was.DomainName = now.DomainName
 	}
 	if !now.Enabled {
 		now.EnabledSince = nil
@@ -284,7 +240,7 @@ func (c *Config) inspection() *Inspection {
 	if c == nil || !c.Enabled {
 		return nil
 	}
-	return &Inspection{DomainID: c.ID, Detects: c.Mode == detection, Open: c.failOpen(), Partial: c.Mode == detection || c.Oversized == inspect, MaxBody: c.MaxBodyBytes, Answers: c.InspectResponses}
+	return &Inspection{DomainID: c.ID, Detects: c.Mode == domain.Detection, Open: c.failOpen(), Partial: c.Mode == domain.Detection || c.Oversized == inspect, MaxBody: c.MaxBodyBytes, Answers: c.InspectResponses}
 }
 
 // Inspections are those of all domains.
@@ -339,21 +295,12 @@ func (r *Room) Changed(row apply.Row) (domain uuid.UUID, was, now *Inspection, o
 }
 
 // settings are how requests of the domain are inspected, as the agent does it. The caller closes what it gets.
-func (r *Room) settings(set *engine.Set, c *Config, more ...Exclusion) (s engine.Settings, closed func() error, err error) {
-	s = engine.Settings{Blocking: c.Mode == blocking, Paranoia: c.ParanoiaLevel, MaxBody: c.MaxBodyBytes}
-	for _, id := range c.RuleExclusions {
-		x, err := engine.NewExclusion(id, "", "", "")
-		if err != nil {
-			return s, nil, fmt.Errorf("a stored exclusion: %w", err)
-		}
-		s.Exclusions = append(s.Exclusions, x)
-	}
-	for _, x := range slices.Concat(c.Exclusions, more) {
-		narrow, err := x.narrow()
-		if err != nil {
-			return s, nil, fmt.Errorf("a stored exclusion: %w", err)
-		}
-		s.Exclusions = append(s.Exclusions, narrow)
+func (r *Room) settings(set *engine.Set, c *Config, more ...domain.Exclusion) (s engine.Settings, closed func() error, err error) {
+	of := c.Settings
+	of.Exclusions = slices.Concat(c.Exclusions, more)
+	s = of.Engine(func(wrong error) { err = errors.Join(err, fmt.Errorf("a stored exclusion: %w", wrong)) })
+	if err != nil {
+		return s, nil, err
 	}
 	rules, err := compiled(c)
 	if err != nil || rules == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/waf/agent"
 	"edge.internal/gateway/internal/waf/mask"
 )
 
@@ -99,14 +100,15 @@ func (g *gaps) giveBack(taken map[uuid.UUID]*gapCount) {
 
 // reasons say why a request was not inspected: by the agent's word, or the number that the proxy has for it.
 var reasons = map[string]string{
-	"":         "the agent is not running",
-	"1":        "the agent did not answer in time",
-	"3":        "the request was too large for the agent",
-	"message":  "the agent did not understand the proxy",
-	"domain":   "the agent does not know the domain yet",
-	"busy":     "the agent had no time for it",
-	"deadline": "its inspection took too long",
-	"engine":   "its inspection failed",
+	"":                          "the agent is not running",
+	"1":                         "the agent did not answer in time",
+	"3":                         "the request was too large for the agent",
+	string(agent.BadMessage):    "the agent did not understand the proxy",
+	string(agent.UnknownDomain): "the agent does not know the domain yet",
+	string(agent.Busy):          "the agent had no time for it",
+	string(agent.Late):          "its inspection took too long",
+	string(agent.Failed):        "its inspection failed",
+	string(agent.Panicked):      "its inspection failed",
 }
 
 func reason(code string) string {

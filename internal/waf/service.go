@@ -20,7 +20,6 @@ type Settings struct {
 	Enabled bool `json:"enabled" doc:"Whether the agent runs. While it does not, requests of domains with the WAF on pass or are refused, depending on fail_open."`
 }
 
-// Label is how people know it.
 func (s *Settings) Label() string { return "WAF settings" }
 
 var settings = resource.Singleton[Settings]{
@@ -32,7 +31,7 @@ var settings = resource.Singleton[Settings]{
 var unforeseen = map[resource.Area]string{resource.Sites: "Which requests the web application firewall refuses is only known when they come."}
 
 const (
-	// readyWithin is how long the agent may take until its engines are built, and readyAgain how often it is asked.
+	// readyWithin is how long the agent may take until its engines are built, and readyAgain how often we ask.
 	readyWithin = 30 * time.Second
 	readyAgain  = 10 * time.Millisecond
 )

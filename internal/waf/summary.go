@@ -194,16 +194,15 @@ func rules(q string) ([]Rule, error) {
 }
 
 func (r *Room) mountSummary() {
-	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "waf", Summary: summary} }
-	httpd.Handle(r.Router, http.MethodGet, "/waf/status", httpd.Read, tagged("waf.status", "The program that inspects requests, as it is now"),
+	httpd.Handle(r.Router, http.MethodGet, "/waf/status", httpd.Read, tag.Doc("waf.status", "The program that inspects requests, as it is now"),
 		func(c *httpd.Call, _ struct{}) (Agent, error) { return r.agent(c), nil })
-	httpd.Handle(r.Router, http.MethodGet, "/waf/summary", httpd.Read, tagged("waf.summary", "What the WAF found in the last hours"),
+	httpd.Handle(r.Router, http.MethodGet, "/waf/summary", httpd.Read, tag.Doc("waf.summary", "What the WAF found in the last hours"),
 		func(c *httpd.Call, in struct {
 			Hours int `query:"hours" doc:"Hours to look back: 1 to 720, 24 by default."`
 		}) (Summary, error) {
 			return r.summary(c, in.Hours)
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/waf/rules", httpd.Read, tagged("waf.rules", "Rules of the core rule set"),
+	httpd.Handle(r.Router, http.MethodGet, "/waf/rules", httpd.Read, tag.Doc("waf.rules", "Rules of the core rule set"),
 		func(_ *httpd.Call, in struct {
 			Q string `query:"q" doc:"Words that the id, message, severity or tags have, all of them; at most 200 rules are found."`
 		}) ([]Rule, error) {

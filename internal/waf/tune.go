@@ -17,15 +17,16 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/wire"
+	"edge.internal/gateway/internal/waf/domain"
 	"edge.internal/gateway/internal/waf/engine"
 )
 
 // Proposal is the narrowest way to let a request pass, and what comes of it as a whole. Nothing of it is stored.
 type Proposal struct {
-	Exclusions []Exclusion `json:"exclusions" doc:"All exclusions that the request needs: each rule that contributed, at the request's path and not below it, for the parameters that it matched; the whole rule if it matched something else."`
-	Notes      []string    `json:"notes" doc:"What to know before it is saved."`
-	Replay     *Replay     `json:"replay" doc:"The kept request, inspected again; null if it was not kept."`
-	Attacks    Attacks     `json:"attacks" doc:"The built-in attacks, sent to the same path, in each of the excluded parameters."`
+	Exclusions []domain.Exclusion `json:"exclusions" doc:"All exclusions that the request needs: each rule that contributed, at the request's path and not below it, for the parameters that it matched; the whole rule if it matched something else."`
+	Notes      []string           `json:"notes" doc:"What to know before it is saved."`
+	Replay     *Replay            `json:"replay" doc:"The kept request, inspected again; null if it was not kept."`
+	Attacks    Attacks            `json:"attacks" doc:"The built-in attacks, sent to the same path, in each of the excluded parameters."`
 }
 
 // Replay is the kept request, inspected with the domain's settings as if it were in blocking mode.
@@ -90,10 +91,9 @@ type alertInput struct {
 }
 
 func (r *Room) mountTuning() {
-	tagged := func(id, summary string) httpd.Doc { return httpd.Doc{ID: id, Tag: "waf", Summary: summary} }
-	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/propose", httpd.AdminRead.Here(), tagged("waf.alert.propose", "Propose the narrowest exclusions that let the request of an alert pass, and test them"),
+	httpd.Handle(r.Router, http.MethodPost, "/waf/alerts/{id}/propose", httpd.AdminRead.Here(), tag.Doc("waf.alert.propose", "Propose the narrowest exclusions that let the request of an alert pass, and test them"),
 		func(c *httpd.Call, in alertInput) (Proposal, error) { return r.propose(c, in.ID) })
-	exclude := tagged("waf.alert.exclude", "Add the exclusions for a legitimate request")
+	exclude := tag.Doc("waf.alert.exclude", "Add the exclusions for a legitimate request")
 	exclude.Audit = "waf.config.update"
 	for _, id := range feeds {
 		exclude.Feeds = append(exclude.Feeds, string(id))
@@ -105,7 +105,7 @@ func (r *Room) mountTuning() {
 		}) (wire.Encoded[Config], error) {
 			return r.exclude(c, in.ID, in.Body)
 		})
-	httpd.Handle(r.Router, http.MethodGet, "/waf/configs/{id}/forecast", httpd.Read, tagged("waf.forecast", "What blocking mode would have refused in the last days"),
+	httpd.Handle(r.Router, http.MethodGet, "/waf/configs/{id}/forecast", httpd.Read, tag.Doc("waf.forecast", "What blocking mode would have refused in the last days"),
 		func(c *httpd.Call, in struct {
 			ID   uuid.UUID `path:"id" doc:"Id of the domain."`
 			Days int       `query:"days" doc:"Days to look back: 1 to 30, 7 by default."`
@@ -116,8 +116,8 @@ func (r *Room) mountTuning() {
 
 // Exclude is what to leave out from now on.
 type Exclude struct {
-	Exclusions []Exclusion `json:"exclusions" required:"true" doc:"As they were proposed, or narrower or wider. They are stored by one change."`
-	Note       string      `json:"note" maxLength:"1000" doc:"Why; stored with each one that has no note of its own."`
+	Exclusions []domain.Exclusion `json:"exclusions" required:"true" doc:"As they were proposed, or narrower or wider. They are stored by one change."`
+	Note       string             `json:"note" maxLength:"1000" doc:"Why; stored with each one that has no note of its own."`
 }
 
 // configOf is the configuration of a record's domain.
@@ -135,7 +135,7 @@ func (r *Room) configOf(ctx context.Context, a Alert) (*Config, error) {
 // tuning is what to leave out of the inspection of one request.
 type tuning struct {
 	path       string // alone; empty for all
-	exclusions []Exclusion
+	exclusions []domain.Exclusion
 	notes      []string
 }
 
@@ -164,11 +164,11 @@ func narrowest(a Alert, records []Alert) (*tuning, error) {
 
 // leaveOut adds what is needed for a rule that matched these parts of the request. It says whether that was anything.
 func (t *tuning) leaveOut(rule int, parts []Datum) bool {
-	whole := Exclusion{RuleID: rule, Path: t.path, Exact: t.path != ""}
+	whole := domain.Exclusion{RuleID: rule, Path: t.path, Exact: t.path != ""}
 	if !engine.Excludable(rule) || slices.Contains(t.exclusions, whole) {
 		return false
 	}
-	list := slices.DeleteFunc(slices.Clone(t.exclusions), func(x Exclusion) bool { return x.RuleID != rule })
+	list := slices.DeleteFunc(slices.Clone(t.exclusions), func(x domain.Exclusion) bool { return x.RuleID != rule })
 	before, why := len(list), ""
 	if len(parts) == 0 {
 		why = "matched a part of the request that is not a parameter"
@@ -186,12 +186,12 @@ func (t *tuning) leaveOut(rule int, parts []Datum) bool {
 		why = fmt.Sprintf("matched more than %d parameters", mostParameters)
 	}
 	if why != "" {
-		list = []Exclusion{whole}
+		list = []domain.Exclusion{whole}
 		t.notes = append(t.notes, fmt.Sprintf("Rule %d %s, so the whole rule is excluded there.", rule, why))
 	} else if len(list) == before {
 		return false
 	}
-	t.exclusions = append(slices.DeleteFunc(t.exclusions, func(x Exclusion) bool { return x.RuleID == rule }), list...)
+	t.exclusions = append(slices.DeleteFunc(t.exclusions, func(x domain.Exclusion) bool { return x.RuleID == rule }), list...)
 	return true
 }
 
@@ -245,13 +245,13 @@ func (r *Room) propose(ctx context.Context, id uuid.UUID) (p Proposal, err error
 		return p, fault.New(fault.Unavailable, "Other exclusions are being tested. Try again in a moment.")
 	}
 	as := *c
-	as.Mode = blocking
+	as.Mode = domain.Blocking
 	before, closeBefore, err := r.settings(set, &as)
 	if err != nil {
 		return p, err
 	}
 	defer func() { _ = closeBefore() }()
-	with := func(list []Exclusion) (engine.Settings, error) {
+	with := func(list []domain.Exclusion) (engine.Settings, error) {
 		s, closed, err := r.settings(set, &as, list...)
 		if err != nil {
 			return s, err
@@ -291,8 +291,8 @@ func (r *Room) propose(ctx context.Context, id uuid.UUID) (p Proposal, err error
 }
 
 // try sends the attacks to each parameter that is left out, with and without the exclusions.
-func try(ctx context.Context, set *engine.Set, before, after engine.Settings, exclusions []Exclusion) (a Attacks, err error) {
-	var places []Exclusion
+func try(ctx context.Context, set *engine.Set, before, after engine.Settings, exclusions []domain.Exclusion) (a Attacks, err error) {
+	var places []domain.Exclusion
 	for _, x := range exclusions {
 		if x.RuleID = 0; !slices.Contains(places, x) {
 			places = append(places, x)
@@ -330,7 +330,7 @@ func try(ctx context.Context, set *engine.Set, before, after engine.Settings, ex
 }
 
 // notes say what the replay does not.
-func (p *Replay) notes(exclusions []Exclusion, kept *KeptRequest) (list []string) {
+func (p *Replay) notes(exclusions []domain.Exclusion, kept *KeptRequest) (list []string) {
 	var silent []string
 	responses := false
 	for _, x := range exclusions {
@@ -361,7 +361,6 @@ func (p *Replay) notes(exclusions []Exclusion, kept *KeptRequest) (list []string
 	return list
 }
 
-// request is the kept request as the engine takes it.
 func (k *KeptRequest) request(a Alert) *engine.Request {
 	q := &engine.Request{ID: a.RequestID, Method: k.Method, URI: k.URI, Version: k.Version, Body: k.body, Complete: !k.BodyTruncated}
 	client, err := netip.ParseAddr(a.ClientIP)
@@ -394,13 +393,13 @@ func (r *Room) exclude(c *httpd.Call, id uuid.UUID, body Exclude) (wire.Encoded[
 			add[i].Note = body.Note
 		}
 	}
-	if err := r.knowsRules(was, &Config{Exclusions: add}); err != nil {
+	if err := r.knowsRules(was, &Config{Settings: domain.Settings{Exclusions: add}}); err != nil {
 		return nil, err
 	}
 	change, outcome, err := r.configs.Amend(c, r.Resources, *a.DomainID, func(now *Config) error {
 		list := slices.Clone(now.Exclusions)
 		for _, x := range add {
-			if !slices.ContainsFunc(list, x.same) {
+			if !slices.ContainsFunc(list, x.Same) {
 				list = append(list, x)
 			}
 		}

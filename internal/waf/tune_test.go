@@ -15,6 +15,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/waf/domain"
 	"edge.internal/gateway/internal/waf/engine"
 )
 
@@ -31,7 +32,7 @@ func TestAttacksAreRefused(t *testing.T) {
 			t.Errorf("two are called %s", x.name)
 		}
 		seen[x.name] = true
-		for _, at := range []Exclusion{{}, {Path: "/a b/c", Parameter: "text"}, {Path: "/api", Parameter: "json.text"}} {
+		for _, at := range []domain.Exclusion{{}, {Path: "/a b/c", Parameter: "text"}, {Path: "/api", Parameter: "json.text"}} {
 			v, err := s.Inspect(t.Context(), x.request(at), engine.Settings{Blocking: true, Paranoia: 1})
 			if err != nil {
 				t.Fatal(err)
@@ -54,8 +55,8 @@ func TestAttacksAreRefused(t *testing.T) {
 	}
 }
 
-// alarm is a false alarm of one rule: somebody searches for words that look like SQL.
-func alarm(t *testing.T, b *kittest.Bench, domain uuid.UUID, request, uri string, data ...Datum) uuid.UUID {
+// falseAlarm is one of one rule: somebody searches for words that look like SQL.
+func falseAlarm(t *testing.T, b *kittest.Bench, domain uuid.UUID, request, uri string, data ...Datum) uuid.UUID {
 	t.Helper()
 	return insert(t, b, Alert{RequestID: request, DomainID: &domain, Domain: "shop.example.net", RuleID: 942100, Action: blocked, URI: uri, ClientIP: "192.0.2.7", Score: 5, Data: data, Deciding: true})
 }
@@ -74,13 +75,13 @@ const (
 func TestTuningFromOneRequest(t *testing.T) {
 	r, b, shop, _ := bench(t)
 	b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true, "mode": "blocking"}).Want(t, 200)
-	id := alarm(t, b, shop, "false", search, Datum{Variable: "ARGS_GET", Key: "q", Value: words})
+	id := falseAlarm(t, b, shop, "false", search, Datum{Variable: "ARGS_GET", Key: "q", Value: words})
 	keep(t, b, shop, "false", search, false)
 
 	var p Proposal
 	b.Do(t, "viewer", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 403) // it costs a core
 	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 200).Into(t, &p)
-	want := Exclusion{RuleID: 942100, Path: "/shop/search", Exact: true, Variable: "ARGS_GET", Parameter: "q"}
+	want := domain.Exclusion{RuleID: 942100, Path: "/shop/search", Exact: true, Variable: "ARGS_GET", Parameter: "q"}
 	if len(p.Exclusions) != 1 || p.Exclusions[0] != want {
 		t.Errorf("proposed: %+v", p.Exclusions)
 	}
@@ -106,7 +107,7 @@ func TestTuningFromOneRequest(t *testing.T) {
 	}
 	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/exclude", body{"exclusions": p.Exclusions, "note": "twice"}).Want(t, 200)
 	var c Config
-	if b.Get(t, at(shop)).Into(t, &c); len(c.Exclusions) != 1 || c.Mode != blocking || !c.Enabled {
+	if b.Get(t, at(shop)).Into(t, &c); len(c.Exclusions) != 1 || c.Mode != domain.Blocking || !c.Enabled {
 		t.Errorf("%+v", c)
 	}
 	if n := b.Audited(t, "waf.config.update"); n != 3 {
@@ -123,7 +124,7 @@ func TestTuningFromOneRequest(t *testing.T) {
 	}
 	defer closed()
 	for uri, refused := range map[string]bool{search: false, strings.Replace(search, "q=", "r=", 1): true, strings.Replace(search, "/shop", "", 1): true} {
-		q := attack{"", inQuery, ""}.request(Exclusion{})
+		q := attack{"", inQuery, ""}.request(domain.Exclusion{})
 		q.URI = uri
 		if v, err := must(set()).Inspect(t.Context(), q, with); err != nil || v.Deny != refused {
 			t.Errorf("%s: %+v, %v", uri, v, err)
@@ -178,7 +179,7 @@ func TestTuningARequestThatManyRulesRefuse(t *testing.T) {
 				t.Errorf("proposed: %+v", x)
 			}
 		}
-		if !slices.ContainsFunc(p.Exclusions, func(x Exclusion) bool { return x.RuleID == rule }) {
+		if !slices.ContainsFunc(p.Exclusions, func(x domain.Exclusion) bool { return x.RuleID == rule }) {
 			t.Errorf("rule %d is not in %+v", rule, p.Exclusions)
 		}
 	}
@@ -208,7 +209,7 @@ func TestTuningARequestThatManyRulesRefuse(t *testing.T) {
 	}
 	defer closed()
 	for uri, refused := range map[string]bool{uri: false, strings.Replace(uri, "q=", "r=", 1): true, strings.Replace(uri, "/help", "", 1): true} {
-		q := attack{"", inQuery, ""}.request(Exclusion{})
+		q := attack{"", inQuery, ""}.request(domain.Exclusion{})
 		q.URI = uri
 		if v, err := must(set()).Inspect(t.Context(), q, with); err != nil || v.Deny != refused {
 			t.Errorf("%s: %+v, %v", uri, v, err)
@@ -233,7 +234,7 @@ func TestTuningTheStartPage(t *testing.T) {
 	}
 	defer closed()
 	for uri, refused := range map[string]bool{"/" + query: false, "/login" + query: true, "/a/" + query: true, "//" + query: true} {
-		q := attack{"", inQuery, ""}.request(Exclusion{})
+		q := attack{"", inQuery, ""}.request(domain.Exclusion{})
 		q.URI = uri
 		if v, err := must(set()).Inspect(t.Context(), q, with); err != nil || v.Deny != refused {
 			t.Errorf("%s: %+v, %v", uri, v, err)
@@ -251,7 +252,7 @@ func TestTuningFindsWhatTheRecordsDoNotSay(t *testing.T) {
 	id := insert(t, b, Alert{RequestID: "hidden", DomainID: &shop, RuleID: 100, Action: blocked, URI: uri, ClientIP: "192.0.2.7", Data: []Datum{{Variable: "ARGS_GET", Key: "debug"}}, Deciding: true})
 	var p Proposal
 	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 200).Into(t, &p)
-	if p.Replay == nil || p.Replay.After.Refused || !slices.ContainsFunc(p.Exclusions, func(x Exclusion) bool { return x.RuleID == 942100 && x.Parameter == "q" }) {
+	if p.Replay == nil || p.Replay.After.Refused || !slices.ContainsFunc(p.Exclusions, func(x domain.Exclusion) bool { return x.RuleID == 942100 && x.Parameter == "q" }) {
 		t.Errorf("%+v, %+v", p.Exclusions, p.Replay)
 	}
 
@@ -262,7 +263,7 @@ func TestTuningFindsWhatTheRecordsDoNotSay(t *testing.T) {
 	}
 	_, ids := raise(t, b, shop, "wide", uri)
 	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+ids[0].String()+"/propose", nil).Want(t, 200).Into(t, &p)
-	if p.Replay.After.Refused || !slices.Contains(p.Exclusions, Exclusion{RuleID: 942100, Path: "/list", Exact: true}) || !strings.Contains(strings.Join(p.Notes, " "), "Rule 942100 matched more than 10 parameters") {
+	if p.Replay.After.Refused || !slices.Contains(p.Exclusions, domain.Exclusion{RuleID: 942100, Path: "/list", Exact: true}) || !strings.Contains(strings.Join(p.Notes, " "), "Rule 942100 matched more than 10 parameters") {
 		t.Errorf("%+v, %q", p, p.Notes)
 	}
 }
@@ -270,7 +271,7 @@ func TestTuningFindsWhatTheRecordsDoNotSay(t *testing.T) {
 // An exclusion for a header or a cookie is attacked there.
 func TestAttacksGoWhereTheExclusionIs(t *testing.T) {
 	for variable, header := range map[string]string{"REQUEST_HEADERS": "referer", "REQUEST_COOKIES": "cookie"} {
-		at := Exclusion{Path: "/", Variable: variable, Parameter: "referer"}
+		at := domain.Exclusion{Path: "/", Variable: variable, Parameter: "referer"}
 		for _, x := range attacks {
 			if x.in == inPath {
 				continue
@@ -287,7 +288,7 @@ func TestAttacksGoWhereTheExclusionIs(t *testing.T) {
 // Of those who tune at the same time, nobody loses anything.
 func TestTuningAtOnce(t *testing.T) {
 	_, b, shop, _ := bench(t)
-	id := alarm(t, b, shop, "false", search, Datum{Variable: "ARGS", Key: "q"})
+	id := falseAlarm(t, b, shop, "false", search, Datum{Variable: "ARGS", Key: "q"})
 	var all sync.WaitGroup
 	for n := range 8 {
 		all.Go(func() {
@@ -326,18 +327,18 @@ func TestProposalsSayWhatTheyCannotShow(t *testing.T) {
 			t.Errorf("no %q in %q", part, p.Notes)
 		}
 	}
-	p := propose(alarm(t, b, shop, "unclear", "/a/../b?q=x", Datum{Variable: "REQUEST_URI", Value: "x"}))
+	p := propose(falseAlarm(t, b, shop, "unclear", "/a/../b?q=x", Datum{Variable: "REQUEST_URI", Value: "x"}))
 	said(p, "different ways")
 	said(p, "hold for the whole site")
 	said(p, "not a parameter")
 	said(p, "was not stored")
-	if len(p.Exclusions) != 1 || p.Exclusions[0] != (Exclusion{RuleID: 942100}) || p.Replay != nil {
+	if len(p.Exclusions) != 1 || p.Exclusions[0] != (domain.Exclusion{RuleID: 942100}) || p.Replay != nil {
 		t.Errorf("%+v", p)
 	}
 	keep(t, b, shop, "secret", "/login?password=%5Bmasked%5D", true)
-	p = propose(alarm(t, b, shop, "secret", "/login?password=%5Bmasked%5D", Datum{Variable: "ARGS", Key: "password", Value: "***", Masked: true}))
+	p = propose(falseAlarm(t, b, shop, "secret", "/login?password=%5Bmasked%5D", Datum{Variable: "ARGS", Key: "password", Value: "***", Masked: true}))
 	said(p, "masked")
-	if p.Exclusions[0] != (Exclusion{RuleID: 942100, Path: "/login", Exact: true, Variable: "ARGS", Parameter: "password"}) || p.Replay == nil || p.Replay.Before.Refused {
+	if p.Exclusions[0] != (domain.Exclusion{RuleID: 942100, Path: "/login", Exact: true, Variable: "ARGS", Parameter: "password"}) || p.Replay == nil || p.Replay.Before.Refused {
 		t.Errorf("%+v", p)
 	}
 
@@ -350,7 +351,7 @@ func TestProposalsSayWhatTheyCannotShow(t *testing.T) {
 	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 409)
 	b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+uuid.NewString()+"/propose", nil).Want(t, 404)
 
-	id = alarm(t, b, shop, "false", search, Datum{Variable: "ARGS", Key: "q"})
+	id = falseAlarm(t, b, shop, "false", search, Datum{Variable: "ARGS", Key: "q"})
 	for _, bad := range []any{[]body{}, []body{{"rule_id": 942999}}, []body{{"rule_id": 942100, "path": "x"}}, []body{{"rule_id": 942100, "exact": true}}, "x"} {
 		b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/exclude", body{"exclusions": bad}).WantField(t, "exclusions")
 	}

@@ -11,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
+	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/live"
 	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/waf/engine"
@@ -40,6 +41,8 @@ type Room struct {
 	proposing chan struct{}
 }
 
+const tag httpd.Tag = "waf"
+
 // feeds are the components of what domains want. Intrusion detection bans none of the trusted proxies.
 var feeds = []apply.ID{apply.ReverseProxy, apply.Detection, apply.WAF}
 
@@ -56,7 +59,6 @@ func New(k *kit.Kit, deps Deps) *Room {
 	return r
 }
 
-// Mount adds the room's routes.
 func (r *Room) Mount() {
 	r.Resources.Declare("waf_alerts", resource.Local)
 	r.Resources.Declare("waf_requests", resource.Local)

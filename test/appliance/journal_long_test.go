@@ -91,7 +91,7 @@ func TestRealJournal(t *testing.T) {
 		return list
 	}
 
-	said := own(host.JournalQuery{Voices: []host.Voice{host.ProxyVoice}, Level: host.LevelDebug})
+	said := own(host.JournalQuery{Sources: []host.LogSource{host.ProxyLogSource}, Level: host.LevelDebug})
 	if len(said) < 5 || said[0] != "last" || said[len(said)-1] != "[WARNING]  (7) : careful" || said[len(said)-2] != "<img src=x onerror=alert(1)> \ufffd[2J \ufffd\ufffd end" {
 		t.Errorf("the proxy said %d lines: %.200q", len(said), said)
 	}
@@ -100,33 +100,33 @@ func TestRealJournal(t *testing.T) {
 			t.Errorf("%d bytes", len(text))
 		}
 	}
-	f := find(host.JournalQuery{Voices: []host.Voice{host.RequestsVoice}, Level: host.LevelDebug, Words: []string{"GET /A"}})
+	f := find(host.JournalQuery{Sources: []host.LogSource{host.RequestsLogSource}, Level: host.LevelDebug, Words: []string{"GET /A"}})
 	if len(f.Entries) != 1 || strings.Contains(f.Entries[0].Text, "hidden") {
 		t.Errorf("%q", texts(f))
 	}
-	if f := find(host.JournalQuery{Voices: []host.Voice{host.RequestsVoice}, Level: host.LevelDebug, Words: []string{"hidden"}}); len(f.Entries) != 0 {
+	if f := find(host.JournalQuery{Sources: []host.LogSource{host.RequestsLogSource}, Level: host.LevelDebug, Words: []string{"hidden"}}); len(f.Entries) != 0 {
 		t.Errorf("%q", texts(f))
 	}
-	if f := find(host.JournalQuery{Voices: []host.Voice{host.ProxyVoice, host.ResolverVoice, host.SquidVoice}, Level: host.LevelDebug, Words: []string{"of another"}}); len(f.Entries) != 0 {
+	if f := find(host.JournalQuery{Sources: []host.LogSource{host.ProxyLogSource, host.ResolverLogSource, host.SquidLogSource}, Level: host.LevelDebug, Words: []string{"of another"}}); len(f.Entries) != 0 {
 		t.Errorf("another unit is heard: %q", texts(f))
 	}
-	if said := own(host.JournalQuery{Voices: []host.Voice{host.TunnelVoice}, Level: host.LevelDebug}); !slices.Equal(said, []string{"tunnel speaks"}) {
+	if said := own(host.JournalQuery{Sources: []host.LogSource{host.TunnelLogSource}, Level: host.LevelDebug}); !slices.Equal(said, []string{"tunnel speaks"}) {
 		t.Errorf("tunnels: %q", said)
 	}
-	f = find(host.JournalQuery{Voices: []host.Voice{host.TimeVoice}, Level: host.LevelWarn})
+	f = find(host.JournalQuery{Sources: []host.LogSource{host.TimeLogSource}, Level: host.LevelWarn})
 	if len(f.Entries) == 0 || !strings.Contains(strings.Join(texts(f), "\n"), "Failed") {
 		t.Errorf("what systemd says about a unit that fails: %q", texts(f))
 	}
-	f = find(host.JournalQuery{Voices: []host.Voice{host.SquidVoice}, Level: host.LevelError})
+	f = find(host.JournalQuery{Sources: []host.LogSource{host.SquidLogSource}, Level: host.LevelError})
 	if len(f.Entries) != 1 || !f.Entries[0].Cut || !strings.HasPrefix(f.Entries[0].Text, "\ufffdbig\ufffdbig") || f.Peak > 50<<20 {
 		t.Errorf("%d entries, peak of %d MiB", len(f.Entries), f.Peak>>20)
 	}
-	if f := find(host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}, Level: host.LevelWarn}); len(f.Entries) != 1 || !strings.HasSuffix(f.Entries[0].Text, "error: broken") {
+	if f := find(host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}, Level: host.LevelWarn}); len(f.Entries) != 1 || !strings.HasSuffix(f.Entries[0].Text, "error: broken") {
 		t.Errorf("errors: %q", texts(f))
 	}
 
 	// Page by page it is the same as at once.
-	q := host.JournalQuery{Voices: []host.Voice{host.ResolverVoice, host.ProxyVoice}, Level: host.LevelDebug}
+	q := host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource, host.ProxyLogSource}, Level: host.LevelDebug}
 	whole := texts(find(q))
 	var paged []string
 	for q.Limit = 1111; ; {
@@ -140,10 +140,10 @@ func TestRealJournal(t *testing.T) {
 	if len(whole) < 5000 || !slices.Equal(whole, paged) {
 		t.Errorf("%d entries at once, %d by pages", len(whole), len(paged))
 	}
-	all := find(host.JournalQuery{Voices: q.Voices, Level: host.LevelDebug}).Entries
+	all := find(host.JournalQuery{Sources: q.Sources, Level: host.LevelDebug}).Entries
 	middle := all[len(all)/2].At
-	later := find(host.JournalQuery{Voices: q.Voices, Level: host.LevelDebug, Since: middle}).Entries
-	earlier := find(host.JournalQuery{Voices: q.Voices, Level: host.LevelDebug, Until: middle}).Entries
+	later := find(host.JournalQuery{Sources: q.Sources, Level: host.LevelDebug, Since: middle}).Entries
+	earlier := find(host.JournalQuery{Sources: q.Sources, Level: host.LevelDebug, Until: middle}).Entries
 	if len(later)+len(earlier) < len(all)+1 || later[len(later)-1].At.Before(middle) || earlier[0].At.After(middle) {
 		t.Errorf("%d and %d of %d entries", len(later), len(earlier), len(all))
 	}
@@ -151,7 +151,7 @@ func TestRealJournal(t *testing.T) {
 	// What comes is told when it comes.
 	heard := make(chan node.Found, 1)
 	go func() {
-		f, err := n.SearchJournal(t.Context(), "follow", host.JournalQuery{Voices: []host.Voice{host.TunnelVoice}, Level: host.LevelDebug, Words: []string{"speaks"}, Since: time.Now(), Limit: 2})
+		f, err := n.SearchJournal(t.Context(), "follow", host.JournalQuery{Sources: []host.LogSource{host.TunnelLogSource}, Level: host.LevelDebug, Words: []string{"speaks"}, Since: time.Now(), Limit: 2})
 		if err != nil {
 			f.Failure = err.Error()
 		}

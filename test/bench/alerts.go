@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"edge.internal/gateway/internal/alert"
+	"edge.internal/gateway/internal/backup/remote"
 	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/db"
@@ -125,7 +127,6 @@ func measureAlerts(ctx context.Context, s settings) ([]goal, error) {
 	}, nil
 }
 
-// receive takes the alerts.
 func (b *alertBench) receive() (stop func(), err error) {
 	over := make(chan struct{})
 	mux := http.NewServeMux()
@@ -135,7 +136,7 @@ func (b *alertBench) receive() (stop func(), err error) {
 			return
 		}
 		n := int64(1)
-		if m.Kind == string(alarm.Digest) {
+		if m.Kind == string(alert.Digest.Name) {
 			b.digests.Add(1)
 			if _, err := fmt.Sscanf(m.Subject, "%d alerts", &n); err != nil {
 				return
@@ -179,7 +180,7 @@ func (b *alertBench) raise(ctx context.Context, port *alarm.Port, from, to int, 
 			for i := from + w; i < to; i += alertSenders {
 				time.Sleep(time.Until(begun.Add(over * time.Duration(i-from) / time.Duration(to-from))))
 				// A kind that no look of the scheduler ends.
-				err := port.Raise(ctx, alarm.Alarm{Kind: alarm.BackupUploadFailed, Key: fmt.Sprintf("bench %d", i), Subject: fmt.Sprintf("Target %d", i), Message: "It does not answer."})
+				err := port.Raise(ctx, alarm.Alarm{Kind: remote.UploadFailed, Key: fmt.Sprintf("bench %d", i), Subject: fmt.Sprintf("Target %d", i), Message: "It does not answer."})
 				if err != nil {
 					failed.Store(&err)
 					return

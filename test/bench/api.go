@@ -104,7 +104,6 @@ func load(n int, d time.Duration, f func() error) (float64, error) {
 	return float64(done.Load()) / time.Since(start).Seconds(), failed
 }
 
-// process is a server of the bench.
 type process struct {
 	*os.Process
 	ended <-chan error

@@ -95,7 +95,6 @@ func (b *dhcpBench) fill(ctx context.Context, n int) error {
 	return b.change("dhcp", http.MethodPut, "/dhcp/settings", map[string]any{"enabled": true}, nil)
 }
 
-// storeReservations stores n reservations in a subnet.
 func (b *bench) storeReservations(ctx context.Context, subnet string, n int) error {
 	_, err := b.pool.Exec(ctx, `
 		INSERT INTO dhcp_reservations (id, created_at, updated_at, subnet_id, mac, ip, hostname)

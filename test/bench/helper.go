@@ -125,7 +125,6 @@ func (h *helperTimes) goal(name string, bar float64) goal {
 	return goal{name, median(h.ratio), "x", bar, bar == 0, fmt.Sprintf("%s; ratios from %.2f to %.2f", milliseconds(median(h.first), median(h.second)), slices.Min(h.ratio), slices.Max(h.ratio))}
 }
 
-// fill makes the rows.
 func (r *helperRows) fill() error {
 	var backend, server, tunnel, peer, zone struct{ ID uuid.UUID }
 	if err := r.change("reverse-proxy", http.MethodPost, "/backends", map[string]any{"name": "origin", "health_check_enabled": false}, &backend); err != nil {

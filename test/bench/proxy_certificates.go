@@ -45,7 +45,6 @@ func newAuthority() (*authority, error) {
 	return a, err
 }
 
-// issued is a certificate of the bench.
 type issued struct {
 	text, fingerprint string
 	serial            int64

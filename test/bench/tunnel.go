@@ -146,7 +146,6 @@ func (b *tunnelBench) fill(ctx context.Context, n int) error {
 	return err
 }
 
-// storePeers stores n peers of a tunnel.
 func (b *bench) storePeers(ctx context.Context, tunnel uuid.UUID, n int) error {
 	_, err := b.pool.Exec(ctx, `
 		INSERT INTO tunnel_peers (id, created_at, updated_at, interface_id, name, public_key, allowed_ips, endpoint, keepalive, active)

@@ -63,7 +63,7 @@ func serveWAF(kind string) error {
 		if err != nil {
 			return err
 		}
-		all := &wafagent.Domain{Name: "all", Settings: engine.Settings{Blocking: true, Paranoia: 1}}
+		all := &wafagent.Domain{ID: "all", Settings: engine.Settings{Blocking: true, Paranoia: 1}}
 		server.Handler = wafagent.New(set, func([]byte) *wafagent.Domain { return all }).Handle
 	}
 	fmt.Println("ready")

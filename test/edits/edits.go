@@ -76,7 +76,6 @@ func (e *Editor) some(path string) string {
 	return e.rows[path][e.IntN(len(e.rows[path]))]["id"].(string)
 }
 
-// row is the row with an id.
 func (e *Editor) row(path, id string) row {
 	return e.rows[path][slices.IndexFunc(e.rows[path], func(x row) bool { return x["id"] == id })]
 }
@@ -144,7 +143,6 @@ func (e *Editor) look() error {
 	return nil
 }
 
-// list is the rows of a kind.
 func (e *Editor) list(k kind) (list []row, err error) {
 	if k.one {
 		list = []row{{}}

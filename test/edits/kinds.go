@@ -177,7 +177,6 @@ var special = []kind{
 	{name: "waf.settings", path: "/waf/settings", one: true, change: func(e *Editor, n int) row { return row{"enabled": n%2 == 0} }},
 }
 
-// pair is a certificate for a name, and its key.
 func pair(name string) (certificate, key string) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -259,7 +259,6 @@ func (n *Node) Copy(from, to string) error {
 	return n.Write(to, content)
 }
 
-// Write writes a file in the node.
 func (n *Node) Write(path string, content []byte) error {
 	path = filepath.Join(fmt.Sprintf("/proc/%d/root", n.first()), path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -203,7 +203,6 @@ func (x *Traffic) Asked() int {
 	return x.sum.Asked
 }
 
-// End ends it.
 func (x *Traffic) End() Result {
 	close(x.stop)
 	x.done.Wait()

@@ -95,7 +95,7 @@ func start(t *testing.T, program string, e agent.Engine, sites []site, changes .
 			x.DomainID, x.MaxBody = id, cmp.Or(x.MaxBody, 128<<10)
 			c.Inspections = append(c.Inspections, x)
 			settings := engine.Settings{Blocking: !x.Detects, Paranoia: cmp.Or(s.paranoia, 1), MaxBody: x.MaxBody}
-			domains[id.String()] = &agent.Domain{Name: id.String(), Settings: settings, Trusted: s.trusted}
+			domains[id.String()] = &agent.Domain{ID: id.String(), Settings: settings, Trusted: s.trusted}
 		}
 	}
 	r.inspect(t, agent.New(e, func(name []byte) *agent.Domain { return domains[string(name)] }))

@@ -11,7 +11,6 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
-	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/helper"
@@ -22,6 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/probe"
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/secret"
+	"edge.internal/gateway/internal/start"
 )
 
 // RunHelper runs gateway-helper until the context ends.

@@ -22,7 +22,6 @@ type Source struct {
 	File          string   `json:"file" maxLength:"255" doc:"Name of the archive, as in the list; not used for the list itself."`
 }
 
-// Validate says what a source can say about itself.
 func (s *Source) Validate() error {
 	var c check.List
 	s.Settings.complain(&c, s.Kind)

@@ -10,7 +10,6 @@ import (
 
 	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/kit"
-	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/check"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/fault"
@@ -42,7 +41,6 @@ type Remote struct {
 	LastError     string     `json:"last_error" readOnly:"true" doc:"Why the last upload failed; empty when it did not."`
 }
 
-// Label is how people know it.
 func (v *Remote) Label() string {
 	if !v.Name.IsZero() {
 		return v.Name.String()
@@ -50,7 +48,6 @@ func (v *Remote) Label() string {
 	return v.Settings.url(v.Kind)
 }
 
-// Validate says what one target can say about itself.
 func (v *Remote) Validate() error {
 	var c check.List
 	v.Settings.complain(&c, v.Kind)
@@ -105,7 +102,7 @@ func (r *Room) Mount() {
 func (r *Room) check(ctx context.Context, tx *db.Tx, was, now *Remote) error {
 	if was != nil && was.Active && (now == nil || !now.Active) {
 		tx.AfterCommit(func() {
-			if err := r.Alarms.Clear(context.WithoutCancel(ctx), alarm.BackupUploadFailed, was.ID.String()); err != nil {
+			if err := r.Alarms.Clear(context.WithoutCancel(ctx), UploadFailed, was.ID.String()); err != nil {
 				r.Log.Warn("an alarm about an off-site target stays", "target", was.ID, "err", err)
 			}
 		})

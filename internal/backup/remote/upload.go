@@ -197,13 +197,21 @@ func (r *Room) send(ctx context.Context, v *Remote, result Result, open func() (
 	return result
 }
 
+// UploadFailed is reported of a target.
+var UploadFailed = &alarm.Kind{
+	Name: "backup.upload_failed", Severity: alarm.Error, Mutable: true, Meaning: "A backup did not reach one of the off-site targets.",
+}
+
+// Alarms are the kinds that the room reports.
+var Alarms = []*alarm.Kind{UploadFailed}
+
 // report tells those who want to know that an archive did not reach a target, or that one did again.
 func (r *Room) report(ctx context.Context, v *Remote, result Result) error {
 	if result.OK {
-		return r.Alarms.Clear(ctx, alarm.BackupUploadFailed, v.ID.String())
+		return r.Alarms.Clear(ctx, UploadFailed, v.ID.String())
 	}
 	return r.Alarms.Raise(ctx, alarm.Alarm{
-		Kind: alarm.BackupUploadFailed, Key: v.ID.String(), Subject: "A backup did not reach " + result.Name, Message: "The upload to " + result.TargetURL + " failed: " + result.Error,
+		Kind: UploadFailed, Key: v.ID.String(), Subject: "A backup did not reach " + result.Name, Message: "The upload to " + result.TargetURL + " failed: " + result.Error,
 	})
 }
 

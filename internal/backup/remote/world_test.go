@@ -16,7 +16,6 @@ import (
 
 	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/backup/remote"
-	"edge.internal/gateway/internal/kit/alarm"
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
@@ -168,7 +167,7 @@ func (h *house) alarms(t *testing.T) (ids []string) {
 		t.Fatal(err)
 	}
 	for _, c := range open {
-		if c.Kind != alarm.BackupUploadFailed || c.Message == "" {
+		if c.Kind != remote.UploadFailed.Name || c.Message == "" {
 			t.Errorf("%+v", c)
 		}
 		ids = append(ids, c.Key)

@@ -41,7 +41,6 @@ func (s span) has(a netip.Addr) bool {
 	return a.BitLen() == s.first.BitLen() && !a.Less(s.first) && !s.last.Less(a)
 }
 
-// ports are all ports from one to another.
 type ports struct{ first, last int }
 
 func (p ports) has(port int) bool { return p.first <= port && port <= p.last }

@@ -58,7 +58,6 @@ func Import(ctx context.Context, text []byte) (*importer.Document, *importer.Rep
 	return &c.doc, &c.report, nil
 }
 
-// note reports a line.
 func (c *conversion) note(l *line, why string, args ...any) {
 	l.claimed = true
 	c.report.Add(l.number, l.text(), why, args...)

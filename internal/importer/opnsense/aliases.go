@@ -225,7 +225,6 @@ func (c *conversion) object(p place) string {
 	return name
 }
 
-// group is a group of places.
 func (c *conversion) group(wish, description string, places []place) string {
 	var members []string
 	for _, p := range places {

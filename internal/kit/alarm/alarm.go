@@ -22,7 +22,7 @@ import (
 
 // Alarm is something that is wrong.
 type Alarm struct {
-	Kind Kind
+	Kind *Kind
 	// Key tells things of one kind apart, such as the id of a backend. It may be empty.
 	Key string
 	// Severity is that of the kind if it is empty.
@@ -53,7 +53,7 @@ func New(d *db.DB, c clock.Clock) *Port { return &Port{db: d, clock: c} }
 type Event struct {
 	ID        uuid.UUID
 	CreatedAt time.Time
-	Kind      Kind
+	Kind      Name
 	Key       string
 	Severity  Severity
 	Subject   string
@@ -64,7 +64,7 @@ type Event struct {
 
 // Condition is something that is wrong, as it was last reported.
 type Condition struct {
-	Kind     Kind      `json:"kind" doc:"What has gone wrong."`
+	Kind     Name      `json:"kind" doc:"What has gone wrong."`
 	Key      string    `json:"key" doc:"Identifies the thing among others of its kind."`
 	Severity Severity  `json:"severity" enum:"info,warning,error,critical" doc:"Severity: the highest that was reported."`
 	Subject  string    `json:"subject" doc:"What it is about."`
@@ -96,24 +96,24 @@ func (p *Port) Raise(ctx context.Context, a Alarm) error {
 }
 
 // Clear reports that something is not wrong, or not any more. Who was told of it is told that it is over.
-func (p *Port) Clear(ctx context.Context, kind Kind, key string) error {
+func (p *Port) Clear(ctx context.Context, kind *Kind, key string) error {
 	return p.db.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue(lockTimeout)
-		return p.clear(ctx, tx, kind, key)
+		return p.clear(ctx, tx, kind.Name, key)
 	})
 }
 
 // Settle reports all that is wrong of one kind: whatever else of that kind was wrong is over.
-func (p *Port) Settle(ctx context.Context, kind Kind, now []Alarm) error {
+func (p *Port) Settle(ctx context.Context, kind *Kind, now []Alarm) error {
 	for i := range now {
 		if err := now[i].prepare(); err != nil {
 			return err
 		}
 		if now[i].Kind != kind {
-			return fmt.Errorf("an alarm %s among those of %s", now[i].Kind, kind)
+			return fmt.Errorf("an alarm %s among those of %s", now[i].Kind.Name, kind.Name)
 		}
 	}
-	open, err := p.lasting(ctx, kind)
+	open, err := p.lasting(ctx, kind.Name)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (p *Port) Settle(ctx context.Context, kind Kind, now []Alarm) error {
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(open)) {
-			if err := p.clear(ctx, tx, kind, key); err != nil {
+			if err := p.clear(ctx, tx, kind.Name, key); err != nil {
 				return err
 			}
 		}
@@ -158,15 +158,14 @@ const lockTimeout = "SET LOCAL lock_timeout = '3s'"
 
 // prepare fills in the severity, and takes out of the texts what neither the database nor a message can carry.
 func (a *Alarm) prepare() error {
-	about, ok := Known(a.Kind)
-	if !ok {
-		return fmt.Errorf("there is no alarm of the kind %q", a.Kind)
+	if a.Kind == nil || a.Kind.Name == "" {
+		return errors.New("an alarm of no kind")
 	}
 	if a.Severity == "" {
-		a.Severity = about.Severity
+		a.Severity = a.Kind.Severity
 	}
 	if !slices.Contains(Severities, a.Severity) {
-		return fmt.Errorf("alarm %s: there is no severity %q", a.Kind, a.Severity)
+		return fmt.Errorf("alarm %s: there is no severity %q", a.Kind.Name, a.Severity)
 	}
 	a.Key = strings.ReplaceAll(strings.ToValidUTF8(a.Key, "?"), "\x00", "?")
 	a.Subject = strings.TrimSpace(cut(plain(strings.ReplaceAll(a.Subject, "\n", " ")), maxSubject))
@@ -194,8 +193,8 @@ func cut(s string, limit int) string {
 func (p *Port) raise(ctx context.Context, tx *db.Tx, a Alarm) error {
 	now := p.clock.Now()
 	tx.Queue(`INSERT INTO alarm_conditions (kind, key, severity, subject, message, since, seen_at) VALUES ($1, $2, $3, $4, $5, $6, $6) ON CONFLICT DO NOTHING`,
-		a.Kind, a.Key, a.Severity, a.Subject, a.Message, now)
-	s, err := read(ctx, tx, a.Kind, a.Key)
+		a.Kind.Name, a.Key, a.Severity, a.Subject, a.Message, now)
+	s, err := read(ctx, tx, a.Kind.Name, a.Key)
 	if err != nil {
 		return err
 	}
@@ -216,7 +215,7 @@ func (p *Port) raise(ctx context.Context, tx *db.Tx, a Alarm) error {
 		tell = a.Severity.Worse(told)
 	}
 	if tell || again || worse {
-		e := Event{Kind: a.Kind, Key: a.Key, Severity: a.Severity, Subject: a.Subject, Message: a.Message}
+		e := Event{Kind: a.Kind.Name, Key: a.Key, Severity: a.Severity, Subject: a.Subject, Message: a.Message}
 		if tell && s.Times > 1 {
 			e.Message = strings.TrimSpace(fmt.Sprintf("%s\n\nIt has come and gone %d times since the last alert.", e.Message, s.Times))
 		}
@@ -229,11 +228,11 @@ func (p *Port) raise(ctx context.Context, tx *db.Tx, a Alarm) error {
 		}
 	}
 	tx.Queue(`UPDATE alarm_conditions SET severity = $3, subject = $4, message = $5, since = $6, seen_at = $7, ended_at = NULL, told_at = $8, times = $9, event_id = $10 WHERE kind = $1 AND key = $2`,
-		a.Kind, a.Key, s.Severity, a.Subject, a.Message, s.Since, now, s.ToldAt, s.Times, s.EventID)
+		a.Kind.Name, a.Key, s.Severity, a.Subject, a.Message, s.Since, now, s.ToldAt, s.Times, s.EventID)
 	return nil
 }
 
-func (p *Port) clear(ctx context.Context, tx *db.Tx, kind Kind, key string) error {
+func (p *Port) clear(ctx context.Context, tx *db.Tx, kind Name, key string) error {
 	s, err := read(ctx, tx, kind, key)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && s.EndedAt != nil {
 		return nil
@@ -258,7 +257,7 @@ func (p *Port) clear(ctx context.Context, tx *db.Tx, kind Kind, key string) erro
 // worst is the highest severity that a condition was reported with since a moment: what was told then was no less.
 func worst(ctx context.Context, tx *db.Tx, a Alarm, since time.Time) (s Severity, err error) {
 	err = tx.QueryRow(ctx, `SELECT coalesce((SELECT severity FROM alarm_events WHERE kind = $1 AND key = $2 AND resolves IS NULL AND created_at > $3
-		ORDER BY array_position(ARRAY['critical', 'error', 'warning', 'info'], severity) LIMIT 1), '')`, a.Kind, a.Key, since).Scan(&s)
+		ORDER BY array_position(ARRAY['critical', 'error', 'warning', 'info'], severity) LIMIT 1), '')`, a.Kind.Name, a.Key, since).Scan(&s)
 	return s, err
 }
 
@@ -280,7 +279,7 @@ func lasted(d time.Duration) string {
 }
 
 // read locks and reads what is known about a condition.
-func read(ctx context.Context, tx *db.Tx, kind Kind, key string) (s state, err error) {
+func read(ctx context.Context, tx *db.Tx, kind Name, key string) (s state, err error) {
 	err = tx.QueryRow(ctx, `SELECT severity, since, ended_at, told_at, times, event_id FROM alarm_conditions WHERE kind = $1 AND key = $2 FOR UPDATE`, kind, key).
 		Scan(&s.Severity, &s.Since, &s.EndedAt, &s.ToldAt, &s.Times, &s.EventID)
 	return s, err
@@ -317,7 +316,7 @@ type lasting struct {
 	ToldAt   *time.Time
 }
 
-func (p *Port) lasting(ctx context.Context, kind Kind) (map[string]lasting, error) {
+func (p *Port) lasting(ctx context.Context, kind Name) (map[string]lasting, error) {
 	rows, err := p.db.Query(ctx, `SELECT key, severity, subject, message, told_at FROM alarm_conditions WHERE kind = $1 AND ended_at IS NULL`, kind)
 	if err != nil {
 		return nil, err
@@ -364,7 +363,7 @@ func (p *Port) Note(tx *db.Tx, a Alarm) (Event, error) {
 	if err := a.prepare(); err != nil {
 		return Event{}, err
 	}
-	e := Event{CreatedAt: p.clock.Now(), Kind: a.Kind, Key: a.Key, Severity: a.Severity, Subject: a.Subject, Message: a.Message}
+	e := Event{CreatedAt: p.clock.Now(), Kind: a.Kind.Name, Key: a.Key, Severity: a.Severity, Subject: a.Subject, Message: a.Message}
 	err := e.insert(tx)
 	return e, err
 }

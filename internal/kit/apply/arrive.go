@@ -8,7 +8,7 @@ import (
 const (
 	// arrivals is where the database tells of each component whose shared rows were changed by another node.
 	arrivals = "gateway_revision"
-	// listenEvery is how soon it is listened to again.
+	// listenEvery is the pause before listening again.
 	listenEvery = 500 * time.Millisecond
 )
 

@@ -27,7 +27,6 @@ type daemon struct {
 	missed  bool
 }
 
-// does is what the daemon does.
 func (d *daemon) does() Daemon {
 	switch up := alive(d.seen); {
 	case !d.known || !d.seen.Installed:

@@ -172,7 +172,6 @@ func (l *lane) tellPass(start time.Time, was []host.File, now *imagined, install
 	l.engine.tell(t)
 }
 
-// tellStep tells of a step.
 func (l *lane) tellStep(start time.Time, revision int64) {
 	now := l.engine.clock.Now()
 	l.mu.Lock()

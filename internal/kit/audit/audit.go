@@ -240,7 +240,6 @@ func (l *Log) Backward(ctx context.Context, since, before time.Time, id uuid.UUI
 	return entries, err
 }
 
-// Get returns one entry.
 func (l *Log) Get(ctx context.Context, id uuid.UUID) (Entry, error) {
 	rows, err := l.db.Query(ctx, selectEntries+` WHERE id = $1`, id)
 	if err != nil {

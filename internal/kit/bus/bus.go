@@ -46,7 +46,6 @@ func (t *Topic[E]) Publish(e E) {
 	}
 }
 
-// Close ends the reader.
 func (r *Reader[E]) Close() {
 	r.topic.mu.Lock()
 	defer r.topic.mu.Unlock()

@@ -189,7 +189,6 @@ func scan(row pgx.CollectableRow) (s Set, err error) {
 	return s, errors.Join(json.Unmarshal(revisions, &s.Revisions), json.Unmarshal(tables, &s.Tables))
 }
 
-// Get returns one set.
 func (l *Log) Get(ctx context.Context, q db.Querier, id uuid.UUID) (Set, error) {
 	rows, err := q.Query(ctx, selectSets+` WHERE s.id = $1`, id)
 	if err != nil {

@@ -68,7 +68,6 @@ func (f *Fake) at(t time.Time) <-chan time.Time {
 	return timer.ch
 }
 
-// Move moves the clock.
 func (f *Fake) Move(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

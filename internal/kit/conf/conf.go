@@ -98,7 +98,6 @@ func (w *Writer) Note(directive constant, args ...Arg) {
 	w.Line(directive, args...)
 }
 
-// Line writes one directive.
 func (w *Writer) Line(directive constant, args ...Arg) {
 	if w.err != nil {
 		return

@@ -34,6 +34,25 @@ func (d *DB) Listen(ctx context.Context, channel string, ready func(), heard fun
 	}
 }
 
+// Wake sends to a channel whenever something is announced, unless what was sent before still waits there, and whenever it begins to listen:
+// then something may have been missed. It goes on until the context ends, and pauses before it listens again. Who waits for the database
+// to be back looks now and then without being woken.
+func (d *DB) Wake(ctx context.Context, channel string, woken chan<- struct{}, pause func() <-chan time.Time) {
+	wake := func() {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+	}
+	for ctx.Err() == nil {
+		_ = d.Listen(ctx, channel, wake, func(string) error { wake(); return nil })
+		select {
+		case <-ctx.Done():
+		case <-pause():
+		}
+	}
+}
+
 func (d *DB) listener(ctx context.Context, channel string) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, listenWithin)
 	defer cancel()

@@ -25,7 +25,6 @@ type Server struct {
 	identity func() (*tls.Config, error)
 }
 
-// Server is the server of the database.
 func (d *DB) Server() *Server {
 	config := d.config.Copy()
 	maps.Copy(config.RuntimeParams, asText)

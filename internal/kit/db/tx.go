@@ -77,7 +77,6 @@ func (t *Tx) exec(ctx context.Context, bound time.Duration, sql string, args ...
 	return tag, end(err)
 }
 
-// Query reads rows.
 func (t *Tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	t.Queue(sql, args...)
 	results, end, err := t.send(ctx, 0, 1)
@@ -91,7 +90,6 @@ func (t *Tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, erro
 	return &rows{Rows: found, end: end}, nil
 }
 
-// QueryRow reads one row.
 func (t *Tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	found, err := t.Query(ctx, sql, args...)
 	return row{found, err}

@@ -55,7 +55,6 @@ var kinds = [...]struct {
 // Code is the stable word of the kind.
 func (k Kind) Code() string { return kinds[k].code }
 
-// Status is the HTTP status of the kind.
 func (k Kind) Status() int { return kinds[k].status }
 
 // KindOf finds the kind of a code, as another gateway has answered it.

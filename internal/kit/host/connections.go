@@ -137,7 +137,6 @@ func NewTrafficOf(of []netip.Addr) TrafficOf {
 	return t
 }
 
-// Add counts a connection.
 func (t TrafficOf) Add(c *Connection) {
 	if x := t[c.Source]; x != nil {
 		x.Connections++
@@ -150,7 +149,6 @@ func (t TrafficOf) Add(c *Connection) {
 	}
 }
 
-// List is what was counted, by address.
 func (t TrafficOf) List() []AddressTraffic {
 	list := []AddressTraffic{}
 	for _, x := range t {

@@ -119,7 +119,6 @@ type DetectionQuestion struct {
 	Body       json.RawMessage
 }
 
-// Request is the method and the path of the question.
 func (q DetectionQuestion) Request() (method, path string, err error) {
 	verb, ok := detectionVerbs[q.Verb]
 	if !ok {

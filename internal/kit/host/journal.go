@@ -14,30 +14,30 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// Voice is one whose words the machine keeps: in systemd's journal, or in a lab what its supervisor has heard.
-type Voice string
+// LogSource names a daemon whose log is kept: by systemd's journal, or in a lab by its supervisor.
+type LogSource string
 
-// The voices.
+// The sources.
 const (
-	APIVoice       Voice = "api"
-	SchedulerVoice Voice = "scheduler"
-	HelperVoice    Voice = "helper"
-	WAFVoice       Voice = "waf"
-	ProxyVoice     Voice = "proxy"          // what the reverse proxy says about itself
-	RequestsVoice  Voice = "proxy-requests" // the requests that it logs
-	SquidVoice     Voice = "forward-proxy"
-	ResolverVoice  Voice = "dns"
-	TimeVoice      Voice = "ntp"
-	LeasesVoice    Voice = "dhcp"
-	RadiusVoice    Voice = "radius"
-	TunnelVoice    Voice = "tunnels"
-	DetectionVoice Voice = "ids"
-	VRRPVoice      Voice = "vrrp"
-	JournalVoice   Voice = "journal"
+	APILogSource       LogSource = "api"
+	SchedulerLogSource LogSource = "scheduler"
+	HelperLogSource    LogSource = "helper"
+	WAFLogSource       LogSource = "waf"
+	ProxyLogSource     LogSource = "proxy"          // what the reverse proxy says about itself
+	RequestsLogSource  LogSource = "proxy-requests" // the requests that it logs
+	SquidLogSource     LogSource = "forward-proxy"
+	ResolverLogSource  LogSource = "dns"
+	TimeLogSource      LogSource = "ntp"
+	LeasesLogSource    LogSource = "dhcp"
+	RadiusLogSource    LogSource = "radius"
+	TunnelLogSource    LogSource = "tunnels"
+	DetectionLogSource LogSource = "ids"
+	VRRPLogSource      LogSource = "vrrp"
+	JournalLogSource   LogSource = "journal"
 )
 
-// VoiceSpec is how a voice is known.
-type VoiceSpec struct {
+// LogSourceSpec is which lines of the journal are those of a source.
+type LogSourceSpec struct {
 	// Services are the units that it is, by systemd's names.
 	Services []string
 	// Slice is where the units of a template are.
@@ -48,35 +48,35 @@ type VoiceSpec struct {
 
 var yes, no = true, false
 
-// voices is the closed list: the rest of the journal cannot be read.
-var voices = map[Voice]VoiceSpec{
-	APIVoice:       {Services: services(API)},
-	SchedulerVoice: {Services: services(Scheduler)},
-	HelperVoice:    {Services: slices.Concat(services(Helper), services(job.Names()...), services("gateway-firewall", "gateway-probe"))}, // systemd alone starts the last two
-	WAFVoice:       {Services: services(WAF)},
-	ProxyVoice:     {Services: services(HAProxy), Requests: &no},
-	RequestsVoice:  {Services: services(HAProxy), Requests: &yes},
-	SquidVoice:     {Services: services(Squid)},
-	ResolverVoice:  {Services: services(Unbound)},
-	TimeVoice:      {Services: services(Chrony)},
-	LeasesVoice:    {Services: services(Kea)},
-	RadiusVoice:    {Services: services(FreeRADIUS)},
-	TunnelVoice:    {Slice: `system-gateway\x2dwireguard.slice`},
-	DetectionVoice: {Services: services(CrowdSec, Bouncer)},
-	VRRPVoice:      {Services: services(Keepalived)},
-	JournalVoice:   {Services: services("systemd-journald")},
+// logSources is the closed list: the rest of the journal cannot be read.
+var logSources = map[LogSource]LogSourceSpec{
+	APILogSource:       {Services: services(API)},
+	SchedulerLogSource: {Services: services(Scheduler)},
+	HelperLogSource:    {Services: slices.Concat(services(Helper), services(job.Names()...), services("gateway-firewall", "gateway-probe"))}, // systemd alone starts the last two
+	WAFLogSource:       {Services: services(WAF)},
+	ProxyLogSource:     {Services: services(HAProxy), Requests: &no},
+	RequestsLogSource:  {Services: services(HAProxy), Requests: &yes},
+	SquidLogSource:     {Services: services(Squid)},
+	ResolverLogSource:  {Services: services(Unbound)},
+	TimeLogSource:      {Services: services(Chrony)},
+	LeasesLogSource:    {Services: services(Kea)},
+	RadiusLogSource:    {Services: services(FreeRADIUS)},
+	TunnelLogSource:    {Slice: `system-gateway\x2dwireguard.slice`},
+	DetectionLogSource: {Services: services(CrowdSec, Bouncer)},
+	VRRPLogSource:      {Services: services(Keepalived)},
+	JournalLogSource:   {Services: services("systemd-journald")},
 }
 
-// Spec returns the voice's entry in the closed list.
-func (v Voice) Spec() (VoiceSpec, error) {
-	spec, ok := voices[v]
+// Spec returns the entry in the closed list.
+func (s LogSource) Spec() (LogSourceSpec, error) {
+	spec, ok := logSources[s]
 	if !ok {
-		return spec, fmt.Errorf("no voice %q in the list", string(v))
+		return spec, fmt.Errorf("no log source %q in the list", string(s))
 	}
 	return spec, nil
 }
 
-// Level is how much something matters: the less, the more.
+// Level is a severity. Lower levels are more severe.
 type Level int
 
 // The levels, and the journal's priorities that they stand for: 0 to 3, 4, 5 and 6, 7.
@@ -112,9 +112,9 @@ const (
 	longestWord = 1 << 10
 )
 
-// JournalQuery says whose words are wanted, and which.
+// JournalQuery says which lines are wanted, and of which sources.
 type JournalQuery struct {
-	Voices []Voice
+	Sources []LogSource
 	// Level is the least that matters.
 	Level Level
 	// Words have to be in a text, all of them, in whatever case.
@@ -131,10 +131,10 @@ var journalCursor = regexp.MustCompile(`^[a-z]=[0-9a-f]{1,32}(;[a-z]=[0-9a-f]{1,
 
 // Check says what is wrong with a query.
 func (q JournalQuery) Check() error {
-	if len(q.Voices) == 0 {
-		return errors.New("a query of the journal needs a voice")
+	if len(q.Sources) == 0 {
+		return errors.New("a query of the journal needs a source")
 	}
-	for _, v := range q.Voices {
+	for _, v := range q.Sources {
 		if _, err := v.Spec(); err != nil {
 			return err
 		}
@@ -156,11 +156,11 @@ func (q JournalQuery) Check() error {
 	return nil
 }
 
-// JournalEntry is something that a voice has said.
+// JournalEntry is an entry of a source.
 type JournalEntry struct {
 	At     time.Time
 	Cursor string
-	Voice  Voice
+	Source LogSource
 	Level  Level
 	Text   string
 	// Cut says that the text was longer.
@@ -178,7 +178,7 @@ type JournalPlace struct {
 	At     time.Time
 }
 
-// Journal reads what daemons have said.
+// Journal reads the logs of daemons.
 type Journal interface {
 	// SearchJournal tells what matches, newest first, batch by batch, and how far it has come; a batch may be empty. It returns when there is
 	// nothing older, the limit is reached or the context ends.
@@ -187,33 +187,33 @@ type Journal interface {
 	FollowJournal(ctx context.Context, q JournalQuery, sink func(batch []JournalEntry)) error
 }
 
-// Ear picks out of what was said what a query asks for.
-type Ear struct {
+// JournalFilter picks the lines that a query asks for.
+type JournalFilter struct {
 	query    JournalQuery
-	services map[string][]Voice
+	services map[string][]LogSource
 	words    [][]byte
 	lower    []byte
 }
 
-// NewEar is the ear of a query that was checked.
-func NewEar(q JournalQuery) *Ear {
-	e := &Ear{query: q, services: map[string][]Voice{}}
-	for _, v := range q.Voices {
-		for _, s := range voices[v].Services {
-			e.services[s] = append(e.services[s], v)
+// NewJournalFilter is the filter of a query that was checked.
+func NewJournalFilter(q JournalQuery) *JournalFilter {
+	f := &JournalFilter{query: q, services: map[string][]LogSource{}}
+	for _, v := range q.Sources {
+		for _, s := range logSources[v].Services {
+			f.services[s] = append(f.services[s], v)
 		}
-		if slice := voices[v].Slice; slice != "" {
-			e.services[slice] = append(e.services[slice], v)
+		if slice := logSources[v].Slice; slice != "" {
+			f.services[slice] = append(f.services[slice], v)
 		}
 	}
 	for _, w := range q.Words {
-		e.words = append(e.words, []byte(strings.ToLower(w)))
+		f.words = append(f.words, []byte(strings.ToLower(w)))
 	}
-	return e
+	return f
 }
 
-// Said is something that was said, before anything is known about it.
-type Said struct {
+// JournalLine is a line of the journal, before anything is known about it.
+type JournalLine struct {
 	At     time.Time
 	Cursor string
 	// Of are the services and slices that it may belong to.
@@ -226,59 +226,59 @@ type Said struct {
 	Cut   bool
 }
 
-// Hear tells whether the query asks for it, and what is known then.
-func (e *Ear) Hear(s Said) (JournalEntry, bool) {
-	if !e.query.Since.IsZero() && s.At.Before(e.query.Since) || !e.query.Until.IsZero() && s.At.After(e.query.Until) {
+// Match tells whether the query asks for a line, and what is known about it then.
+func (f *JournalFilter) Match(line JournalLine) (JournalEntry, bool) {
+	if !f.query.Since.IsZero() && line.At.Before(f.query.Since) || !f.query.Until.IsZero() && line.At.After(f.query.Until) {
 		return JournalEntry{}, false
 	}
-	text := Readable(s.Text)
+	text := Readable(line.Text)
 	requests := false
-	var voice Voice
-	for _, of := range s.Of {
-		for _, v := range e.services[of] {
-			wants := voices[v].Requests
+	var source LogSource
+	for _, of := range line.Of {
+		for _, v := range f.services[of] {
+			wants := logSources[v].Requests
 			if wants != nil {
 				requests = isRequest(text)
 			}
 			if wants == nil || *wants == requests {
-				voice = v
+				source = v
 			}
 		}
-		if voice != "" {
+		if source != "" {
 			break
 		}
 	}
-	if voice == "" {
+	if source == "" {
 		return JournalEntry{}, false
 	}
 	level := LevelInfo
-	if s.Priority >= 0 {
-		level = LevelOf(s.Priority)
+	if line.Priority >= 0 {
+		level = LevelOf(line.Priority)
 	}
-	said := text
+	whole := text
 	if requests {
 		text = WithoutQueries(text)
 	}
-	if !e.has(text) {
+	if !f.has(text) {
 		return JournalEntry{}, false
 	}
-	if s.Plain {
-		if told, ok := Worded(said); ok {
+	if line.Plain {
+		if told, ok := Worded(whole); ok {
 			level = told
 		}
 	}
-	if level > e.query.Level {
+	if level > f.query.Level {
 		return JournalEntry{}, false
 	}
-	return JournalEntry{At: s.At, Cursor: s.Cursor, Voice: voice, Level: level, Text: text, Cut: s.Cut}, true
+	return JournalEntry{At: line.At, Cursor: line.Cursor, Source: source, Level: level, Text: text, Cut: line.Cut}, true
 }
 
 // has tells whether all words are in a text.
-func (e *Ear) has(text string) bool {
-	if len(e.words) == 0 {
+func (f *JournalFilter) has(text string) bool {
+	if len(f.words) == 0 {
 		return true
 	}
-	e.lower = e.lower[:0]
+	f.lower = f.lower[:0]
 	plain := true
 	for i := range len(text) {
 		c := text[i]
@@ -289,12 +289,12 @@ func (e *Ear) has(text string) bool {
 		if 'A' <= c && c <= 'Z' {
 			c += 'a' - 'A'
 		}
-		e.lower = append(e.lower, c)
+		f.lower = append(f.lower, c)
 	}
 	if !plain {
-		e.lower = append(e.lower[:0], strings.ToLower(text)...)
+		f.lower = append(f.lower[:0], strings.ToLower(text)...)
 	}
-	return !slices.ContainsFunc(e.words, func(w []byte) bool { return !bytes.Contains(e.lower, w) })
+	return !slices.ContainsFunc(f.words, func(w []byte) bool { return !bytes.Contains(f.lower, w) })
 }
 
 // Readable is a text that a person can read, whatever was said: what is no text, and what would change how the rest looks, is

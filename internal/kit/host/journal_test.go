@@ -54,57 +54,57 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// Requests and the reverse proxy's own words are one unit's, and two voices.
+// Requests and the reverse proxy's own words are one unit's, and two sources.
 func TestHear(t *testing.T) {
 	now := time.Now()
 	line := `192.0.2.1:4711 [01/Jan/2026:00:00:00.000] gateway_https~ b/s 0/0/1/2/3 200 10 - - ---- 1/1/0/0/0 0/0 "GET /Path?a=#22b#22&token=secret HTTP/1.1" - 0198 - -`
-	say := func(of, text string) Said {
-		return Said{At: now, Of: [3]string{of}, Priority: 6, Plain: true, Text: []byte(text)}
+	say := func(of, text string) JournalLine {
+		return JournalLine{At: now, Of: [3]string{of}, Priority: 6, Plain: true, Text: []byte(text)}
 	}
-	hear := func(q JournalQuery, s Said) (JournalEntry, bool) {
+	hear := func(q JournalQuery, line JournalLine) (JournalEntry, bool) {
 		t.Helper()
 		if err := q.Check(); err != nil {
 			t.Fatal(err)
 		}
-		return NewEar(q).Hear(s)
+		return NewJournalFilter(q).Match(line)
 	}
-	both := []Voice{ProxyVoice, RequestsVoice}
-	e, ok := hear(JournalQuery{Voices: both, Level: LevelDebug, Words: []string{"/PATH"}}, say("haproxy.service", line))
-	if !ok || e.Voice != RequestsVoice || strings.Contains(e.Text, "secret") || !strings.Contains(e.Text, "/Path?… HTTP") {
+	both := []LogSource{ProxyLogSource, RequestsLogSource}
+	e, ok := hear(JournalQuery{Sources: both, Level: LevelDebug, Words: []string{"/PATH"}}, say("haproxy.service", line))
+	if !ok || e.Source != RequestsLogSource || strings.Contains(e.Text, "secret") || !strings.Contains(e.Text, "/Path?… HTTP") {
 		t.Errorf("%+v, %t", e, ok)
 	}
-	if e, ok = hear(JournalQuery{Voices: both, Level: LevelDebug}, say("haproxy.service", "[NOTICE] (1) : x")); !ok || e.Voice != ProxyVoice {
+	if e, ok = hear(JournalQuery{Sources: both, Level: LevelDebug}, say("haproxy.service", "[NOTICE] (1) : x")); !ok || e.Source != ProxyLogSource {
 		t.Errorf("%+v, %t", e, ok)
 	}
 	for name, x := range map[string]struct {
-		q JournalQuery
-		s Said
+		q    JournalQuery
+		line JournalLine
 	}{
-		"another unit":     {JournalQuery{Voices: both, Level: LevelDebug}, say("ssh.service", line)},
-		"not its requests": {JournalQuery{Voices: both[:1], Level: LevelDebug}, say("haproxy.service", line)},
-		"only requests":    {JournalQuery{Voices: both[1:], Level: LevelDebug}, say("haproxy.service", "x")},
-		"what is hidden":   {JournalQuery{Voices: both, Level: LevelDebug, Words: []string{"secret"}}, say("haproxy.service", line)},
-		"level":            {JournalQuery{Voices: both, Level: LevelWarn}, say("haproxy.service", line)},
-		"too late":         {JournalQuery{Voices: both, Level: LevelDebug, Until: now.Add(-1)}, say("haproxy.service", line)},
-		"too early":        {JournalQuery{Voices: both, Level: LevelDebug, Since: now.Add(1)}, say("haproxy.service", line)},
+		"another unit":     {JournalQuery{Sources: both, Level: LevelDebug}, say("ssh.service", line)},
+		"not its requests": {JournalQuery{Sources: both[:1], Level: LevelDebug}, say("haproxy.service", line)},
+		"only requests":    {JournalQuery{Sources: both[1:], Level: LevelDebug}, say("haproxy.service", "x")},
+		"what is hidden":   {JournalQuery{Sources: both, Level: LevelDebug, Words: []string{"secret"}}, say("haproxy.service", line)},
+		"level":            {JournalQuery{Sources: both, Level: LevelWarn}, say("haproxy.service", line)},
+		"too late":         {JournalQuery{Sources: both, Level: LevelDebug, Until: now.Add(-1)}, say("haproxy.service", line)},
+		"too early":        {JournalQuery{Sources: both, Level: LevelDebug, Since: now.Add(1)}, say("haproxy.service", line)},
 	} {
-		if e, ok := hear(x.q, x.s); ok {
+		if e, ok := hear(x.q, x.line); ok {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
-	if _, ok = hear(JournalQuery{Voices: both, Level: LevelDebug, Words: []string{"GRÜSSE", "und"}}, say("haproxy.service", "Grüsse und mehr")); !ok {
+	if _, ok = hear(JournalQuery{Sources: both, Level: LevelDebug, Words: []string{"GRÜSSE", "und"}}, say("haproxy.service", "Grüsse und mehr")); !ok {
 		t.Error("a word with other letters is not found")
 	}
 }
 
 func TestJournalQueriesAreClosed(t *testing.T) {
-	good := JournalQuery{Voices: []Voice{APIVoice}, Level: LevelInfo, Before: "s=0123456789abcdef;i=2;b=3;m=4;t=5;x=6"}
+	good := JournalQuery{Sources: []LogSource{APILogSource}, Level: LevelInfo, Before: "s=0123456789abcdef;i=2;b=3;m=4;t=5;x=6"}
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*JournalQuery){
-		"no voice":       func(q *JournalQuery) { q.Voices = nil },
-		"another voice":  func(q *JournalQuery) { q.Voices = []Voice{"ssh"} },
+		"no source":      func(q *JournalQuery) { q.Sources = nil },
+		"another source": func(q *JournalQuery) { q.Sources = []LogSource{"ssh"} },
 		"no level":       func(q *JournalQuery) { q.Level = 9 },
 		"negative level": func(q *JournalQuery) { q.Level = -1 },
 		"an option":      func(q *JournalQuery) { q.Before = "--file=/etc/shadow" },
@@ -119,8 +119,8 @@ func TestJournalQueriesAreClosed(t *testing.T) {
 	}
 }
 
-func TestEveryVoiceIsComplete(t *testing.T) {
-	for v, spec := range voices {
+func TestEveryLogSourceIsComplete(t *testing.T) {
+	for v, spec := range logSources {
 		if len(spec.Services) == 0 && spec.Slice == "" {
 			t.Errorf("%s is nobody's", v)
 		}

@@ -37,7 +37,6 @@ func NewCall(w http.ResponseWriter, r *http.Request) *Call {
 	return &Call{Context: r.Context(), Request: r, response: w, status: http.StatusOK}
 }
 
-// Header is the header of the answer.
 func (c *Call) Header() http.Header { return c.response.Header() }
 
 // Status changes the status of a successful answer.

@@ -122,7 +122,7 @@ func refuse(op *huma.Operation, route *Route, params []param) {
 
 func operation(registry huma.Registry, route *Route) *huma.Operation {
 	op := &huma.Operation{
-		OperationID: route.ID, Tags: []string{route.Tag}, Summary: route.Summary,
+		OperationID: route.ID, Tags: []string{string(route.Tag)}, Summary: route.Summary,
 		Responses:  map[string]*huma.Response{},
 		Security:   []map[string][]string{},
 		Extensions: map[string]any{"x-policy": route.Policy.String()},

@@ -160,7 +160,6 @@ func (p *Port) isClosed() bool {
 	}
 }
 
-// Addr is the address of the port.
 func (p *Port) Addr() net.Addr {
 	p.mu.Lock()
 	defer p.mu.Unlock()

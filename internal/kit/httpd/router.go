@@ -49,7 +49,7 @@ type Sessions interface {
 // Doc is what the documentation says about a route.
 type Doc struct {
 	ID      string // operation id, unique: ntp.pool.list
-	Tag     string // the room
+	Tag     Tag    // the room
 	Summary string // one line
 	// Audit is the action that a call of the route writes to the audit log; empty for routes that change nothing.
 	Audit string
@@ -64,6 +64,15 @@ type Doc struct {
 	// that can be read.
 	State string
 }
+
+// Tag groups the routes of a room in the document.
+type Tag string
+
+// Doc documents a route that writes no audit entry.
+func (t Tag) Doc(id, summary string) Doc { return Doc{ID: id, Tag: t, Summary: summary} }
+
+// Audited documents a route that writes an entry under its own id.
+func (t Tag) Audited(id, summary string) Doc { return Doc{ID: id, Tag: t, Summary: summary, Audit: id} }
 
 // Route is one registered operation.
 type Route struct {
@@ -113,7 +122,7 @@ type Router struct {
 	Forward func(c *Call, refusal error) (done bool, err error)
 	// Recall tells who the user or the API token is now that another node says a request is of. Without it, nothing is taken from other nodes.
 	Recall func(ctx context.Context, a actor.Actor) (actor.Actor, error)
-	// Door, where there is one, decides about every request before it is looked for a route; what it adds to the context, handlers find.
+	// Door, where there is one, decides about every request before a route is looked up; what it adds to the context, handlers find.
 	Door    func(r *http.Request) (context.Context, error)
 	Log     *slog.Logger
 	routes  []*Route

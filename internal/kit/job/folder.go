@@ -35,7 +35,6 @@ func OpenFolder(root string, n Name, gid int) (Folder, error) {
 	return f, os.Chown(f.path, -1, gid)
 }
 
-// Path is that of a file in the folder.
 func (f Folder) Path(name string) string { return filepath.Join(f.path, filepath.Base(name)) }
 
 // Load reads a file; a missing one is fs.ErrNotExist.

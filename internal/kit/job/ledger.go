@@ -32,7 +32,6 @@ func (l *ledger) interrupted() {
 	}
 }
 
-// do does one step.
 func (l *ledger) do(ctx context.Context, name string, do func(context.Context) error) error {
 	was, steps := l.record.Step, l.record.Steps
 	l.record.Step = name
@@ -96,11 +95,11 @@ func now() time.Time { return time.Now().UTC() }
 
 // Waiting is how long a service is waited for.
 type Waiting struct {
-	// Patience is how long it may take until it serves, and Silence how long until it answers at all; Every is how often it is asked.
+	// Patience is how long it may take until it serves, and Silence how long until it answers at all; Every is how often we ask.
 	Patience, Silence, Every time.Duration
 }
 
-// Await asks until something serves. What does not even answer is given less time: as long as it is waited for, there is no console.
+// Await asks until something serves. What does not even answer gets less time: while we wait for it, there is no console.
 func (w Waiting) Await(ctx context.Context, what string, ready func(context.Context) error) error {
 	began, answered := time.Now(), false
 	ctx, cancel := context.WithTimeout(ctx, w.Patience)

@@ -125,7 +125,6 @@ func (t *Task[W, R]) end(rec *R, state State, reason string) error {
 	return t.Save(rec)
 }
 
-// Step does one step.
 func (t *Task[W, R]) Step(ctx context.Context, rec *R, name string, do func(context.Context) error) error {
 	return t.ledger(rec).do(ctx, name, do)
 }

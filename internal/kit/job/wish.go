@@ -31,7 +31,6 @@ func (f Folder) Wish(wish any) error {
 	return nil
 }
 
-// Unwish removes the wish.
 func (f Folder) Unwish() error { return f.Remove(wishFile) }
 
 // lockWishes waits until no other process writes a wish. It locks a folder, that of restores: so no file is left behind in it.

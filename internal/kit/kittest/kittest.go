@@ -270,7 +270,6 @@ func (b *Bench) Audited(t testing.TB, action string) int {
 	return n
 }
 
-// Rows counts the rows of a table.
 func (b *Bench) Rows(t testing.TB, table string) (n int) {
 	t.Helper()
 	if err := b.DB.QueryRow(t.Context(), fmt.Sprintf("SELECT count(*) FROM %s", table)).Scan(&n); err != nil {

@@ -99,7 +99,6 @@ func (s *steady) Close() error {
 	return s.Conn.Close()
 }
 
-// The deadlines are its own.
 func (s *steady) SetDeadline(time.Time) error      { return nil }
 func (s *steady) SetReadDeadline(time.Time) error  { return nil }
 func (s *steady) SetWriteDeadline(time.Time) error { return nil }

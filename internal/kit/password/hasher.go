@@ -56,7 +56,6 @@ type Turn struct{ hasher *Hasher }
 // End lets the next one hash.
 func (t *Turn) End() { t.hasher.queue.leave() }
 
-// Hash hashes a new password.
 func (t *Turn) Hash(c Chosen) (Hash, error) {
 	if !c.Set() {
 		return "", errors.New("hashing no password")

@@ -61,7 +61,6 @@ func (t Typed) Reveal() string { return t.plain }
 // Set tells whether something was typed.
 func (t Typed) Set() bool { return t.plain != "" }
 
-// UnmarshalText takes what was typed.
 func (t *Typed) UnmarshalText(b []byte) error {
 	t.plain = string(b)
 	return nil

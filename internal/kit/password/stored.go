@@ -80,8 +80,6 @@ func (s *Stored) Prepare(ctx context.Context) error {
 	return err
 }
 
-// Value stores the hash.
 func (s Stored) Value() (driver.Value, error) { return s.hash.Value() }
 
-// Scan reads the hash.
 func (s *Stored) Scan(src any) error { return s.hash.Scan(src) }

@@ -27,7 +27,6 @@ func (b *Bundle) Update(kind string, id uuid.UUID, fields map[string]any) {
 	b.add(Operation{Kind: kind, Verb: "update", ID: &id}, fields, nil)
 }
 
-// Delete deletes a row.
 func (b *Bundle) Delete(kind string, id uuid.UUID) {
 	b.Operations = append(b.Operations, Operation{Kind: kind, Verb: "delete", ID: &id})
 }

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// guardEvery is how often it is looked for sets that another process has left, and tryBack how soon a take-back is tried again.
+	// guardEvery is how often we look for sets that another process has left, and tryBack how soon a take-back is tried again.
 	guardEvery, tryBack = 10 * time.Second, time.Second
 	// putBackAfter is how long a start waits for the database before it puts the files of an unconfirmed change back without it.
 	putBackAfter = 5 * time.Second
@@ -354,6 +354,11 @@ func (x *refusals) forget(id uuid.UUID) {
 // stuck tells whether a set cannot be taken back.
 func (r *Registry) stuck(id uuid.UUID) bool { return r.refused.of(id) >= stuckAfter }
 
+// ChangeStays is reported when the way back fails.
+var ChangeStays = &alarm.Kind{
+	Name: "change.stays", Severity: alarm.Error, Mutable: true, Meaning: "An unconfirmed change could not be taken back, or not all of it.",
+}
+
 // tell raises an alarm about a set, or some of its rows, that could not be taken back although it was never confirmed.
 func (r *Registry) tell(ctx context.Context, id uuid.UUID, message string, rows []Unrestored) {
 	for i, x := range rows {
@@ -364,7 +369,7 @@ func (r *Registry) tell(ctx context.Context, id uuid.UUID, message string, rows 
 		message += fmt.Sprintf("\n%s %s: %s", x.Kind, x.Name, x.Reason)
 	}
 	r.Log.Error("an unconfirmed change stays", "change_set", id, "reason", message)
-	a := alarm.Alarm{Kind: alarm.ChangeStays, Key: id.String(), Subject: "Change set " + id.String(), Message: message}
+	a := alarm.Alarm{Kind: ChangeStays, Key: id.String(), Subject: "Change set " + id.String(), Message: message}
 	if err := r.Alarms.Raise(context.WithoutCancel(ctx), a); err != nil {
 		r.Log.Warn("an alarm about an unconfirmed change is not raised", "change_set", id, "err", err)
 	}
@@ -373,7 +378,7 @@ func (r *Registry) tell(ctx context.Context, id uuid.UUID, message string, rows 
 // settled ends the alarm about a set.
 func (r *Registry) settled(ctx context.Context, id uuid.UUID) {
 	r.refused.forget(id)
-	if err := r.Alarms.Clear(context.WithoutCancel(ctx), alarm.ChangeStays, id.String()); err != nil {
+	if err := r.Alarms.Clear(context.WithoutCancel(ctx), ChangeStays, id.String()); err != nil {
 		r.Log.Warn("an alarm about an unconfirmed change stays", "change_set", id, "err", err)
 	}
 }

@@ -26,7 +26,6 @@ const documentForm = 1
 // formKey is the key of a document that has the version of its form.
 const formKey = "gateway"
 
-// documentField is a field of a kind as documents have it.
 type documentField struct {
 	wire.Field
 	// table is what it refers to by ids, which are names in a document.

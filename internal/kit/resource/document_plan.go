@@ -58,7 +58,6 @@ type planning struct {
 	mentions int // rows of the document
 }
 
-// plannedRow is a row of a document.
 type plannedRow struct {
 	s      *section
 	at     writtenRow
@@ -170,7 +169,6 @@ func (p *planning) complain(c DocumentComplaint) {
 	p.wrong = append(p.wrong, c)
 }
 
-// about complains about a field of a row.
 func (p *planning) about(row *plannedRow, field, message string) {
 	line := row.at.line
 	top, _, _ := strings.Cut(field, ".")

@@ -71,7 +71,6 @@ type written struct {
 // full tells whether there are more rows than are allowed.
 func (w *written) full() bool { return w.count > w.rows }
 
-// add adds a row to a kind.
 func (w *written) add(k *writtenKind, row writtenRow) {
 	if k.name != formKey {
 		w.count++

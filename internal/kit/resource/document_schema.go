@@ -12,7 +12,6 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// DocumentSchema is the JSON Schema of documents.
 func (r *Registry) DocumentSchema(ctx context.Context) (schema []byte, err error) {
 	err = r.DB.Snapshot(ctx, func(tx *db.Tx) error {
 		c, err := r.catalogue(ctx, tx, false)

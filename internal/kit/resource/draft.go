@@ -188,7 +188,6 @@ func (r *Registry) draftOnPrimary(c *httpd.Call) (bool, error) {
 	return true, nil
 }
 
-// draftOf reads the draft of a user.
 func (r *Registry) draftOf(ctx context.Context, q db.Querier, user uuid.UUID) (*draft, error) {
 	if user == uuid.Nil {
 		return nil, errNoUser

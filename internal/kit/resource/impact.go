@@ -176,7 +176,6 @@ func unknown(area Area, why string) Impact {
 
 var errLongImpact = fault.New(fault.Unavailable, "It would take longer than %d seconds.", int(assessWithin.Seconds()))
 
-// impactOn assesses one area.
 func (r *Registry) impactOn(ctx context.Context, a *assessment) Impact {
 	type answer struct {
 		checked int

@@ -113,7 +113,7 @@ var reads = map[reflect.Type]reflect.Type{
 }
 
 func (x route) doc(verb, summary string) httpd.Doc {
-	d := httpd.Doc{ID: x.name + "." + verb, Tag: x.tag, Summary: summary}
+	d := httpd.Doc{ID: x.name + "." + verb, Tag: httpd.Tag(x.tag), Summary: summary}
 	if x.below {
 		d.ID, d.Summary = x.name+".below."+verb, summary+" of the parent"
 	}

@@ -17,7 +17,6 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// some is the codec of some columns.
 func (k *kind) some(has func(column string) bool) (c codec, columns string) {
 	c = codec{table: k.codec.table, key: k.codec.key}
 	var names []string

@@ -148,7 +148,6 @@ func (k *kind) copied(v record) record {
 	return c.Interface().(record)
 }
 
-// field is a field of a row.
 func field(v record, f wire.Field) reflect.Value {
 	return reflect.ValueOf(v).Elem().FieldByIndex(f.Index)
 }

@@ -154,7 +154,6 @@ type Set struct {
 // Alias is what the audit log calls a change instead of the kind and verb, and the row. An empty one is none.
 type Alias struct{ Action, Subject string }
 
-// Commit runs a change set.
 func (r *Registry) Commit(ctx context.Context, set Set) ([]Change, apply.Outcome, error) {
 	var list []Change
 	shared, local, err := r.feeds(set)
@@ -493,7 +492,6 @@ func (r *Registry) amend(ctx context.Context, kind string, id uuid.UUID, f func(
 	return list[0], outcome, nil
 }
 
-// run is one operation on a row of the kind.
 func (k *kind) run(ctx context.Context, r *Registry, tx *db.Tx, op Operation) (Change, error) {
 	switch op.Verb {
 	case "create":

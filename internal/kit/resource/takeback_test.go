@@ -44,7 +44,7 @@ func alarms(t *testing.T, b *kittest.Bench) (list []alarm.Condition) {
 		t.Fatal(err)
 	}
 	for _, c := range open {
-		if c.Kind == alarm.ChangeStays {
+		if c.Kind == resource.ChangeStays.Name {
 			list = append(list, c)
 		}
 	}

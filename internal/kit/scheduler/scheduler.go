@@ -43,6 +43,11 @@ type Job struct {
 	Do     func(ctx context.Context) error
 }
 
+// JobFailed is reported of a job that crashes or takes too long. What it finds out it reports itself.
+var JobFailed = &alarm.Kind{
+	Name: "job.failed", Severity: alarm.Error, Mutable: true, Meaning: "A job crashed or did not finish in time.",
+}
+
 // Where says which nodes of a cluster do a job.
 type Where string
 
@@ -365,9 +370,9 @@ func (s *Scheduler) finish(ctx context.Context, j Job, began time.Time, tick *ti
 		return nil
 	})
 	if o.result == panicked || o.result == overdue {
-		err = errors.Join(err, s.Alarms.Raise(ctx, alarm.Alarm{Kind: alarm.JobFailed, Key: j.Name, Subject: "Job " + j.Name, Message: o.explain(&j)}))
+		err = errors.Join(err, s.Alarms.Raise(ctx, alarm.Alarm{Kind: JobFailed, Key: j.Name, Subject: "Job " + j.Name, Message: o.explain(&j)}))
 	} else if o.result == ok {
-		err = errors.Join(err, s.Alarms.Clear(ctx, alarm.JobFailed, j.Name))
+		err = errors.Join(err, s.Alarms.Clear(ctx, JobFailed, j.Name))
 	}
 	return err
 }
@@ -445,22 +450,7 @@ func (s *Scheduler) tidyOne(ctx context.Context, j *Job) error {
 // followWishes runs what operators want to run now.
 func (s *Scheduler) followWishes(ctx context.Context) {
 	wishes := make(chan struct{}, 1)
-	wake := func(string) error {
-		select {
-		case wishes <- struct{}{}:
-		default:
-		}
-		return nil
-	}
-	s.wished.Go(func() {
-		for ctx.Err() == nil {
-			_ = s.DB.Listen(ctx, channel, func() { _ = wake("") }, wake) // until it is back, wishes are looked for often enough
-			select {
-			case <-ctx.Done():
-			case <-s.Clock.After(wishEvery):
-			}
-		}
-	})
+	s.wished.Go(func() { s.DB.Wake(ctx, channel, wishes, func() <-chan time.Time { return s.Clock.After(wishEvery) }) })
 	for tidied := false; ; {
 		select {
 		case <-ctx.Done():

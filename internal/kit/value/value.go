@@ -145,7 +145,6 @@ func (p Prefix) Netip() netip.Prefix {
 	return n
 }
 
-// Bounds are the first and the last address.
 func (r Range) Bounds() (first, last netip.Addr) {
 	if from, to, ok := strings.Cut(r.s, "-"); ok {
 		first, _ = netip.ParseAddr(from)

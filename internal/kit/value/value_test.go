@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"edge.internal/gateway/internal/kit/conf/conftest"
+	"edge.internal/gateway/internal/kit/conftest"
 	"edge.internal/gateway/internal/kit/value"
 )
 

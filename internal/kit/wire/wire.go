@@ -25,7 +25,6 @@ import (
 // Raw is JSON that is passed on as it is.
 type Raw []byte
 
-// MarshalJSON passes the JSON on.
 func (r Raw) MarshalJSON() ([]byte, error) {
 	if len(r) == 0 {
 		return []byte("null"), nil
@@ -33,7 +32,6 @@ func (r Raw) MarshalJSON() ([]byte, error) {
 	return r, nil
 }
 
-// UnmarshalJSON keeps the JSON.
 func (r *Raw) UnmarshalJSON(b []byte) error {
 	*r = slices.Clone(b)
 	return nil
@@ -45,10 +43,8 @@ func (Raw) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
 // Encoded is the JSON of a T that somebody has written already, and is documented as a T. It is passed on as it is.
 type Encoded[T any] []byte
 
-// MarshalJSON passes the JSON on.
 func (e Encoded[T]) MarshalJSON() ([]byte, error) { return Raw(e).MarshalJSON() }
 
-// Schema documents what was encoded.
 func (Encoded[T]) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[T](), true, "")
 }

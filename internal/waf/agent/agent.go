@@ -60,7 +60,7 @@ type Engine interface {
 
 // Domain is what the agent knows about a domain.
 type Domain struct {
-	Name     string // what HAProxy calls it
+	ID       string // by which HAProxy asks
 	Settings engine.Settings
 	Trusted  []netip.Prefix // proxies whose word about the client counts
 }
@@ -186,7 +186,6 @@ func (a *Agent) inspect(ctx context.Context, r *engine.Request, with engine.Sett
 	return a.turn(ctx, cost, heavy, deadline, func(ctx context.Context) (engine.Verdict, error) { return a.engine.Inspect(ctx, r, with) })
 }
 
-// inspectResponse is inspect for a response.
 func (a *Agent) inspectResponse(ctx context.Context, r *engine.Request, res *engine.Response, with engine.Settings, deadline time.Time) (engine.Verdict, Reason) {
 	cost := costBase + costResponse*time.Duration(len(res.Body))
 	return a.turn(ctx, cost, cost > lightest, deadline, func(ctx context.Context) (engine.Verdict, error) { return a.engine.InspectResponse(ctx, r, res, with) })

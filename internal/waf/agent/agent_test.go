@@ -86,9 +86,9 @@ func (f *fakeEngine) seen() (engine.Request, engine.Settings) {
 }
 
 var domains = map[string]*Domain{
-	"shop": {Name: "shop", Settings: engine.Settings{Blocking: true, Paranoia: 2}, Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32"), netip.MustParsePrefix("10.0.0.0/8")}},
-	"bank": {Name: "bank", Settings: engine.Settings{Blocking: true, Paranoia: 4}},
-	"blog": {Name: "blog", Settings: engine.Settings{Paranoia: 1}},
+	"shop": {ID: "shop", Settings: engine.Settings{Blocking: true, Paranoia: 2}, Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32"), netip.MustParsePrefix("10.0.0.0/8")}},
+	"bank": {ID: "bank", Settings: engine.Settings{Blocking: true, Paranoia: 4}},
+	"blog": {ID: "blog", Settings: engine.Settings{Paranoia: 1}},
 }
 
 // start runs an agent until the test ends.

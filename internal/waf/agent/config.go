@@ -18,6 +18,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/rescue"
+	"edge.internal/gateway/internal/waf/domain"
 	"edge.internal/gateway/internal/waf/engine"
 	"edge.internal/gateway/internal/waf/seclang"
 )
@@ -41,24 +42,10 @@ const (
 
 // row is the stored configuration of a domain, as the database writes its columns in JSON. The file has the same form.
 type row struct {
-	Domain         string    `json:"domain_id"`
-	UpdatedAt      time.Time `json:"updated_at"`
-	Mode           string    `json:"mode"`
-	Paranoia       int       `json:"paranoia_level"`
-	RuleExclusions []int     `json:"rule_exclusions"`
-	Exclusions     []narrow  `json:"exclusions"`
-	TrustedProxies []string  `json:"trusted_proxies"`
-	CustomRules    string    `json:"custom_rules"`
-	MaxBody        int       `json:"max_body_bytes"`
-}
-
-// narrow is an exclusion of a rule at a path, for one parameter.
-type narrow struct {
-	Rule      int    `json:"rule_id"`
-	Path      string `json:"path"`
-	Exact     bool   `json:"exact"`
-	Variable  string `json:"variable"`
-	Parameter string `json:"parameter"`
+	ID        string    `json:"domain_id"`
+	UpdatedAt time.Time `json:"updated_at"`
+	domain.Settings
+	TrustedProxies []string `json:"trusted_proxies"`
 }
 
 // stored is a row as it came.
@@ -142,7 +129,7 @@ func (s *Source) Run(ctx context.Context) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.listen(listening, announced)
+		s.db.Wake(listening, configChannel, announced, func() <-chan time.Time { return s.joining(listening) })
 	}()
 	defer func() { stop(); <-ended }()
 	every := time.NewTicker(reloadEvery)
@@ -179,25 +166,13 @@ func (s *Source) begin(ctx context.Context) {
 	}
 }
 
-// listen passes on what the database announces. Whenever it starts to listen it asks for a look, so that nothing is missed.
-func (s *Source) listen(ctx context.Context, announced chan<- struct{}) {
-	look := func() {
-		select {
-		case announced <- struct{}{}:
-		default: // one is due already
-		}
+// joining tries a database that is away before it is listened to again. It cannot be told apart from here whether it was there before; to join
+// a second time does no harm.
+func (s *Source) joining(ctx context.Context) <-chan time.Time {
+	if !s.db.Attached() {
+		_ = s.db.Join(ctx)
 	}
-	for ctx.Err() == nil {
-		if !s.db.Attached() {
-			// It cannot be told apart from here whether it was there before; to join a second time does no harm.
-			_ = s.db.Join(ctx)
-		}
-		_ = s.db.Listen(ctx, configChannel, look, func(string) error { look(); return nil })
-		select {
-		case <-ctx.Done():
-		case <-time.After(joinEvery):
-		}
-	}
+	return time.After(joinEvery)
 }
 
 // reload takes over what the database has, and says whether it could be read.
@@ -323,11 +298,11 @@ func (s *Source) apply(ctx context.Context, rows map[string]stored, fingerprint,
 			break
 		}
 		custom, err := s.custom(r.CustomRules)
-		last := next.domains[r.Domain]
+		last := next.domains[r.ID]
 		if err != nil {
-			s.log.Error("the custom rules of a domain cannot be used; those before stay", "domain", r.Domain, "in_use", last != nil, "err", err)
+			s.log.Error("the custom rules of a domain cannot be used; those before stay", "domain", r.ID, "in_use", last != nil, "err", err)
 			next.unusable = maps.Clone(next.unusable)
-			next.unusable[r.Domain] = true
+			next.unusable[r.ID] = true
 		}
 		// Without its rules a domain is not what was asked for: there is no verdict, and fail_open decides.
 		if err == nil || last != nil {
@@ -335,7 +310,7 @@ func (s *Source) apply(ctx context.Context, rows map[string]stored, fingerprint,
 				custom = last.Settings.Custom
 			}
 			next.domains = maps.Clone(next.domains)
-			next.domains[r.Domain] = s.domain(r, custom)
+			next.domains[r.ID] = s.domain(r, custom)
 		}
 		more := i < len(pending)-1
 		if !more {
@@ -422,12 +397,12 @@ func parse(id string, text json.RawMessage) (*row, error) {
 		return nil, err
 	}
 	switch {
-	case r.Domain != id:
-		return nil, fmt.Errorf("it is that of domain %q", r.Domain)
-	case r.Mode != "blocking" && r.Mode != "detection":
+	case r.ID != id:
+		return nil, fmt.Errorf("it is that of domain %q", r.ID)
+	case r.Mode != domain.Blocking && r.Mode != domain.Detection:
 		return nil, fmt.Errorf("there is no mode %q", r.Mode)
-	case r.Paranoia < 1 || r.Paranoia > 4:
-		return nil, fmt.Errorf("there is no paranoia level %d", r.Paranoia)
+	case r.ParanoiaLevel < 1 || r.ParanoiaLevel > 4:
+		return nil, fmt.Errorf("there is no paranoia level %d", r.ParanoiaLevel)
 	}
 	return r, nil
 }
@@ -435,26 +410,12 @@ func parse(id string, text json.RawMessage) (*row, error) {
 // domain makes what the agent needs of a row. An exclusion or a trusted proxy that makes no sense is left out: without it more is
 // inspected and less believed.
 func (s *Source) domain(r *row, custom *engine.Custom) *Domain {
-	d := &Domain{Name: r.Domain, Settings: engine.Settings{Blocking: r.Mode == "blocking", Paranoia: r.Paranoia, Custom: custom, MaxBody: r.MaxBody}}
-	wanted := slices.Clone(r.Exclusions)
-	for _, id := range r.RuleExclusions {
-		wanted = append(wanted, narrow{Rule: id})
-	}
-	for _, n := range wanted {
-		x, err := engine.NewExclusion(n.Rule, n.Path, n.Variable, n.Parameter)
-		if err != nil {
-			s.log.Warn("an exclusion is left out", "domain", r.Domain, "err", err)
-			continue
-		}
-		if n.Exact {
-			x = x.Exactly()
-		}
-		d.Settings.Exclusions = append(d.Settings.Exclusions, x)
-	}
+	d := &Domain{ID: r.ID, Settings: r.Settings.Engine(func(err error) { s.log.Warn("an exclusion is left out", "domain", r.ID, "err", err) })}
+	d.Settings.Custom = custom
 	for _, text := range r.TrustedProxies {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			s.log.Warn("a trusted proxy is left out", "domain", r.Domain, "err", err)
+			s.log.Warn("a trusted proxy is left out", "domain", r.ID, "err", err)
 			continue
 		}
 		d.Trusted = append(d.Trusted, p.Masked())

@@ -157,7 +157,7 @@ func TestTheDatabaseConfiguresTheAgent(t *testing.T) {
 	if d == nil || s.Domain([]byte(off)) != nil || s.Domain([]byte("other")) != nil || s.Domain(nil) != nil {
 		t.Fatalf("%+v", d)
 	}
-	if d.Name != shop || !d.Settings.Blocking || d.Settings.Paranoia != 3 || d.Settings.MaxBody != 65536 || d.Settings.Custom != nil || len(d.Settings.Exclusions) != 3 {
+	if d.ID != shop || !d.Settings.Blocking || d.Settings.Paranoia != 3 || d.Settings.MaxBody != 65536 || d.Settings.Custom != nil || len(d.Settings.Exclusions) != 3 {
 		t.Errorf("%+v", d.Settings)
 	}
 	if want := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}; fmt.Sprint(d.Trusted) != fmt.Sprint(want) {

@@ -116,7 +116,7 @@ func (m *message) request(d *Domain) *engine.Request {
 		source = netip.AddrPortFrom(client, 0) // the port is the proxy's
 	}
 	r := &engine.Request{
-		ID: string(m.id), Domain: d.Name,
+		ID: string(m.id), Domain: d.ID,
 		Source: source, Destination: netip.AddrPortFrom(m.dst, m.dport),
 		Method: method(m.method), URI: string(m.url), Version: version(m.version),
 		Header: m.header, Body: m.body, Complete: m.complete,
@@ -131,7 +131,6 @@ func (m *message) request(d *Domain) *engine.Request {
 	return r
 }
 
-// answer is the response that the message is about.
 func (m *message) answer() *engine.Response {
 	return &engine.Response{Status: m.status, Version: version(m.version), Header: m.header, Body: m.body, Complete: m.complete}
 }

@@ -6045,19 +6045,6 @@ export interface components {
              */
             role?: "admin" | "viewer";
         };
-        AlarmAbout: {
-            /** @description Name of the kind. */
-            kind: string;
-            /** @description What it means. */
-            meaning: string;
-            /** @description Whether it can be muted. */
-            mutable: boolean;
-            /**
-             * @description Its usual severity.
-             * @enum {string}
-             */
-            severity: "info" | "warning" | "error" | "critical";
-        };
         AlarmCondition: {
             /** @description Identifies the thing among others of its kind. */
             key: string;
@@ -6082,6 +6069,19 @@ export interface components {
             since: string;
             /** @description What it is about. */
             subject: string;
+        };
+        AlarmKind: {
+            /** @description Name of the kind. */
+            kind: string;
+            /** @description What it means. */
+            meaning: string;
+            /** @description Whether it can be muted. */
+            mutable: boolean;
+            /**
+             * @description Its usual severity.
+             * @enum {string}
+             */
+            severity: "info" | "warning" | "error" | "critical";
         };
         AlertChannel: {
             /** @description Whether alerts are sent to it; true by default. */
@@ -6508,25 +6508,6 @@ export interface components {
             event_id: string;
             /** @description One for each channel that was tried. */
             results: components["schemas"]["AlertTestResult"][];
-        };
-        AppImported: {
-            /** @description The document, as YAML. Look at it, then plan and apply it. */
-            document: string;
-            /** @description What the document does not contain, in the order of the file. */
-            left: components["schemas"]["AppLeftOver"][];
-            /** @description Whether it has private keys in plain text. */
-            secret: boolean;
-        };
-        AppLeftOver: {
-            /**
-             * Format: int64
-             * @description Line of the file.
-             */
-            line: number;
-            /** @description The directive or element. */
-            what: string;
-            /** @description Why it was left out. */
-            why: string;
         };
         ApplyFileDiff: {
             /** @description Unified diff against what is live. */
@@ -8646,6 +8627,23 @@ export interface components {
              * @example corp.example.net
              */
             name?: string;
+        };
+        DomainExclusion: {
+            /** @description Leave it out at the path alone, and not below it. */
+            exact: boolean;
+            /** @description Why. */
+            note: string;
+            /** @description Name of that parameter. */
+            parameter: string;
+            /** @description Path at and below which it is left out; empty or / for every path. */
+            path: string;
+            /**
+             * Format: int64
+             * @description The rule.
+             */
+            rule_id: number;
+            /** @description Part of a request, for example ARGS, whose parameter is excluded; empty to exclude the whole rule. */
+            variable: string;
         };
         Error: {
             /**
@@ -11339,6 +11337,25 @@ export interface components {
             stratum: number;
             /** @description Whether the clock follows a source. */
             synchronised: boolean;
+        };
+        ProgramsImported: {
+            /** @description The document, as YAML. Look at it, then plan and apply it. */
+            document: string;
+            /** @description What the document does not contain, in the order of the file. */
+            left: components["schemas"]["ProgramsLeftOver"][];
+            /** @description Whether it has private keys in plain text. */
+            secret: boolean;
+        };
+        ProgramsLeftOver: {
+            /**
+             * Format: int64
+             * @description Line of the file.
+             */
+            line: number;
+            /** @description The directive or element. */
+            what: string;
+            /** @description Why it was left out. */
+            why: string;
         };
         ProxyBackend: {
             /** @description When off, its sites answer 503. */
@@ -14561,7 +14578,7 @@ export interface components {
                 [key: string]: string;
             };
             /** @description Rules that are left out below a path, or for one parameter. */
-            exclusions: components["schemas"]["WafExclusion"][];
+            exclusions: components["schemas"]["DomainExclusion"][];
             /** @description Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode. */
             fail_open: boolean | null;
             /** @description Id, assigned by the gateway. */
@@ -14608,7 +14625,7 @@ export interface components {
                 [key: string]: string;
             };
             /** @description Rules that are left out below a path, or for one parameter. */
-            exclusions?: components["schemas"]["WafExclusion"][];
+            exclusions?: components["schemas"]["DomainExclusion"][];
             /** @description Let requests pass that could not be inspected. Null lets them pass in detection mode and refuses them in blocking mode. */
             fail_open?: boolean | null;
             /** @description Inspect the beginning of responses as well, for data that servers should not send: database errors, source code, web shells. Responses are then not compressed and start a little later. */
@@ -14666,26 +14683,9 @@ export interface components {
         };
         WafExcludeInput: {
             /** @description As they were proposed, or narrower or wider. They are stored by one change. */
-            exclusions: components["schemas"]["WafExclusion"][];
+            exclusions: components["schemas"]["DomainExclusion"][];
             /** @description Why; stored with each one that has no note of its own. */
             note?: string;
-        };
-        WafExclusion: {
-            /** @description Leave it out at the path alone, and not below it. */
-            exact: boolean;
-            /** @description Why. */
-            note: string;
-            /** @description Name of that parameter. */
-            parameter: string;
-            /** @description Path at and below which it is left out; empty or / for every path. */
-            path: string;
-            /**
-             * Format: int64
-             * @description The rule.
-             */
-            rule_id: number;
-            /** @description Part of a request, for example ARGS, whose parameter is excluded; empty to exclude the whole rule. */
-            variable: string;
         };
         WafForecast: {
             /**
@@ -14791,7 +14791,7 @@ export interface components {
             /** @description The built-in attacks, sent to the same path, in each of the excluded parameters. */
             attacks: components["schemas"]["WafAttacks"];
             /** @description All exclusions that the request needs: each rule that contributed, at the request's path and not below it, for the parameters that it matched; the whole rule if it matched something else. */
-            exclusions: components["schemas"]["WafExclusion"][];
+            exclusions: components["schemas"]["DomainExclusion"][];
             /** @description What to know before it is saved. */
             notes: string[];
             /** @description The kept request, inspected again; null if it was not kept. */
@@ -15341,7 +15341,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        data: components["schemas"]["AlarmAbout"][];
+                        data: components["schemas"]["AlarmKind"][];
                         error: null;
                     };
                 };
@@ -19324,7 +19324,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        data: components["schemas"]["AppImported"];
+                        data: components["schemas"]["ProgramsImported"];
                         error: null;
                     };
                 };

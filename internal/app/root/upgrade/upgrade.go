@@ -7,7 +7,6 @@ import (
 	"syscall"
 
 	"edge.internal/gateway/internal/app/root"
-	"edge.internal/gateway/internal/app/start"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/files"
@@ -17,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/units"
 	"edge.internal/gateway/internal/kit/host/machine/upgrade"
 	"edge.internal/gateway/internal/kit/job"
+	"edge.internal/gateway/internal/start"
 	"edge.internal/gateway/internal/upgrade/runner"
 )
 

@@ -27,7 +27,6 @@ type ListedChain struct {
 	Body string
 }
 
-// Rules are the rules of the chain.
 func (c *ListedChain) Rules() []string {
 	list := make([]string, 0, strings.Count(c.Body, "\n"))
 	for line := range strings.Lines(c.Body) {

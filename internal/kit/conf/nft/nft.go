@@ -37,10 +37,8 @@ func (n Name) Of(zone value.Zone) Name {
 // At appends a number.
 func (n Name) At(i int) Name { return Name{n.text + "/" + strconv.Itoa(i)} }
 
-// By appends an id.
 func (n Name) By(id uuid.UUID) Name { return Name{n.text + "/" + id.String()} }
 
-// ID appends an id and a family.
 func (n Name) ID(id uuid.UUID, f Family) Name {
 	return Name{n.text + "_" + id.String() + "_" + f.digit()}
 }

@@ -111,7 +111,7 @@ type Machine interface {
 }
 
 const (
-	// takenWithin is how long PostgreSQL may take to have new settings, and askEvery how often it is asked to.
+	// takenWithin is how long PostgreSQL may take to have new settings, and askEvery how often we ask it to.
 	takenWithin = time.Minute
 	askEvery    = 5 * time.Second
 	lookEvery   = 50 * time.Millisecond

@@ -262,7 +262,6 @@ func (s *Server) create(ctx context.Context, sql, there string) error {
 	return err
 }
 
-// PID is the process number of the server.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // Done is closed when the server has ended, for whatever reason.

@@ -93,7 +93,6 @@ func Slots(ctx context.Context, primary db.Querier) ([]Slot, error) {
 // Hash is that of all rows which the nodes share, by table.
 type Hash map[string]string
 
-// String is one word for all of it.
 func (h Hash) String() string {
 	sum := md5.New() //nolint:gosec // see above
 	for _, name := range slices.Sorted(maps.Keys(h)) {

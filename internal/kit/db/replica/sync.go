@@ -94,7 +94,6 @@ type run struct {
 	result                Result
 }
 
-// Run does it.
 func (s *Sync) Run(ctx context.Context) (_ Result, err error) {
 	r := &run{Sync: s, result: Result{Tables: map[string]Difference{}}}
 	defer r.hangUp(ctx)

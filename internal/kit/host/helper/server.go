@@ -49,7 +49,6 @@ func methods(of any) doer {
 	return func(verb string, args []reflect.Value) []reflect.Value { return v.MethodByName(verb).Call(args) }
 }
 
-// doer does a verb.
 type doer func(verb string, args []reflect.Value) []reflect.Value
 
 // serve serves some verbs, which are done by a function.

@@ -56,7 +56,6 @@ func (m *Machine) Missing(c host.Command) {
 	})
 }
 
-// Runs counts the runs of a command.
 func (m *Machine) Runs(c host.Command) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -61,7 +61,6 @@ func (m *Machine) Installs(p host.Place) int {
 	return m.installs[p]
 }
 
-// Removes counts the removals of a place that was there.
 func (m *Machine) Removes(p host.Place) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

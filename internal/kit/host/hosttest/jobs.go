@@ -30,7 +30,6 @@ func (m *Machine) job(n job.Name) *jobState {
 	return m.jobs[n]
 }
 
-// BeginJob keeps the wish.
 func (m *Machine) BeginJob(_ context.Context, n job.Name, wish []byte, _ string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

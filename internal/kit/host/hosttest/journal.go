@@ -7,21 +7,21 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// journal is what the daemons of the machine in memory have said.
+// journal is that of the machine in memory.
 type journal struct {
-	said    []host.Said // oldest first
+	lines   []host.JournalLine // oldest first
 	changed chan struct{}
 	failure error
 	// slow makes a search stop after so many entries, until its context ends.
 	slow int
 }
 
-// Speak adds something to the journal.
-func (m *Machine) Speak(s host.Said) {
+// AddLine adds a line to the journal.
+func (m *Machine) AddLine(s host.JournalLine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s.Cursor = fmt.Sprintf("i=%x", len(m.journal.said)+1)
-	m.journal.said = append(m.journal.said, s)
+	s.Cursor = fmt.Sprintf("i=%x", len(m.journal.lines)+1)
+	m.journal.lines = append(m.journal.lines, s)
 	if m.journal.changed != nil {
 		close(m.journal.changed)
 	}
@@ -42,16 +42,16 @@ func (m *Machine) SlowJournal(entries int) {
 	m.journal.slow = entries
 }
 
-func (m *Machine) heard() (said []host.Said, changed chan struct{}, slow int, err error) {
+func (m *Machine) logged() (lines []host.JournalLine, changed chan struct{}, slow int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.journal.changed == nil {
 		m.journal.changed = make(chan struct{})
 	}
-	return m.journal.said, m.journal.changed, m.journal.slow, m.journal.failure
+	return m.journal.lines, m.journal.changed, m.journal.slow, m.journal.failure
 }
 
-// SearchJournal searches what Speak has said.
+// SearchJournal searches what AddLine has added.
 func (m *Machine) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
 	if err := m.breaks(); err != nil {
 		return err
@@ -59,21 +59,21 @@ func (m *Machine) SearchJournal(ctx context.Context, q host.JournalQuery, sink f
 	if err := q.Check(); err != nil {
 		return err
 	}
-	said, _, slow, err := m.heard()
+	lines, _, slow, err := m.logged()
 	if err != nil {
 		return err
 	}
-	ear, found, begun := host.NewEar(q), 0, q.Before == ""
-	for i, seen := len(said)-1, 0; i >= 0; i-- {
+	filter, found, begun := host.NewJournalFilter(q), 0, q.Before == ""
+	for i, seen := len(lines)-1, 0; i >= 0; i-- {
 		if !begun {
-			begun = said[i].Cursor == q.Before
+			begun = lines[i].Cursor == q.Before
 			continue
 		}
 		var batch []host.JournalEntry
-		if e, ok := ear.Hear(said[i]); ok {
+		if e, ok := filter.Match(lines[i]); ok {
 			batch, found = append(batch, e), found+1
 		}
-		sink(batch, host.JournalPlace{Cursor: said[i].Cursor, At: said[i].At})
+		sink(batch, host.JournalPlace{Cursor: lines[i].Cursor, At: lines[i].At})
 		if q.Limit > 0 && found == q.Limit {
 			return nil
 		}
@@ -87,19 +87,19 @@ func (m *Machine) SearchJournal(ctx context.Context, q host.JournalQuery, sink f
 	return nil
 }
 
-// FollowJournal follows what Speak says.
+// FollowJournal follows what AddLine adds.
 func (m *Machine) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
-	ear := host.NewEar(q)
+	filter := host.NewJournalFilter(q)
 	for next := 0; ; {
-		said, changed, _, err := m.heard()
+		lines, changed, _, err := m.logged()
 		if err != nil {
 			return err
 		}
-		for ; next < len(said); next++ {
-			if e, ok := ear.Hear(said[next]); ok {
+		for ; next < len(lines); next++ {
+			if e, ok := filter.Match(lines[next]); ok {
 				sink([]host.JournalEntry{e})
 			}
 		}

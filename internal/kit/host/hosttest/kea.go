@@ -55,7 +55,6 @@ func (m *Machine) leaseServerSays(c host.LeaseCommand) (any, error) {
 	return nil, nil
 }
 
-// installedMark is the mark of the file that is installed.
 func (m *Machine) installedMark() string {
 	var file struct {
 		Dhcp4 struct {

@@ -50,7 +50,6 @@ func (m *Machine) TrimLog(l host.Log) error {
 	return nil
 }
 
-// SetLog sets what a log has.
 func (m *Machine) SetLog(l host.Log, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

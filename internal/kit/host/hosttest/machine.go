@@ -123,7 +123,6 @@ func (m *Machine) SetPortUsers(users ...host.PortUser) {
 	m.ports = users
 }
 
-// SetFacts sets who the machine is.
 func (m *Machine) SetFacts(f host.Facts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -40,7 +40,6 @@ func (m *Machine) SetConnections(list ...host.Connection) {
 	m.connections = slices.SortedFunc(slices.Values(list), func(a, b host.Connection) int { return a.Compare(b.ConnectionKey) })
 }
 
-// Connections is a page of SetConnections.
 func (m *Machine) Connections(ctx context.Context, q host.ConnectionQuery) (page host.ConnectionPage, err error) {
 	if err := m.answers(ctx); err != nil {
 		return page, err

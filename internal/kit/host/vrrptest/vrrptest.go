@@ -367,7 +367,6 @@ func (n *Network) Probe(within time.Duration) *Prober {
 	return p
 }
 
-// End ends the questions.
 func (p *Prober) End() { p.cancel(); <-p.done }
 
 func (p *Prober) run(ctx context.Context, within time.Duration) {

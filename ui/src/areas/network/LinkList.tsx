@@ -4,10 +4,16 @@ import { Badge } from '../../kit/state/StateBadge'
 import { paths } from '../../paths'
 import { byZone } from './layout'
 import { isManaged, type Link as NetworkLink, toneOf } from './links'
-import type { NetworkProps } from './Picture'
 import classes from './Picture.module.css'
 import type { Rate } from './rates'
+import type { ZoneCounts } from './useLinks'
 import { addressMark, kindWords, rateWords, zoneWords } from './words'
+
+export interface NetworkProps {
+  links: NetworkLink[]
+  rates: Record<string, Rate>
+  counts: Map<string, ZoneCounts>
+}
 
 /** What the picture shows, where there is no room for one. */
 export function LinkList({ links, rates, counts }: NetworkProps) {

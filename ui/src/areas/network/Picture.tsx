@@ -5,13 +5,11 @@ import { useTranslation } from 'react-i18next'
 import { healthQuery } from '../../api/state'
 import { Panel } from '../../kit/page/Page'
 import { Loaded } from '../../kit/state/Loaded'
-import { LinkList } from './LinkList'
+import { LinkList, type NetworkProps } from './LinkList'
 import { layOut, mostLinks } from './layout'
-import type { Link } from './links'
 import classes from './Picture.module.css'
 import { PictureCard } from './PictureCard'
-import type { Rate } from './rates'
-import { useLinks, useZoneCounts, type ZoneCounts } from './useLinks'
+import { useLinks, useZoneCounts } from './useLinks'
 import { zoneWords } from './words'
 
 /** The network as it is now: drawn where there is room, a list on a phone. */
@@ -35,12 +33,6 @@ export function Picture() {
       </Loaded>
     </Panel>
   )
-}
-
-export interface NetworkProps {
-  links: Link[]
-  rates: Record<string, Rate>
-  counts: Map<string, ZoneCounts>
 }
 
 function Drawing({ links, rates, counts }: NetworkProps) {

@@ -14,7 +14,6 @@ import (
 // values are what the fields of a document may have, by their path. A field that is not named is refused.
 type values map[string]*regexp.Regexp
 
-// exactly is one of some texts.
 func exactly(texts ...string) *regexp.Regexp {
 	for i := range texts {
 		texts[i] = regexp.QuoteMeta(texts[i])

@@ -36,7 +36,6 @@ type Table struct {
 // New returns the table of connections of a machine.
 func New(h home.Home) *Table { return &Table{home: h} }
 
-// Connections reads a page of the table.
 func (t *Table) Connections(ctx context.Context, q host.ConnectionQuery) (page host.ConnectionPage, err error) {
 	if err := t.home.Here("connection tracking"); err != nil {
 		return page, err
@@ -89,7 +88,6 @@ func (t *Table) Traffic(ctx context.Context, of []netip.Addr) (host.Traffic, err
 	return host.Traffic{Counted: strings.TrimSpace(string(on)) == "1", List: counts.List()}, nil
 }
 
-// EndConnection removes a connection.
 func (t *Table) EndConnection(ctx context.Context, k host.ConnectionKey) error {
 	if err := t.home.Here("connection tracking"); err != nil {
 		return err

@@ -38,7 +38,6 @@ func New(h home.Home) *CrowdSec {
 	}}
 }
 
-// DetectionAsk asks CrowdSec's local API.
 func (s *CrowdSec) DetectionAsk(ctx context.Context, q host.DetectionQuestion) (json.RawMessage, error) {
 	method, path, err := q.Request()
 	if err != nil {

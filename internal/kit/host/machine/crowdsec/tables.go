@@ -19,7 +19,6 @@ import (
 // nftWithin is how long nft may take.
 const nftWithin = 10 * time.Second
 
-// bouncerTable is a table of the firewall bouncer.
 type bouncerTable struct {
 	number                          uint8 // of the family
 	family, table, chain, set, kind string
@@ -73,7 +72,6 @@ func (s *CrowdSec) DetectionSpare(ctx context.Context, addresses []netip.Addr) e
 	return err
 }
 
-// DetectionDropped reads the kernel's tables.
 func (s *CrowdSec) DetectionDropped(ctx context.Context, of []netip.Addr) ([]netip.Addr, error) {
 	if err := s.home.Here(host.PacketFilter); err != nil {
 		return nil, err
@@ -107,7 +105,6 @@ func (s *CrowdSec) DetectionDropped(ctx context.Context, of []netip.Addr) ([]net
 	return dropped, nil
 }
 
-// elements are the addresses of a set.
 func (t bouncerTable) elements(ctx context.Context, set string) (map[netip.Addr]bool, error) {
 	list, err := nfnl.Addresses(ctx, t.number, t.table, set)
 	if errors.Is(err, unix.ENOENT) {

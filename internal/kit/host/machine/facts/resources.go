@@ -14,7 +14,6 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Resources reads load, memory, disk and connection tracking.
 func (s *Known) Resources() (host.Resources, error) {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {

@@ -34,7 +34,6 @@ type Files struct {
 // New returns the files of a machine.
 func New(h home.Home) *Files { return &Files{home: h, swept: map[string]bool{}} }
 
-// Path tells where a place is, for people.
 func (s *Files) Path(p host.Place) string { return s.home.Path(p.Path()) }
 
 // Read returns the content of a place. Folders of daemons belong to their users, who could put anything there: what is not a plain
@@ -118,7 +117,6 @@ func openPlain(path string, flag int) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// Install replaces a place atomically.
 func (s *Files) Install(p host.Place, content []byte) error {
 	spec, err := p.Spec()
 	if err != nil {

@@ -29,13 +29,12 @@ type Radius struct{ home home.Home }
 func New(h home.Home) *Radius { return &Radius{h} }
 
 const (
-	// askWithin is how long FreeRADIUS may take for an answer: it lets those wait a second whom it rejects.
+	// askWithin is how long FreeRADIUS may take for an answer: it delays rejected logins by one second.
 	askWithin = 5 * time.Second
 	// retry is when a question is asked again: a datagram may be lost.
 	retry = 2 * time.Second
 )
 
-// RadiusLogin logs in at the machine's own FreeRADIUS.
 func (s *Radius) RadiusLogin(ctx context.Context, l host.RadiusLogin) (host.RadiusAnswer, error) {
 	if err := s.home.Here(string(host.FreeRADIUS)); err != nil {
 		return host.RadiusAnswer{}, err

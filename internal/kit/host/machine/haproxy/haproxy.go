@@ -50,7 +50,6 @@ func New(h home.Home) *Proxy { return &Proxy{home: h} }
 
 var errNotRunning = fmt.Errorf("haproxy: %w", host.ErrNotRunning)
 
-// ProxyAsk puts questions to the current worker.
 func (s *Proxy) ProxyAsk(ctx context.Context, questions ...host.ProxyQuestion) ([]string, error) {
 	var answers []string
 	for _, q := range questions {

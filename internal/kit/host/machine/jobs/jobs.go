@@ -104,7 +104,6 @@ func (j *Jobs) BeginJob(ctx context.Context, n job.Name, wish []byte, secret str
 	return nil
 }
 
-// ReadJob reads the wish and the record.
 func (j *Jobs) ReadJob(n job.Name) (wish, record []byte, err error) {
 	read := func(path string) []byte {
 		if path == "" || err != nil {

@@ -24,7 +24,7 @@ type Router struct{ home home.Home }
 // New returns the keepalived of a machine.
 func New(h home.Home) *Router { return &Router{h} }
 
-// lookEvery is how often it is looked for a keepalived that does not run.
+// lookEvery is how often we look for a keepalived that does not run.
 const lookEvery = 200 * time.Millisecond
 
 // FollowRouter reads the pipe that keepalived makes when it starts, and removes when it ends.

@@ -104,7 +104,6 @@ func (s *Network) CreateLink(ctx context.Context, n host.NewLink) error {
 	return err
 }
 
-// ChangeLink changes what is given.
 func (s *Network) ChangeLink(ctx context.Context, name string, c host.LinkChange) error {
 	link, err := s.managedLink(ctx, name)
 	if err != nil {
@@ -150,7 +149,6 @@ func setMaster(link netlink.Link, name string) error {
 	return netlink.LinkSetMaster(link, master)
 }
 
-// RemoveLink removes a link that the gateway made.
 func (s *Network) RemoveLink(ctx context.Context, name string) error {
 	link, err := s.managedLink(ctx, name)
 	if errors.Is(err, unix.ENODEV) {
@@ -203,7 +201,6 @@ func (s *Network) SetAddress(ctx context.Context, name string, a host.NewAddr) e
 	return err
 }
 
-// RemoveAddress takes an address from a link.
 func (s *Network) RemoveAddress(ctx context.Context, name string, a netip.Prefix) error {
 	link, err := s.managedLink(ctx, name)
 	if errors.Is(err, unix.ENODEV) {

@@ -45,7 +45,6 @@ func (s *Network) Listen(ctx context.Context, network, address string) (*os.File
 	return l.(*net.TCPListener).File()
 }
 
-// Deafen makes a listener deaf to new clients.
 func (s *Network) Deafen(_ context.Context, listener *os.File) error {
 	raw, err := listener.SyscallConn()
 	if err != nil {

@@ -88,7 +88,6 @@ var typeNames = map[int]string{
 	unix.RTN_PROHIBIT: "prohibit", unix.RTN_THROW: "throw", unix.RTN_NAT: "nat",
 }
 
-// AddRoute adds a route of the gateway.
 func (s *Network) AddRoute(ctx context.Context, r host.NewRoute) error {
 	return s.route(ctx, r, netlink.RouteAdd)
 }
@@ -131,7 +130,6 @@ func (s *Network) route(ctx context.Context, r host.NewRoute, do func(*netlink.R
 	return do(route)
 }
 
-// RouteTo asks the kernel where a packet goes.
 func (s *Network) RouteTo(ctx context.Context, dst, src netip.Addr, in string) (host.Way, error) {
 	if err := ctx.Err(); err != nil {
 		return host.Way{}, err
@@ -195,7 +193,6 @@ var nowhere = map[unix.Errno]string{
 	unix.EXDEV:        "the sender's address does not belong to that interface (reverse path filter)",
 }
 
-// RouteTables names the routing tables.
 func (s *Network) RouteTables() map[string]uint32 {
 	return names("rt_tables", map[string]uint32{"main": unix.RT_TABLE_MAIN, "local": unix.RT_TABLE_LOCAL, "default": unix.RT_TABLE_DEFAULT})
 }

@@ -13,7 +13,6 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Rules lists the routing rules of tunnels.
 func (s *Network) Rules(ctx context.Context) ([]host.Rule, error) {
 	var list []host.Rule
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
@@ -42,7 +41,6 @@ func (s *Network) Rules(ctx context.Context) ([]host.Rule, error) {
 	return list, nil
 }
 
-// AddRule adds a routing rule of a tunnel.
 func (s *Network) AddRule(ctx context.Context, r host.Rule) error {
 	if err := s.home.Network(ctx); err != nil {
 		return err

@@ -125,7 +125,6 @@ func (p *Packages) lists() host.PackageLists {
 	return l
 }
 
-// RefreshPackages has apt fetch its lists.
 func (p *Packages) RefreshPackages(ctx context.Context) error {
 	if err := p.packaged(); err != nil {
 		return err

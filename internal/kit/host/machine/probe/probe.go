@@ -31,7 +31,6 @@ type Probes struct{ home home.Home }
 // New returns the probes of a machine.
 func New(h home.Home) *Probes { return &Probes{h} }
 
-// Probe runs one program of the closed list.
 func (s *Probes) Probe(ctx context.Context, p host.Probe, sink func(output []byte)) (host.ProbeEnd, error) {
 	spec, err := p.Spec()
 	if err != nil {

@@ -35,7 +35,6 @@ func New(h home.Home) *Squid { return &Squid{h} }
 
 var errNotRunning = fmt.Errorf("squid: %w", host.ErrNotRunning)
 
-// SquidReport asks squid's cache manager.
 func (s *Squid) SquidReport(ctx context.Context, r host.SquidReport) (string, int64, error) {
 	if err := s.home.Here(string(host.Squid)); err != nil {
 		return "", 0, err
@@ -76,7 +75,6 @@ func report(transport *http.Transport, req *http.Request) (string, error) {
 	return string(body), err
 }
 
-// countedConn counts what is read.
 type countedConn struct {
 	net.Conn
 	read atomic.Int64
@@ -88,7 +86,6 @@ func (c *countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// SquidJudge asks the judge.
 func (s *Squid) SquidJudge(ctx context.Context, reload bool) (host.SquidJudge, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askWithin, errors.New("the judge of the access list does not answer"))
 	defer cancel()

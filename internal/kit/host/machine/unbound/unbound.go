@@ -35,7 +35,6 @@ func New(h home.Home) *Resolver { return &Resolver{h} }
 
 var errNotRunning = fmt.Errorf("unbound: %w", host.ErrNotRunning)
 
-// ResolverAsk puts questions to the running unbound.
 func (s *Resolver) ResolverAsk(ctx context.Context, questions ...host.ResolverQuestion) ([]string, error) {
 	answers := make([]string, 0, len(questions))
 	for _, q := range questions {

@@ -46,7 +46,7 @@ var told = []struct{ field, name string }{
 // journalFields are those that a query needs and that are not told anyway.
 func journalFields(q host.JournalQuery) []string {
 	names := []string{fieldText, fieldPriority}
-	if slices.ContainsFunc(q.Voices, func(v host.Voice) bool { spec, _ := v.Spec(); return spec.Slice != "" }) {
+	if slices.ContainsFunc(q.Sources, func(v host.LogSource) bool { spec, _ := v.Spec(); return spec.Slice != "" }) {
 		names = append(names, fieldSlice)
 	}
 	for _, f := range told {
@@ -85,7 +85,7 @@ func moment(t time.Time) string {
 // written to an output has the same priority whatever it says, so that its words have to be read.
 func matches(q host.JournalQuery) []string {
 	var own, about, templates []string
-	for _, v := range q.Voices {
+	for _, v := range q.Sources {
 		spec, _ := v.Spec()
 		for _, s := range spec.Services {
 			own, about = append(own, fieldUnit+"="+s), append(about, fieldAbout+"="+s)
@@ -122,20 +122,18 @@ func matches(q host.JournalQuery) []string {
 	return all
 }
 
-// SearchJournal asks systemd's journal.
 func (Systemd) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
-	return runJournal(ctx, q, searchArguments(q), func(said io.Reader) error { return search(ctx, said, q, sink) })
+	return runJournal(ctx, q, searchArguments(q), func(out io.Reader) error { return search(ctx, out, q, sink) })
 }
 
-// FollowJournal asks systemd's journal.
 func (Systemd) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
-	return runJournal(ctx, q, followArguments(q), func(said io.Reader) error { return follow(said, q, sink) })
+	return runJournal(ctx, q, followArguments(q), func(out io.Reader) error { return follow(out, q, sink) })
 }
 
 // runJournal runs journalctl and has what it says read, until the context ends or the reader has enough.
@@ -188,8 +186,8 @@ const (
 )
 
 // search reads entries, newest first.
-func search(ctx context.Context, said io.Reader, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
-	r, ear := newExport(said, q), host.NewEar(q)
+func search(ctx context.Context, out io.Reader, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
+	r, filter := newExport(out, q), host.NewJournalFilter(q)
 	var batch []host.JournalEntry
 	var place host.JournalPlace
 	size, found, told := 0, 0, time.Now()
@@ -211,7 +209,7 @@ func search(ctx context.Context, said io.Reader, q host.JournalQuery, sink func(
 			return errEnough
 		}
 		place = host.JournalPlace{Cursor: s.Cursor, At: s.At}
-		if e, ok := ear.Hear(s); ok {
+		if e, ok := filter.Match(s); ok {
 			e.Fields = r.fields()
 			batch = append(batch, e)
 			size += len(e.Text)
@@ -228,15 +226,15 @@ func search(ctx context.Context, said io.Reader, q host.JournalQuery, sink func(
 }
 
 // follow reads entries as they come.
-func follow(said io.Reader, q host.JournalQuery, sink func([]host.JournalEntry)) error {
-	r, ear := newExport(said, q), host.NewEar(q)
+func follow(out io.Reader, q host.JournalQuery, sink func([]host.JournalEntry)) error {
+	r, filter := newExport(out, q), host.NewJournalFilter(q)
 	var batch []host.JournalEntry
 	for {
 		s, err := r.next()
 		if err != nil {
 			return err
 		}
-		if e, ok := ear.Hear(s); ok {
+		if e, ok := filter.Match(s); ok {
 			e.Fields = r.fields()
 			batch = append(batch, e)
 		}
@@ -248,7 +246,7 @@ func follow(said io.Reader, q host.JournalQuery, sink func([]host.JournalEntry))
 }
 
 // export reads the journal's export format: lines NAME=value, or for what is not plain text NAME, eight bytes with the length, and the
-// value; entries end with an empty line. Whatever is said and however long it is, little of it is kept.
+// value; entries end with an empty line. Of a long entry little is kept.
 type export struct {
 	in   *bufio.Reader
 	text []byte
@@ -286,7 +284,7 @@ func (x *export) value(name string) string {
 }
 
 // next reads an entry. What it returns is valid until the next one is read.
-func (x *export) next() (host.Said, error) {
+func (x *export) next() (host.JournalLine, error) {
 	for i, v := range x.values {
 		x.values[i] = v[:0]
 	}
@@ -296,13 +294,13 @@ func (x *export) next() (host.Said, error) {
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull): // a long value
 		case errors.Is(err, io.EOF) && !seen && len(line) == 0:
-			return host.Said{}, io.EOF
+			return host.JournalLine{}, io.EOF
 		case errors.Is(err, io.EOF):
-			return host.Said{}, io.ErrUnexpectedEOF
+			return host.JournalLine{}, io.ErrUnexpectedEOF
 		case err != nil:
-			return host.Said{}, err
+			return host.JournalLine{}, err
 		case len(line) == 1 && seen:
-			return x.said()
+			return x.entry()
 		case len(line) == 1:
 			continue
 		}
@@ -319,7 +317,7 @@ func (x *export) next() (host.Said, error) {
 				line, err = x.in.ReadSlice('\n')
 				more = errors.Is(err, bufio.ErrBufferFull)
 				if err != nil && !more {
-					return host.Said{}, unexpected(err)
+					return host.JournalLine{}, unexpected(err)
 				}
 				if !more {
 					line = line[:len(line)-1]
@@ -329,15 +327,15 @@ func (x *export) next() (host.Said, error) {
 			continue
 		}
 		if more {
-			return host.Said{}, errors.New("the journal has a name without an end")
+			return host.JournalLine{}, errors.New("the journal has a name without an end")
 		}
 		if err := x.binary(x.number(line)); err != nil {
-			return host.Said{}, unexpected(err)
+			return host.JournalLine{}, unexpected(err)
 		}
 	}
 }
 
-// unexpected is the end of what was said in the middle of an entry.
+// unexpected is the end of the output in the middle of an entry.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -345,7 +343,6 @@ func unexpected(err error) error {
 	return err
 }
 
-// number is that of a field by its name.
 func (x *export) number(name []byte) int {
 	if number, ok := x.numbers[string(name)]; ok {
 		return number
@@ -390,13 +387,13 @@ func (x *export) keep(number int, piece []byte) {
 	}
 }
 
-// said is the entry at hand.
-func (x *export) said() (host.Said, error) {
+// entry is the entry at hand.
+func (x *export) entry() (host.JournalLine, error) {
 	at, err := strconv.ParseInt(x.value(fieldTime), 10, 64)
 	if err != nil {
-		return host.Said{}, errors.New("the journal has an entry without a time")
+		return host.JournalLine{}, errors.New("the journal has an entry without a time")
 	}
-	s := host.Said{
+	s := host.JournalLine{
 		At: time.UnixMicro(at).UTC(), Cursor: x.value(fieldCursor), Priority: -1, Plain: x.value(fieldWay) == "stdout",
 		Of: [3]string{x.value(fieldUnit), "", x.value(fieldSlice)}, Text: x.text, Cut: x.cut,
 	}

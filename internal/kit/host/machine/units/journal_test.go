@@ -56,10 +56,10 @@ func TestJournalEntry(t *testing.T) {
 	exported(&b, at, "s=1;i=2", "_SYSTEMD_UNIT", "unbound.service", "MESSAGE", "two\nlines \xff", "PRIORITY", "4", "_PID", "77", "_CMDLINE", "unbound --secret", "REQUEST_ID", "01J")
 	exported(&b, at.Add(-1), "s=1;i=1", "_SYSTEMD_UNIT", "init.scope", "UNIT", "unbound.service", "_PID", "1", "PRIORITY", "3", "MESSAGE", "Failed to start unbound.")
 	exported(&b, at.Add(-2), "s=1;i=0", "_SYSTEMD_UNIT", "other.service", "UNIT", "unbound.service", "_PID", "99", "MESSAGE", "forged")
-	got, place := heard(t, &b, host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}, Level: host.LevelDebug})
+	got, place := heard(t, &b, host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}, Level: host.LevelDebug})
 	want := []host.JournalEntry{
-		{At: at, Cursor: "s=1;i=2", Voice: host.ResolverVoice, Level: host.LevelWarn, Text: "two\nlines \ufffd", Fields: []host.JournalField{{Name: "unit", Value: "unbound.service"}, {Name: "pid", Value: "77"}, {Name: "request_id", Value: "01J"}}},
-		{At: at.Add(-1).Truncate(time.Microsecond), Cursor: "s=1;i=1", Voice: host.ResolverVoice, Level: host.LevelError, Text: "Failed to start unbound.", Fields: []host.JournalField{{Name: "unit", Value: "init.scope"}, {Name: "about", Value: "unbound.service"}, {Name: "pid", Value: "1"}}},
+		{At: at, Cursor: "s=1;i=2", Source: host.ResolverLogSource, Level: host.LevelWarn, Text: "two\nlines \ufffd", Fields: []host.JournalField{{Name: "unit", Value: "unbound.service"}, {Name: "pid", Value: "77"}, {Name: "request_id", Value: "01J"}}},
+		{At: at.Add(-1).Truncate(time.Microsecond), Cursor: "s=1;i=1", Source: host.ResolverLogSource, Level: host.LevelError, Text: "Failed to start unbound.", Fields: []host.JournalField{{Name: "unit", Value: "init.scope"}, {Name: "about", Value: "unbound.service"}, {Name: "pid", Value: "1"}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -86,7 +86,7 @@ func TestJournalOfMegabytes(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	got, _ := heard(t, said, host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}, Level: host.LevelDebug})
+	got, _ := heard(t, said, host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}, Level: host.LevelDebug})
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if len(got) != 20 {
@@ -111,7 +111,7 @@ func TestJournalOfNoise(t *testing.T) {
 		for range r.IntN(20) {
 			b.WriteString(pieces[r.IntN(len(pieces))])
 		}
-		_ = search(t.Context(), &b, host.JournalQuery{Voices: []host.Voice{host.APIVoice}}, func([]host.JournalEntry, host.JournalPlace) {})
+		_ = search(t.Context(), &b, host.JournalQuery{Sources: []host.LogSource{host.APILogSource}}, func([]host.JournalEntry, host.JournalPlace) {})
 	}
 }
 
@@ -121,7 +121,7 @@ func TestJournalSearchEnds(t *testing.T) {
 		exported(&b, at.Add(-time.Duration(i)*time.Second), fmt.Sprintf("i=%x", 1000-i), "_SYSTEMD_UNIT", "unbound.service", "MESSAGE", fmt.Sprint("entry ", i))
 	}
 	all := b.Bytes()
-	q := host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}, Level: host.LevelDebug, Limit: 10}
+	q := host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}, Level: host.LevelDebug, Limit: 10}
 	if got, place := heard(t, bytes.NewReader(all), q); len(got) != 10 || place.Cursor != got[9].Cursor {
 		t.Errorf("%d entries, %+v", len(got), place)
 	}
@@ -134,7 +134,7 @@ func TestJournalSearchEnds(t *testing.T) {
 	if got, _ := heard(t, bytes.NewReader(all), q); len(got) != 20 || got[0].Text != "entry 1" {
 		t.Errorf("%d entries before", len(got))
 	}
-	cut := search(t.Context(), bytes.NewReader(all[:len(all)-5]), host.JournalQuery{Voices: q.Voices}, func([]host.JournalEntry, host.JournalPlace) {})
+	cut := search(t.Context(), bytes.NewReader(all[:len(all)-5]), host.JournalQuery{Sources: q.Sources}, func([]host.JournalEntry, host.JournalPlace) {})
 	if !errors.Is(cut, io.ErrUnexpectedEOF) {
 		t.Errorf("half an entry: %v", cut)
 	}
@@ -142,7 +142,7 @@ func TestJournalSearchEnds(t *testing.T) {
 
 func TestJournalArguments(t *testing.T) {
 	q := host.JournalQuery{
-		Voices: []host.Voice{host.ProxyVoice, host.RequestsVoice, host.TunnelVoice}, Level: host.LevelWarn, Words: []string{"--file=/etc/shadow"},
+		Sources: []host.LogSource{host.ProxyLogSource, host.RequestsLogSource, host.TunnelLogSource}, Level: host.LevelWarn, Words: []string{"--file=/etc/shadow"},
 		Since: at, Until: at.Add(time.Hour),
 	}
 	want := []string{
@@ -161,8 +161,8 @@ func TestJournalArguments(t *testing.T) {
 	if !slices.Contains(got, "--cursor=s=1;i=2") || slices.ContainsFunc(got, func(a string) bool { return strings.HasPrefix(a, "--since") || strings.HasPrefix(a, "PRIORITY") }) {
 		t.Errorf("%q", got)
 	}
-	if err := (Systemd{}).SearchJournal(t.Context(), host.JournalQuery{Voices: []host.Voice{"ssh"}}, nil); err == nil {
-		t.Error("another voice is searched")
+	if err := (Systemd{}).SearchJournal(t.Context(), host.JournalQuery{Sources: []host.LogSource{"ssh"}}, nil); err == nil {
+		t.Error("another source is searched")
 	}
 }
 
@@ -201,7 +201,7 @@ func TestJournalOfALab(t *testing.T) {
 	go func() { ended <- Serve(ctx, l, far) }()
 	defer func() { cancel(); <-ended }()
 	s := Supervisor{Socket: socket}
-	q := host.JournalQuery{Voices: []host.Voice{host.APIVoice}, Level: host.LevelDebug, Words: []string{strings.Repeat("ö", 500)}, Since: at}
+	q := host.JournalQuery{Sources: []host.LogSource{host.APILogSource}, Level: host.LevelDebug, Words: []string{strings.Repeat("ö", 500)}, Since: at}
 	var texts, places []string
 	err = s.SearchJournal(t.Context(), q, func(batch []host.JournalEntry, at host.JournalPlace) {
 		for _, e := range batch {
@@ -237,7 +237,7 @@ func BenchmarkJournal(b *testing.B) {
 			"_SYSTEMD_UNIT", "unbound.service", "MESSAGE", "[1700000000] unbound[1:0] info: resolving host-1.example.net. A IN for 192.0.2.1, from the cache", "PRIORITY", "6", "_PID", "77", "_UID", "0",
 			"_COMM", "unbound", "_TRANSPORT", "stdout", "SYSLOG_IDENTIFIER", "unbound", "_HOSTNAME", "gateway", "_SYSTEMD_SLICE", "system.slice")
 	}
-	q := host.JournalQuery{Voices: []host.Voice{host.ResolverVoice}, Level: host.LevelWarn, Words: []string{"host"}}
+	q := host.JournalQuery{Sources: []host.LogSource{host.ResolverLogSource}, Level: host.LevelWarn, Words: []string{"host"}}
 	for b.Loop() {
 		_ = search(b.Context(), bytes.NewReader(said.Bytes()), q, func([]host.JournalEntry, host.JournalPlace) {})
 	}

@@ -33,12 +33,10 @@ func (n None) Watch(ctx context.Context, _ func(host.Unit)) error {
 	return nil
 }
 
-// SearchJournal says that there is no journal.
 func (n None) SearchJournal(context.Context, host.JournalQuery, func([]host.JournalEntry, host.JournalPlace)) error {
 	return fmt.Errorf("the journal %s", n.refusal())
 }
 
-// FollowJournal says that there is no journal.
 func (n None) FollowJournal(context.Context, host.JournalQuery, func([]host.JournalEntry)) error {
 	return fmt.Errorf("the journal %s", n.refusal())
 }

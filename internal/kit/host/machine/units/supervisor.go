@@ -77,7 +77,6 @@ func (s Supervisor) Begin(ctx context.Context, j job.Name) error {
 	return s.do(ctx, "begin", host.Unit(j))
 }
 
-// Watch names the units that may have changed.
 func (s Supervisor) Watch(ctx context.Context, told func(host.Unit)) error {
 	conn, err := s.send(ctx, unitRequest{Verb: "watch"})
 	if err != nil {
@@ -103,7 +102,6 @@ func (s Supervisor) SearchJournal(ctx context.Context, q host.JournalQuery, sink
 	return s.journal(ctx, unitRequest{Verb: "search", Query: &q}, sink)
 }
 
-// FollowJournal asks the supervisor.
 func (s Supervisor) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
 	return s.journal(ctx, unitRequest{Verb: "follow", Query: &q}, func(batch []host.JournalEntry, _ host.JournalPlace) { sink(batch) })
 }

@@ -102,7 +102,6 @@ func within[T any](ctx context.Context, f func() (T, error)) (out T, err error) 
 	}
 }
 
-// TunnelDevices lists the WireGuard links.
 func (s *Tunnels) TunnelDevices(ctx context.Context) ([]host.TunnelDevice, error) {
 	links, err := network.Dump(ctx, netlink.LinkList)
 	if err != nil {
@@ -173,7 +172,6 @@ func (s *Tunnels) tunnelDevice(ctx context.Context, name string) (host.TunnelDev
 	return d, nil
 }
 
-// CreateTunnel makes a WireGuard link.
 func (s *Tunnels) CreateTunnel(ctx context.Context, name, alias string) error {
 	if err := s.home.Network(ctx); err != nil {
 		return err
@@ -213,7 +211,6 @@ func (s *Tunnels) startProgram(ctx context.Context, name string) error {
 	return err
 }
 
-// ChangeTunnel changes a WireGuard link.
 func (s *Tunnels) ChangeTunnel(ctx context.Context, name string, change host.TunnelChange) error {
 	if err := s.home.Network(ctx); err != nil {
 		return err

@@ -102,7 +102,6 @@ func (b *batch) verdict(kind uint16, code int32, chain string) {
 	b.close(at)
 }
 
-// expression writes one expression of a rule.
 func (b *batch) expression(name string, write func()) {
 	at := b.open(unix.NFTA_LIST_ELEM)
 	b.text(unix.NFTA_EXPR_NAME, name)

@@ -79,7 +79,6 @@ func (w *words) list() ([]string, bool, error) {
 	}
 }
 
-// quoted is the text in quotes.
 func quoted(word string) (string, error) {
 	if len(word) < 2 || word[0] != '"' || word[len(word)-1] != '"' || strings.ContainsAny(word[1:len(word)-1], "\"\x00") {
 		return "", foreign(word)

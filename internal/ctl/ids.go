@@ -1,4 +1,4 @@
-package app
+package ctl
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edge.internal/gateway/internal/ids"
-	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/units"
@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-func idsUnban(cfg *Config) *cobra.Command {
+func idsUnban(cfg *config) *cobra.Command {
 	return &cobra.Command{
 		Use: "ids-unban ADDRESS", Short: "End every ban of an address", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -27,12 +27,12 @@ func idsUnban(cfg *Config) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s %w", args[0], err)
 			}
-			if n, err := unbanByAPI(cmd.Context(), *cfg, address.Netip()); err == nil {
+			if n, err := unbanByAPI(cmd.Context(), cfg, address.Netip()); err == nil {
 				cmd.Printf("%s: %d bans ended\n", address, n)
 				return nil
 			}
 			// Whatever keeps gateway-api from it must not keep root from it.
-			if err := unbanHere(cmd.Context(), *cfg, address); err != nil {
+			if err := unbanHere(cmd.Context(), cfg, address); err != nil {
 				return err
 			}
 			cmd.Printf("%s: bans ended\n", address)
@@ -42,9 +42,9 @@ func idsUnban(cfg *Config) *cobra.Command {
 }
 
 // unbanByAPI has gateway-api end the bans of an address, which leaves an entry in the audit log for each, and tells how many there were.
-func unbanByAPI(ctx context.Context, cfg Config, address netip.Addr) (ended int, err error) {
-	paths := kit.Paths{Root: cfg.Root}
-	list, err := askAPI[ids.Decisions](ctx, paths, http.MethodGet, "/ids/decisions?limit=5000&search="+url.QueryEscape(address.String()), nil)
+func unbanByAPI(ctx context.Context, cfg *config, address netip.Addr) (ended int, err error) {
+	paths := cfg.paths()
+	list, err := control.Get[ids.Decisions](ctx, paths, "/ids/decisions?limit=5000&search="+url.QueryEscape(address.String()))
 	if err != nil {
 		return 0, err
 	}
@@ -55,7 +55,7 @@ func unbanByAPI(ctx context.Context, cfg Config, address netip.Addr) (ended int,
 		if !d.Covers(address) {
 			continue
 		}
-		if _, err := askAPI[resource.Deleted](ctx, paths, http.MethodDelete, fmt.Sprintf("/ids/decisions/%d", d.ID), nil); err != nil {
+		if _, err := control.Ask[resource.Deleted](ctx, paths, http.MethodDelete, fmt.Sprintf("/ids/decisions/%d", d.ID), nil); err != nil {
 			return ended, err
 		}
 		ended++
@@ -64,7 +64,7 @@ func unbanByAPI(ctx context.Context, cfg Config, address netip.Addr) (ended int,
 }
 
 // unbanHere has CrowdSec's own tool end the bans of an address.
-func unbanHere(ctx context.Context, cfg Config, address value.Addr) error {
+func unbanHere(ctx context.Context, cfg *config, address value.Addr) error {
 	m, err := machine.New(machine.Options{Root: cfg.Root, Units: units.None{Reason: "gateway-ctl starts no daemons"}})
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package app
+package ctl
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edge.internal/gateway/internal/importer"
+	"edge.internal/gateway/internal/importer/programs"
 )
 
 // importCommand makes configuration documents of what people have. It asks nothing of the gateway, so that it can be tried anywhere.
@@ -18,10 +19,10 @@ func importCommand() *cobra.Command {
 		Use: "import", Short: "Make a configuration document of another program's configuration",
 		Long: "Prints a configuration document, and line by line on standard error what it does not contain. Look at both, then use plan and apply.",
 	}
-	for _, from := range importables {
+	for _, from := range programs.All {
 		interfaces := map[string]string{}
 		one := importFrom(from, &interfaces)
-		if from.name == "opnsense" {
+		if from.Name == "opnsense" {
 			one.Flags().StringToStringVar(&interfaces, "interface", nil, "what an interface is called here, for example igb0=enp1s0; may be repeated")
 		}
 		cmd.AddCommand(one)
@@ -29,15 +30,15 @@ func importCommand() *cobra.Command {
 	return cmd
 }
 
-func importFrom(from importable, interfaces *map[string]string) *cobra.Command {
+func importFrom(from programs.Program, interfaces *map[string]string) *cobra.Command {
 	return &cobra.Command{
-		Use: from.name + " FILE", Short: from.short, Args: cobra.ExactArgs(1),
+		Use: from.Name + " FILE", Short: from.Short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := readImport(args[0], cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
-			doc, report, err := from.read(cmd.Context(), text, *interfaces)
+			doc, report, err := from.Read(cmd.Context(), text, *interfaces)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}

@@ -1,4 +1,4 @@
-package app
+package programs
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func TestImportsTakeTurns(t *testing.T) {
 	b := kittest.New(t)
 	begun := make(chan struct{}, 10)
 	goOn := make(chan struct{})
-	mountImport(b.Router, []importable{{name: "slow", file: "slow.cfg", read: func(context.Context, []byte, map[string]string) (*importer.Document, *importer.Report, error) {
+	Mount(b.Router, []Program{{Name: "slow", File: "slow.cfg", Read: func(context.Context, []byte, map[string]string) (*importer.Document, *importer.Report, error) {
 		begun <- struct{}{}
 		<-goOn
 		return &importer.Document{}, &importer.Report{}, nil

@@ -1,4 +1,4 @@
-package app
+package ctl
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 	"edge.internal/gateway/internal/backup"
 	"edge.internal/gateway/internal/backup/restore"
 	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/home"
@@ -61,7 +62,7 @@ func keyBody(passphrase string, more map[string]any) ([]byte, error) {
 }
 
 // workOn has gateway-api make or prove a backup, with the passphrase that the operator names.
-func workOn(cmd *cobra.Command, cfg *Config, file, path string) (backup.Backup, error) {
+func workOn(cmd *cobra.Command, cfg *config, file, path string) (backup.Backup, error) {
 	passphrase, err := readPassphrase(cmd, file)
 	if err != nil {
 		return backup.Backup{}, err
@@ -70,15 +71,14 @@ func workOn(cmd *cobra.Command, cfg *Config, file, path string) (backup.Backup, 
 	if err != nil {
 		return backup.Backup{}, err
 	}
-	b, err := askAPIWithin[backup.Backup](cmd.Context(), kit.Paths{Root: cfg.Root}, backupWithin, http.MethodPost, path, body)
-	if isDown(err) {
+	b, err := control.AskWithin[backup.Backup](cmd.Context(), cfg.paths(), backup.Within, http.MethodPost, path, body)
+	if control.IsDown(err) {
 		return b, errDown
 	}
 	return b, err
 }
 
-// backupCommand makes a backup.
-func backupCommand(cfg *Config) *cobra.Command {
+func backupCommand(cfg *config) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use: "backup", Short: "Back up the gateway", Args: cobra.NoArgs,
@@ -91,7 +91,7 @@ func backupCommand(cfg *Config) *cobra.Command {
 				return errors.New(made.Error)
 			}
 			cmd.Println(made.ID, made.File)
-			cmd.Println(kit.Paths{Root: cfg.Root}.Backups(made.ID.String() + ".archive"))
+			cmd.Println(cfg.paths().Backups(made.ID.String() + ".archive"))
 			return nil
 		},
 	}
@@ -99,14 +99,13 @@ func backupCommand(cfg *Config) *cobra.Command {
 	return cmd
 }
 
-// backupsCommand lists backups, and what can be done to one.
-func backupsCommand(cfg *Config) *cobra.Command {
+func backupsCommand(cfg *config) *cobra.Command {
 	list := &cobra.Command{
 		Use: "backups", Short: "List the backups, or add, verify and delete one", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := askAPI[[]backup.Backup](cmd.Context(), kit.Paths{Root: cfg.Root}, http.MethodGet, "/backups", nil)
-			if isDown(err) {
-				all, err = backupsHere(*cfg)
+			all, err := control.Get[[]backup.Backup](cmd.Context(), cfg.paths(), "/backups")
+			if control.IsDown(err) {
+				all, err = backupsHere(cfg)
 			}
 			if err != nil {
 				return err
@@ -134,7 +133,7 @@ func backupsCommand(cfg *Config) *cobra.Command {
 	list.AddCommand(verify, &cobra.Command{
 		Use: "add FILE", Short: "Add an archive of this or another gateway", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			added, err := addBackup(cmd.Context(), *cfg, args[0], "")
+			added, err := addBackup(cmd.Context(), cfg, args[0], "")
 			if err == nil {
 				cmd.Println(added.ID, added.File)
 			}
@@ -143,8 +142,8 @@ func backupsCommand(cfg *Config) *cobra.Command {
 	}, &cobra.Command{
 		Use: "delete ID", Short: "Delete a backup with its archive", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, err := askAPI[backup.Deleted](cmd.Context(), kit.Paths{Root: cfg.Root}, http.MethodDelete, "/backups/"+args[0], nil)
-			if isDown(err) {
+			_, err := control.Ask[backup.Deleted](cmd.Context(), cfg.paths(), http.MethodDelete, "/backups/"+args[0], nil)
+			if control.IsDown(err) {
 				return errDown
 			}
 			return err
@@ -154,8 +153,8 @@ func backupsCommand(cfg *Config) *cobra.Command {
 }
 
 // backupsHere reads the backups without gateway-api.
-func backupsHere(cfg Config) ([]backup.Backup, error) {
-	k, err := newKit(cfg, slog.LevelError)
+func backupsHere(cfg *config) ([]backup.Backup, error) {
+	k, err := cfg.Kit(cfg.Config, slog.LevelError)
 	if err != nil {
 		return nil, err
 	}
@@ -182,26 +181,26 @@ func printBackups(w io.Writer, all []backup.Backup) {
 
 // isNew tells whether the machine is not set up yet: it takes archives at another door then.
 func isNew(ctx context.Context, paths kit.Paths) bool {
-	status, err := askAPI[setup.Status](ctx, paths, http.MethodGet, "/setup/status", nil)
+	status, err := control.Get[setup.Status](ctx, paths, "/setup/status")
 	return err == nil && !status.Completed
 }
 
 // addBackup brings an archive here: through gateway-api, and without it when it is down.
-func addBackup(ctx context.Context, cfg Config, path, passphrase string) (b backup.Backup, err error) {
+func addBackup(ctx context.Context, cfg *config, path, passphrase string) (b backup.Backup, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return b, err
 	}
 	defer f.Close()
-	paths, door := kit.Paths{Root: cfg.Root}, "/backups/upload"
+	paths, door := cfg.paths(), "/backups/upload"
 	if isNew(ctx, paths) {
 		door = "/setup/restore/upload"
 	}
-	b, err = sendAPI[backup.Backup](ctx, paths, backupWithin, http.MethodPost, door, "application/octet-stream", f)
-	if !isDown(err) {
+	b, err = control.Send[backup.Backup](ctx, paths, backup.Within, http.MethodPost, door, "application/octet-stream", f)
+	if !control.IsDown(err) {
 		return b, err
 	}
-	k, err := newKit(cfg, slog.LevelError)
+	k, err := cfg.Kit(cfg.Config, slog.LevelError)
 	if err != nil {
 		return b, err
 	}
@@ -250,7 +249,7 @@ func giveOpen(f *os.File, folder bool, uid, gid int) error {
 }
 
 // restoreCommand shows and begins restores. It works while gateway-api is down, too: that is when it is needed.
-func restoreCommand(cfg *Config) *cobra.Command {
+func restoreCommand(cfg *config) *cobra.Command {
 	var whole bool
 	show := &cobra.Command{
 		Use: "restore", Short: "Show the running or last restore, or begin one", Args: cobra.NoArgs,
@@ -291,13 +290,13 @@ func restoreCommand(cfg *Config) *cobra.Command {
 			}
 			id, err := uuid.Parse(args[0])
 			if err != nil {
-				added, err := addBackup(cmd.Context(), *cfg, args[0], passphrase)
+				added, err := addBackup(cmd.Context(), cfg, args[0], passphrase)
 				if err != nil {
 					return err
 				}
 				id = added.ID
 			}
-			if err := beginRestore(cmd.Context(), *cfg, id, passphrase, links); err != nil {
+			if err := beginRestore(cmd.Context(), cfg, id, passphrase, links); err != nil {
 				return err
 			}
 			cmd.Println("The restore has started. Run gateway-ctl restore to see its progress.")
@@ -313,12 +312,12 @@ func restoreCommand(cfg *Config) *cobra.Command {
 }
 
 // beginRestore asks gateway-api, and does it itself when that is down.
-func beginRestore(ctx context.Context, cfg Config, id uuid.UUID, passphrase string, links map[string]string) error {
+func beginRestore(ctx context.Context, cfg *config, id uuid.UUID, passphrase string, links map[string]string) error {
 	more := map[string]any{}
 	if len(links) > 0 {
 		more["interfaces"] = links
 	}
-	paths, door := kit.Paths{Root: cfg.Root}, "/backups/"+id.String()+"/restore"
+	paths, door := cfg.paths(), "/backups/"+id.String()+"/restore"
 	if isNew(ctx, paths) {
 		door, more["backup_id"] = "/setup/restore/begin", id
 	}
@@ -326,8 +325,8 @@ func beginRestore(ctx context.Context, cfg Config, id uuid.UUID, passphrase stri
 	if err != nil {
 		return err
 	}
-	_, err = askAPIWithin[backup.Restore](ctx, paths, backupWithin, http.MethodPost, door, body)
-	if !isDown(err) {
+	_, err = control.AskWithin[backup.Restore](ctx, paths, backup.Within, http.MethodPost, door, body)
+	if !control.IsDown(err) {
 		return err
 	}
 	runs, err := units.Parse(cfg.Units)

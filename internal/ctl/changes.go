@@ -1,4 +1,4 @@
-package app
+package ctl
 
 import (
 	"bytes"
@@ -21,8 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// changesCommand shows the history, and what is waiting to be confirmed.
-func changesCommand(cfg *Config) *cobra.Command {
+func changesCommand(cfg *config) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use: "changes [change set]", Short: "List the newest change sets, or show one", Args: cobra.MaximumNArgs(1),
@@ -95,8 +94,7 @@ func printRows(cmd *cobra.Command, rows []resource.RowChange) {
 	}
 }
 
-// confirmCommand keeps a change that is waiting to be confirmed.
-func confirmCommand(cfg *Config) *cobra.Command {
+func confirmCommand(cfg *config) *cobra.Command {
 	return &cobra.Command{
 		Use: "confirm [change set]", Short: "Keep a change that is waiting to be confirmed", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -114,7 +112,7 @@ func confirmCommand(cfg *Config) *cobra.Command {
 }
 
 // keep confirms a change. One that is still being applied can be confirmed in a moment: it is tried again as long as it waits.
-func keep(cmd *cobra.Command, cfg *Config, id string) error {
+func keep(cmd *cobra.Command, cfg *config, id string) error {
 	for {
 		_, err := callAPI[resource.Stored](cmd, cfg, http.MethodPost, "/change-sets/"+url.PathEscape(id)+"/confirm", nil)
 		f, refused := errors.AsType[*fault.Error](err)
@@ -130,7 +128,7 @@ func keep(cmd *cobra.Command, cfg *Config, id string) error {
 }
 
 // oneWaiting is the set that is named, or the only one that waits.
-func oneWaiting(cmd *cobra.Command, cfg *Config, args []string) (string, error) {
+func oneWaiting(cmd *cobra.Command, cfg *config, args []string) (string, error) {
 	if len(args) == 1 {
 		return args[0], nil
 	}
@@ -146,8 +144,7 @@ func oneWaiting(cmd *cobra.Command, cfg *Config, args []string) (string, error) 
 	return list[0].ID.String(), nil
 }
 
-// revertCommand reverts a change set, or the configuration to a time.
-func revertCommand(cfg *Config) *cobra.Command {
+func revertCommand(cfg *config) *cobra.Command {
 	var to, take, reason, id string
 	var preview, partial bool
 	var kinds []string

@@ -1,4 +1,4 @@
-package app
+package ctl
 
 import (
 	"errors"
@@ -6,27 +6,21 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/license"
 	"edge.internal/gateway/internal/license/document"
 )
 
-// licenseCommand shows and changes the license, through gateway-api.
-func licenseCommand(cfg *Config) *cobra.Command {
-	ask := func(cmd *cobra.Command, method, path string, body []byte) error {
-		r, err := askAPI[license.Record](cmd.Context(), kit.Paths{Root: cfg.Root}, method, path, body)
-		if isDown(err) {
-			return errDown
+func licenseCommand(cfg *config) *cobra.Command {
+	ask := func(cmd *cobra.Command, method, path string, body any) error {
+		r, err := callAPI[license.Record](cmd, cfg, method, path, body)
+		if err == nil {
+			printLicense(cmd.OutOrStdout(), &r)
 		}
-		if err != nil {
-			return err
-		}
-		printLicense(cmd.OutOrStdout(), &r)
-		return nil
+		return err
 	}
 	show := &cobra.Command{
 		Use: "license", Short: "Show the license, or set or clear it", Args: cobra.NoArgs,
@@ -40,11 +34,10 @@ func licenseCommand(cfg *Config) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				body, err := json.Marshal(map[string]string{"key": text})
-				if err != nil {
+				if !utf8.ValidString(text) {
 					return errors.New("this is not a license: it is not a text")
 				}
-				return ask(cmd, http.MethodPut, "/license/key", body)
+				return ask(cmd, http.MethodPut, "/license/key", map[string]string{"key": text})
 			},
 		},
 		&cobra.Command{

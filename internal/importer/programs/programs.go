@@ -1,4 +1,5 @@
-package app
+// Package programs is the programs whose configuration can be imported, and the route that imports it.
+package programs
 
 import (
 	"context"
@@ -14,14 +15,15 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// importable is a program whose configuration can be imported.
-type importable struct {
-	name, file, short string
-	// read makes a document of a file. Interfaces that are called something else here are told by name.
-	read func(ctx context.Context, text []byte, interfaces map[string]string) (*importer.Document, *importer.Report, error)
+// Program is one whose configuration can be imported.
+type Program struct {
+	Name, File, Short string
+	// Read makes a document of a file. Interfaces that have another name here are told by name.
+	Read func(ctx context.Context, text []byte, interfaces map[string]string) (*importer.Document, *importer.Report, error)
 }
 
-var importables = []importable{
+// All lists them.
+var All = []Program{
 	{"haproxy", "haproxy.cfg", "Import domains, routing rules, backends and servers from a haproxy.cfg",
 		func(ctx context.Context, text []byte, _ map[string]string) (*importer.Document, *importer.Report, error) {
 			return haproxy.Import(ctx, text)
@@ -43,24 +45,24 @@ type LeftOver struct {
 	Why  string `json:"why" doc:"Why it was left out."`
 }
 
-type importInput struct {
+type input struct {
 	From       string `query:"from" doc:"haproxy: a haproxy.cfg. opnsense: the config.xml of OPNsense."`
 	Interfaces string `query:"interfaces" doc:"For OPNsense: what interfaces are called here, for example igb0=enp1s0,igb1=enp2s0."`
 }
 
-// mountImport adds the route that makes configuration documents of other programs' configurations. It looks at nothing of the gateway and changes nothing.
+// Mount adds the route that makes configuration documents of other programs' configurations. It looks at nothing of the gateway and changes nothing.
 // It is for those who may apply the document, which may have keys in it, and one is made at a time.
-func mountImport(router *httpd.Router, importables []importable) {
+func Mount(router *httpd.Router, programs []Program) {
 	place := make(chan struct{}, 1)
 	router.Add(httpd.Route{
 		Doc:    httpd.Doc{ID: "configuration.import", Tag: "system", Summary: "Make a configuration document of another program's configuration; nothing is saved"},
-		Method: http.MethodPost, Path: "/configuration/import", Policy: httpd.AdminRead.Here(), In: reflect.TypeFor[importInput](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[Imported]()}, Takes: "text/plain",
+		Method: http.MethodPost, Path: "/configuration/import", Policy: httpd.AdminRead.Here(), In: reflect.TypeFor[input](), Out: &httpd.SchemaSource{Type: reflect.TypeFor[Imported]()}, Takes: "text/plain",
 	}, func(c *httpd.Call) error {
-		var in importInput
+		var in input
 		if err := httpd.Query(c.Request, &in); err != nil {
 			return err
 		}
-		at := slices.IndexFunc(importables, func(s importable) bool { return s.name == in.From })
+		at := slices.IndexFunc(programs, func(p Program) bool { return p.Name == in.From })
 		if at < 0 {
 			return fault.Field("from", "must be haproxy or opnsense")
 		}
@@ -82,14 +84,14 @@ func mountImport(router *httpd.Router, importables []importable) {
 		case <-c.Done():
 			return context.Cause(c)
 		}
-		doc, report, err := importables[at].read(c, text, interfaces)
+		doc, report, err := programs[at].Read(c, text, interfaces)
 		if c.Err() != nil {
 			return context.Cause(c)
 		}
 		if err != nil {
 			return fault.Wrap(fault.Invalid, err, "The file cannot be read: %s", err)
 		}
-		made, err := doc.YAML(importables[at].file)
+		made, err := doc.YAML(programs[at].File)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package app
+package ctl
 
 import (
 	"bufio"
@@ -14,8 +14,7 @@ import (
 	"edge.internal/gateway/internal/setup"
 )
 
-// clusterJoin makes a machine that is not set up yet a node of a cluster, and completes its setup.
-func clusterJoin(cfg *Config) *cobra.Command {
+func clusterJoin(cfg *config) *cobra.Command {
 	var primary, token, pin, email, directory string
 	var ipv6 bool
 	cmd := &cobra.Command{
@@ -63,7 +62,7 @@ func clusterJoin(cfg *Config) *cobra.Command {
 	return cmd
 }
 
-func clusterInit(cfg *Config) *cobra.Command {
+func clusterInit(cfg *config) *cobra.Command {
 	return &cobra.Command{
 		Use: "cluster-init-replication", Short: "Make this gateway the primary of a cluster, or what is missing for that", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,7 +79,7 @@ func clusterInit(cfg *Config) *cobra.Command {
 // reattachWithin is for how long an API that was asked for a repair may not answer: the repair goes on without it, and it may be restarted meanwhile.
 const reattachWithin = 2 * time.Minute
 
-func clusterStandby(cfg *Config) *cobra.Command {
+func clusterStandby(cfg *config) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use: "cluster-setup-standby", Short: "Make this standby the same as the primary again", Args: cobra.NoArgs,
@@ -117,7 +116,7 @@ func clusterStandby(cfg *Config) *cobra.Command {
 	return cmd
 }
 
-func promote(cfg *Config) *cobra.Command {
+func promote(cfg *config) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use: "promote", Short: "Make this standby the primary", Args: cobra.NoArgs,
@@ -134,8 +133,7 @@ func promote(cfg *Config) *cobra.Command {
 	return cmd
 }
 
-// rollingUpdate shows and begins the update of all nodes.
-func rollingUpdate(cfg *Config) *cobra.Command {
+func rollingUpdate(cfg *config) *cobra.Command {
 	show := &cobra.Command{
 		Use: "rolling-update", Short: "Show the update of all nodes, or begin one on the primary", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

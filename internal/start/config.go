@@ -98,7 +98,6 @@ func (c *Config) databaseFlag(f *flag.FlagSet) {
 	f.StringVar(&c.DB, "db", Setting("GATEWAY_DB", DefaultDB), "where PostgreSQL is (GATEWAY_DB)")
 }
 
-// LevelFlag is for what is logged.
 func (c *Config) LevelFlag(f *flag.FlagSet) {
 	f.StringVar(&c.LogLevel, "log-level", Setting("GATEWAY_LOG_LEVEL", "info"), "lowest level to log: debug, info, warn or error (GATEWAY_LOG_LEVEL)")
 }

@@ -45,7 +45,6 @@ func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
 	return journal.Send(text, priority(r.Level), fields)
 }
 
-// entry is a record as the journal gets it.
 func (h *journalHandler) entry(ctx context.Context, r slog.Record) (text string, fields map[string]string) {
 	fields = map[string]string{"SYSLOG_IDENTIFIER": h.program}
 	note := func(a slog.Attr) bool {

@@ -1,4 +1,4 @@
-package app
+package ctl
 
 import (
 	"bytes"
@@ -17,10 +17,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"edge.internal/gateway/internal/app/start"
-	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/resource"
+	"edge.internal/gateway/internal/start"
 )
 
 // changed is the exit code of a plan and of an apply with changes.
@@ -30,14 +30,14 @@ const changed start.ExitCode = 2
 const documentWithin = 15 * time.Minute
 
 // exchange makes a request whose answer is read with its headers. What it is about stands before a refusal.
-func exchange(cmd *cobra.Command, cfg *Config, about, method, path string, body io.Reader, header http.Header) (http.Header, []byte, error) {
+func exchange(cmd *cobra.Command, cfg *config, about, method, path string, body io.Reader, header http.Header) (http.Header, []byte, error) {
 	req, err := http.NewRequestWithContext(cmd.Context(), method, "http://gateway"+httpd.Prefix+path, body)
 	if err != nil {
 		return nil, nil, err
 	}
 	req.Header = header
-	res, err := httpd.SocketClient(controlSocket(kit.Paths{Root: cfg.Root}), documentWithin).Do(req)
-	if isDown(err) {
+	res, err := httpd.SocketClient(control.Socket(cfg.paths()), documentWithin).Do(req)
+	if control.IsDown(err) {
 		return nil, nil, errDown
 	}
 	if err != nil {
@@ -97,8 +97,7 @@ func refusal(file string, said []byte) error {
 	return errors.New(text)
 }
 
-// exportCommand writes the configuration as a document.
-func exportCommand(cfg *Config) *cobra.Command {
+func exportCommand(cfg *config) *cobra.Command {
 	var kinds []string
 	var secrets string
 	var asJSON bool
@@ -125,8 +124,7 @@ func exportCommand(cfg *Config) *cobra.Command {
 	return cmd
 }
 
-// documentCommand plans or applies a document.
-func documentCommand(cfg *Config, use, short string) *cobra.Command {
+func documentCommand(cfg *config, use, short string) *cobra.Command {
 	var file, colour, reason string
 	var prune, files bool
 	var within int

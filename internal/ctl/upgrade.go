@@ -1,4 +1,4 @@
-package app
+package ctl
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/home"
 	"edge.internal/gateway/internal/kit/host/machine/jobs"
@@ -26,7 +26,7 @@ import (
 )
 
 // upgradeCommand shows and begins upgrades. It works while gateway-api is down, too: that is when it is needed.
-func upgradeCommand(cfg *Config) *cobra.Command {
+func upgradeCommand(cfg *config) *cobra.Command {
 	var whole bool
 	show := &cobra.Command{
 		Use: "upgrade", Short: "Show the running or last upgrade, or begin one", Args: cobra.NoArgs,
@@ -51,7 +51,7 @@ func upgradeCommand(cfg *Config) *cobra.Command {
 			if len(args) == 1 {
 				version = args[0]
 			}
-			version, err := beginUpgrade(cmd.Context(), *cfg, version)
+			version, err := beginUpgrade(cmd.Context(), cfg, version)
 			if err != nil {
 				return err
 			}
@@ -63,13 +63,13 @@ func upgradeCommand(cfg *Config) *cobra.Command {
 }
 
 // beginUpgrade asks gateway-api, and does it itself when that is down.
-func beginUpgrade(ctx context.Context, cfg Config, version string) (string, error) {
+func beginUpgrade(ctx context.Context, cfg *config, version string) (string, error) {
 	body, err := json.Marshal(upgrade.Wish{Version: version})
 	if err != nil {
 		return "", errors.New("this is not a version")
 	}
-	begun, err := askAPI[upgrade.Upgrade](ctx, kit.Paths{Root: cfg.Root}, http.MethodPost, "/system/upgrade", body)
-	if !isDown(err) {
+	begun, err := control.Ask[upgrade.Upgrade](ctx, cfg.paths(), http.MethodPost, "/system/upgrade", body)
+	if !control.IsDown(err) {
 		return begun.To, err
 	}
 	runs, err := units.Parse(cfg.Units)

@@ -1,0 +1,17 @@
+package backup
+
+import "edge.internal/gateway/internal/kit/alarm"
+
+var (
+	// Failed is also reported by who asks for the scheduled backup.
+	Failed = &alarm.Kind{
+		Name: "backup.failed", Severity: alarm.Error, Mutable: true, Meaning: "The scheduled backup failed.",
+	}
+	verifyFailed = &alarm.Kind{
+		Name: "backup.verify_failed", Severity: alarm.Error, Mutable: true,
+		Meaning: "A trial restore of a backup failed, so it may be unusable.",
+	}
+)
+
+// Alarms are the kinds that the room reports.
+var Alarms = []*alarm.Kind{Failed, verifyFailed}

@@ -1,0 +1,101 @@
+// Package watchtest makes the checks of rooms, with a gateway-api that answers what a test says.
+package watchtest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"edge.internal/gateway/internal/kit"
+	"edge.internal/gateway/internal/kit/alarm"
+	"edge.internal/gateway/internal/kit/clock"
+	"edge.internal/gateway/internal/kit/control"
+	"edge.internal/gateway/internal/kit/httpd"
+	"edge.internal/gateway/internal/kit/kittest"
+	"edge.internal/gateway/internal/kit/watch"
+	"edge.internal/gateway/internal/kit/wire"
+)
+
+// Limits are those of a gateway on which none was changed.
+var Limits = alarm.Limits{
+	CertWarningDays: 14, CertErrorDays: 3, MemoryWarning: 90, MemoryError: 95, ConntrackWarning: 80, ConntrackError: 95, DiskWarning: 90, DiskError: 95,
+	TunnelDownMinutes: 5, DegradedSeconds: 60, FailedLogins: 10, FailedLoginsMinutes: 15, ReplicationLag: 60,
+}
+
+// World is what a check finds.
+type World struct {
+	*kittest.Bench
+	Clock *clock.Fake
+	// Answers are those of gateway-api, by path.
+	Answers map[string]any
+	// Err is what it says instead.
+	Err error
+	// Names are what a test calls some keys.
+	Names map[string]string
+	look  func(ctx context.Context) error
+}
+
+// New makes a world for a check.
+func New(t *testing.T, c watch.Check) *World {
+	t.Helper()
+	w := &World{Bench: kittest.New(t), Clock: clock.NewFake(time.Now().Truncate(time.Second)), Answers: map[string]any{}, Names: map[string]string{}}
+	w.Kit.Clock, w.Kit.Alarms = w.Clock, alarm.New(w.DB, w.Clock)
+	w.FakeDaemon(t, control.Socket(kit.Paths{}), func(rw http.ResponseWriter, r *http.Request) {
+		answer, known := w.Answers[strings.TrimPrefix(r.URL.Path, httpd.Prefix)]
+		body, err := wire.Encode(map[string]any{"data": answer})
+		switch {
+		case w.Err != nil:
+			rw.WriteHeader(http.StatusInternalServerError)
+			body = fmt.Appendf(nil, `{"error":{"message":%q}}`, w.Err)
+		case !known || err != nil:
+			t.Errorf("%s: no answer, %v", r.URL.Path, err)
+		}
+		_, _ = rw.Write(body)
+	})
+	w.look = c.For(w.Kit, func(context.Context) (alarm.Limits, error) { return Limits, nil }).Do
+	return w
+}
+
+// Look makes the check.
+func (w *World) Look(t *testing.T) error {
+	t.Helper()
+	return w.look(t.Context())
+}
+
+// ID is a new one, of something that the test calls so.
+func (w *World) ID(name string) uuid.UUID {
+	id := uuid.New()
+	w.Names[id.String()] = name
+	return id
+}
+
+// Want makes the check, and complains unless this is wrong then: kind, severity and key of each, in the order of the alphabet.
+func (w *World) Want(t *testing.T, wanted ...string) (open []alarm.Condition) {
+	t.Helper()
+	if err := w.Look(t); err != nil {
+		t.Fatal(err)
+	}
+	open, err := w.Alarms.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, c := range open {
+		if c.Subject == "" || c.Message == "" || strings.Contains(c.Subject+c.Message, "%!") {
+			t.Errorf("%+v", c)
+		}
+		found = append(found, strings.TrimSpace(fmt.Sprintf("%s %s %s", c.Kind, c.Severity, cmp.Or(w.Names[c.Key], c.Key))))
+	}
+	slices.Sort(found)
+	if !slices.Equal(found, wanted) {
+		t.Errorf("%q instead of %q", found, wanted)
+	}
+	return open
+}
