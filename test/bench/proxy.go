@@ -36,10 +36,10 @@ func measureProxy(ctx context.Context, s settings) ([]goal, error) {
 	var goals []goal
 	for _, measure := range []func(context.Context, settings) ([]goal, error){p.requests, p.liveChanges, p.reloads, p.certificates} {
 		got, err := measure(ctx, s)
-		if err != nil {
-			return nil, err
-		}
 		goals = append(goals, got...)
+		if err != nil {
+			return goals, err
+		}
 	}
 	got, err := measureContinuity(ctx)
 	return append(goals, got...), err
