@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
@@ -111,12 +112,37 @@ func (f *filterBench) close() {
 	f.bench.close()
 }
 
-// fill has n rules stored, and the kernel take them.
+// fill has n rules stored, and the kernel take them, however long that takes.
 func (f *filterBench) fill(ctx context.Context, n int) error {
 	if err := f.storeRules(ctx, n); err != nil {
 		return err
 	}
-	return f.change(ctx)
+	for begun := time.Now(); time.Since(begun) < 5*time.Minute; time.Sleep(50 * time.Millisecond) {
+		var all struct {
+			Data []struct {
+				Name, State     string
+				Revision        int64
+				AppliedRevision int64 `json:"applied_revision"`
+			}
+		}
+		_, body, err := f.call(ctx, http.MethodGet, "/system/components", "")
+		if err == nil {
+			err = json.Unmarshal(body, &all)
+		}
+		if err != nil {
+			return err
+		}
+		stored, err := apply.Revision(ctx, f.pool, apply.PacketFilter)
+		if err != nil {
+			return err
+		}
+		for _, c := range all.Data {
+			if c.Name == "packet-filter" && c.State == "live" && c.AppliedRevision >= stored {
+				return f.change(ctx)
+			}
+		}
+	}
+	return fmt.Errorf("%d rules are not live", n)
 }
 
 // storeRules stores n rules, over five zones, each with an interface of its own.

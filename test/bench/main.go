@@ -55,7 +55,7 @@ type settings struct {
 var parts = []struct {
 	name    string
 	measure func(context.Context, settings) ([]goal, error)
-}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"proxy", measureProxy}, {"waf", measureWAF}, {"services", measureServices}, {"helper", measureHelper}, {"backup", measureBackup}, {"alerts", measureAlerts}, {"journal", measureJournal}, {"vrrp", measureVRRP}, {"cluster", measureCluster}, {"forward", measureForward}, {"document", measureDocument}, {"console", measureConsole}, {"scale", measureScale}, {"install", measureInstall}}
+}{{"api", measureAPI}, {"daemon", measureDaemon}, {"firewall", measureFirewall}, {"packets", measurePackets}, {"log", measureLog}, {"requests", measureRequests}, {"proxy", measureProxy}, {"certificates", measureCertificates}, {"waf", measureWAF}, {"services", measureServices}, {"helper", measureHelper}, {"backup", measureBackup}, {"alerts", measureAlerts}, {"journal", measureJournal}, {"vrrp", measureVRRP}, {"cluster", measureCluster}, {"forward", measureForward}, {"document", measureDocument}, {"console", measureConsole}, {"scale", measureScale}, {"install", measureInstall}}
 
 func main() {
 	lab.Init()
