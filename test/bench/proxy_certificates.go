@@ -182,7 +182,7 @@ func (p *proxyBench) fillCertificates(ctx context.Context, a *authority, box *va
 		return err
 	}
 	columns := []string{"id", "created_at", "updated_at", "names", "source", "challenge", "key_type", "automatic", "certificate_pem", "private_key_pem",
-		"not_before", "expires_at", "issuer", "fingerprint_sha256", "status", "last_error", "error_kind", "attempts"}
+		"not_before", "expires_at", "issuer", "directory_url", "fingerprint_sha256", "status", "last_error", "error_kind", "attempts"}
 	_, err := p.pool.CopyFrom(ctx, pgx.Identifier{"certificate_certificates"}, columns, pgx.CopyFromSlice(n, func(i int) ([]any, error) {
 		x, err := a.issue(siteName(i))
 		if err != nil {
@@ -191,7 +191,7 @@ func (p *proxyBench) fillCertificates(ctx context.Context, a *authority, box *va
 		id := rowID("certificate", i)
 		sealed, err := box.Seal(a.text, "certificate_certificates", "private_key_pem", id.String())
 		return []any{id, x.from, x.from, []string{siteName(i)}, "uploaded", "http-01", "ecdsa-p256", false, x.text, sealed,
-			x.from, x.until, "CN=bench", x.fingerprint, "valid", "", "", 0}, err
+			x.from, x.until, "CN=bench", "", x.fingerprint, "valid", "", "", 0}, err
 	}))
 	if err != nil {
 		return fmt.Errorf("storing certificates: %w", err)
