@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/value"
@@ -34,13 +35,25 @@ func (r *Room) load(ctx context.Context, q db.Querier) (c Config, err error) {
 			err = f()
 		}
 	}
-	read(func() error { c.Interfaces, err = r.deps.Interfaces(ctx, q); return err })
 	read(func() error { c.Addresses, err = r.addresses.All(ctx, q); return err })
 	read(func() error { c.AddressGroups, err = r.addressGroups.All(ctx, q); return err })
 	read(func() error { c.Services, err = r.services.All(ctx, q); return err })
 	read(func() error { c.ServiceGroups, err = r.serviceGroups.All(ctx, q); return err })
 	read(func() error { c.Rules, err = r.rules.All(ctx, q); return err })
 	read(func() error { c.NAT, err = r.nat.All(ctx, q); return err })
+	read(func() error { return r.borrow(ctx, q, &c) })
+	return c, err
+}
+
+// borrow reads what other rooms lend.
+func (r *Room) borrow(ctx context.Context, q db.Querier, c *Config) (err error) {
+	read := func(f func() error) {
+		if err == nil {
+			err = f()
+		}
+	}
+	read(func() error { c.Interfaces, err = r.deps.Interfaces(ctx, q); return err })
+	c.Openings = nil
 	for _, source := range r.deps.Openings {
 		read(func() error {
 			list, err := source(ctx, q)
@@ -51,5 +64,34 @@ func (r *Room) load(ctx context.Context, q db.Querier) (c Config, err error) {
 	read(func() error { c.Tunnels, err = r.deps.Tunnels(ctx, q); return err })
 	read(func() error { c.Defaults, err = r.deps.Defaults(ctx, q); return err })
 	read(func() error { c.Peers, err = r.deps.Peers(ctx, q); return err })
-	return c, err
+	return err
+}
+
+// amendMost is how many rows a change may touch whose configuration is made from the one before it: each copies a list.
+const amendMost = 10
+
+// amend makes the configuration after a change of rows from the one before it. Of objects, the order means nothing.
+func (r *Room) amend(ctx context.Context, q db.Querier, c Config, rows []apply.Row) (Config, bool, error) {
+	if len(rows) > amendMost {
+		return c, false, nil
+	}
+	for _, row := range rows {
+		switch row.Kind {
+		case r.rules.Name:
+			c.Rules = r.rules.Amended(c.Rules, row)
+		case r.nat.Name:
+			c.NAT = r.nat.Amended(c.NAT, row)
+		case r.addresses.Name:
+			c.Addresses = r.addresses.Amended(c.Addresses, row)
+		case r.addressGroups.Name:
+			c.AddressGroups = r.addressGroups.Amended(c.AddressGroups, row)
+		case r.services.Name:
+			c.Services = r.services.Amended(c.Services, row)
+		case r.serviceGroups.Name:
+			c.ServiceGroups = r.serviceGroups.Amended(c.ServiceGroups, row)
+		default:
+			return c, false, nil
+		}
+	}
+	return c, true, r.borrow(ctx, q, &c)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/firewall"
+	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/nettest"
@@ -682,6 +683,66 @@ func TestReorderIsOneCall(t *testing.T) {
 		t.Errorf("%v instead of %v, %s", got, want, a.Header.Get("Gateway-Apply"))
 	}
 	h.Do(t, "admin", http.MethodPost, "/firewall/rules/reorder", map[string]any{"ids": ids}).WantField(t, "ids")
+}
+
+// The table after a change of a row, for which no other rows are read, is the one that all stored rows make.
+func TestTableAfterAChangeIsThatOfAllRows(t *testing.T) {
+	h := newHouse(t)
+	whole := func(what string) {
+		t.Helper()
+		if _, diffs, err := h.Engine.Render(t.Context(), apply.PacketFilter); err != nil || diffs[0].Diff != "" {
+			t.Fatalf("after %s: %v\n%s", what, err, diffs[0].Diff)
+		}
+	}
+	change := func(method, path string, body any) {
+		t.Helper()
+		if a := h.Do(t, "admin", method, path, body).Want(t, 200); a.Header.Get("Gateway-Apply") != "packet-filter=live" {
+			t.Fatalf("%s %s: %s", method, path, a.Header.Get("Gateway-Apply"))
+		}
+		whole(method + " " + path)
+	}
+	host := h.create(t, "/firewall/address-objects", map[string]any{"name": "host", "kind": "host", "value": "192.0.2.7"})
+	other := h.create(t, "/firewall/address-objects", map[string]any{"name": "a host", "kind": "host", "value": "192.0.2.8"})
+	group := h.create(t, "/firewall/address-groups", map[string]any{"name": "group", "members": []string{host}})
+	service := h.create(t, "/firewall/services", map[string]any{"name": "service", "protocol": "tcp", "port_start": 8000})
+	services := h.create(t, "/firewall/service-groups", map[string]any{"name": "services", "members": []string{service}})
+	var rules []string
+	for i := range 40 {
+		body := map[string]any{"src_zone": "lan", "dst_zone": "wan", "src_kind": "cidr", "src_cidr": fmt.Sprintf("10.%d.0.0/16", i), "priority": 100 + i/4}
+		switch i % 4 {
+		case 1:
+			body["dst_kind"], body["dst_object_id"], body["service_object_id"] = "object", host, service
+		case 2:
+			body["dst_kind"], body["dst_group_id"], body["service_group_id"] = "group", group, services
+		case 3:
+			body["src_zone"] = "any"
+		}
+		rules = append(rules, h.rule(t, body))
+		whole("a new rule")
+	}
+	nat := h.create(t, "/nat-rules", map[string]any{"name": "nat", "kind": "masquerade", "in_zone": "any", "out_zone": "wan", "protocol": "any", "src_cidr": "10.0.0.0/8"})
+	whole("a new NAT rule")
+	change(http.MethodPut, "/firewall/address-objects/"+host, map[string]any{"value": "192.0.2.0/28", "kind": "network"})
+	change(http.MethodPut, "/firewall/address-groups/"+group, map[string]any{"members": []string{host, other}})
+	change(http.MethodPut, "/firewall/services/"+service, map[string]any{"port_start": 9000})
+	change(http.MethodPut, "/firewall/service-groups/"+services, map[string]any{"members": []string{}})
+	for i, id := range rules {
+		switch i % 5 {
+		case 0:
+			change(http.MethodDelete, "/firewall/rules/"+id, nil)
+		case 1:
+			change(http.MethodPut, "/firewall/rules/"+id, map[string]any{"priority": 1000 - i, "action": "drop"})
+		case 2:
+			change(http.MethodPut, "/firewall/rules/"+id, map[string]any{"enabled": false})
+		case 3:
+			change(http.MethodPost, "/firewall/rules/"+id+"/move", map[string]any{"after": nil})
+		}
+	}
+	change(http.MethodPut, "/nat-rules/"+nat, map[string]any{"src_cidr": "10.9.0.0/16"})
+	change(http.MethodDelete, "/nat-rules/"+nat, nil)
+	h.interfaces["lan"] = []string{"lan0", "lan2"} // other rooms lend what they have now
+	h.rule(t, map[string]any{"src_zone": "wan", "dst_zone": "lan"})
+	whole("another interface")
 }
 
 func TestNamesAreResolvedInTheBackground(t *testing.T) {

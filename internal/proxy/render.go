@@ -271,19 +271,19 @@ func renderLimits(w *conf.Writer, m *model) {
 	if len(m.periods) > 0 {
 		const (
 			limited = "if { var(txn.flags) -m sub l }"
-			ipv6    = " { src,ipmask(32,0) -m str :: }"
-			refuse  = `return status 429 content-type text/plain string "too many requests" hdr Retry-After %[var(txn.site),field(7,|)] ` + limited
+			ipv6    = "{ var(txn.share) -m found }"
+			refuse  = `return status 429 content-type text/plain string "too many requests" hdr Retry-After %[var(txn.site),field(7,|)] if `
 		)
 		w.Line("http-request", conf.Word("set-var(txn.most) var(txn.site),field(6,|) "+limited))
 		// A client of IPv6 has a whole network of addresses, and a customer of a provider may have 65536 of these, which together get as much as 16.
-		// These are counted first: who has used up that share fills the table with no more of them.
-		w.Line("http-request", conf.Word("set-var(txn.share) var(txn.most),mul(16) "+limited+ipv6))
-		w.Line("http-request", conf.Word("set-var(txn.customer) src,ipmask(32,48),concat(/48/,txn.id),xxh64 "+limited+ipv6))
+		// These are counted first: who has used up that share fills the table with no more of them. Only such a client has a share.
+		w.Line("http-request", conf.Word("set-var(txn.share) var(txn.most),mul(16) "+limited+" { src,ipmask(32,0) -m str :: }"))
+		w.Line("http-request", conf.Word("set-var(txn.customer) src,ipmask(32,48),concat(/48/,txn.id),xxh64 if "+ipv6))
 		renderCount(w, m, conf.Word("track-sc1 var(txn.customer) table"), conf.Word(ipv6))
 		w.Line("http-request", conf.Word(refuse+ipv6+" { sc_http_req_rate(1),sub(txn.share) gt 0 }"))
 		w.Line("http-request", conf.Word("set-var(txn.client) src,ipmask(32,64),concat(/,txn.id),xxh64 "+limited))
-		renderCount(w, m, conf.Word("track-sc0 var(txn.client) table"), conf.Word(""))
-		w.Line("http-request", conf.Word(refuse+" { sc_http_req_rate(0),sub(txn.most) gt 0 }"))
+		renderCount(w, m, conf.Word("track-sc0 var(txn.client) table"), conf.Word("{ var(txn.flags) -m sub l }"))
+		w.Line("http-request", conf.Word(refuse+"{ var(txn.flags) -m sub l } { sc_http_req_rate(0),sub(txn.most) gt 0 }"))
 	}
 	const limited = "if { var(txn.flags) -m sub b }"
 	w.Line("http-request", conf.Word("set-var(txn.body) var(txn.site),field(8,|) "+limited))
@@ -293,10 +293,10 @@ func renderLimits(w *conf.Writer, m *model) {
 	w.Line("http-request", conf.Word(`return status 411 content-type text/plain string "the request must say its length" `+limited+" !{ req.hdr(content-length) -m found } { req.body_len gt 0 }"))
 }
 
-// renderCount counts a request of a site that limits them, for as long as the site says.
-func renderCount(w *conf.Writer, m *model, counter, also conf.Arg) {
+// renderCount counts a request of those that a question is about, for as long as its site says.
+func renderCount(w *conf.Writer, m *model, counter, of conf.Arg) {
 	for _, period := range m.periods {
-		is := conf.Joined(conf.Word("if { var(txn.flags) -m sub l } { var(txn.site),field(7,|) -m str "), conf.Int(period), conf.Word(" }"), also)
+		is := conf.Joined(conf.Word("if "), of, conf.Word(" { var(txn.site),field(7,|) -m str "), conf.Int(period), conf.Word(" }"))
 		w.Line("http-request", counter, conf.Joined(conf.Word("gateway_rate_"), conf.Int(period)), is)
 	}
 }

@@ -226,7 +226,7 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 		func(d time.Duration) (float64, error) { return bare.rate(8, 200, d, "GET", encoded, nil) },
 		func(d time.Duration) (float64, error) { return bare.rate(8, 200, d, "GET", users, nil) })
 	if err != nil {
-		return nil, err
+		return goals, err
 	}
 	goals = append(goals,
 		goal{"A2 list of 1,000 rows / bytes encoded before, in net/http", lists[0] / lists[1], "x", 0.5, true, perSecond(lists)},
@@ -234,7 +234,7 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 
 	res, _, err := c.do("GET", "/users", nil)
 	if err != nil {
-		return nil, err
+		return goals, err
 	}
 	empty := func() string { return "/empty" }
 	unchanged, err := inTurns(s,
@@ -243,7 +243,7 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 		},
 		func(d time.Duration) (float64, error) { return bare.rate(8, 304, d, "GET", empty, nil) })
 	if err != nil {
-		return nil, err
+		return goals, err
 	}
 	goals = append(goals, goal{"A2 unchanged list answers 304 / an empty handler", unchanged[0] / unchanged[1], "x", 0.7, true, perSecond(unchanged)})
 
@@ -257,7 +257,7 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 				return load(n, d, func() error { return bareUpdate(ctx, pool, someID(), "Another Name") })
 			})
 		if err != nil {
-			return nil, err
+			return goals, err
 		}
 		goals = append(goals,
 			goal{fmt.Sprintf("A1 mutation at %d / two-row transaction in net/http", n), rates[0] / rates[1], "x", 0.8, true, perSecond(rates)},
@@ -267,7 +267,7 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 	fmt.Println("what the guard of shared tables costs a node without a cluster")
 	guard, err := newGuard(ctx, pool)
 	if err != nil {
-		return nil, err
+		return goals, err
 	}
 	var server struct{ Data struct{ ID string } }
 	if _, b, err := c.do("POST", "/ntp/pools", []byte(`{"kind":"server","address":"192.0.2.1"}`)); err != nil || json.Unmarshal(b, &server) != nil {
@@ -298,7 +298,7 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 				return guard.rate(ctx, false, func() (float64, error) { return kind.mutate(d) })
 			})
 		if err != nil {
-			return nil, err
+			return goals, err
 		}
 		goals = append(goals, goal{"C1 " + kind.name + " with the guard / without", guarded[0] / guarded[1], "x", 0.95, true, perSecond(guarded)})
 	}
@@ -306,7 +306,7 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 	fmt.Println("what the history costs")
 	history, err := newHistory(ctx, pool)
 	if err != nil {
-		return nil, err
+		return goals, err
 	}
 	var names atomic.Int64
 	rename := func(d time.Duration) (float64, error) {
@@ -330,7 +330,7 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 				return history.rate(ctx, false, func() (float64, error) { return kind.mutate(d) })
 			})
 		if err != nil {
-			return nil, err
+			return goals, err
 		}
 		goals = append(goals, goal{"H1 " + kind.name + " with the history / without", remembered[0] / remembered[1], "x", 0.9, true, perSecond(remembered)})
 	}
@@ -338,7 +338,7 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 	fmt.Println("logins")
 	hash, err := bcrypt.GenerateFromPassword([]byte(secret), 12)
 	if err != nil {
-		return nil, err
+		return goals, err
 	}
 	logins, err := inTurns(settings{rounds: 7},
 		func(time.Duration) (float64, error) { return seconds(c.login) },
@@ -346,14 +346,14 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 			return seconds(func() error { return bcrypt.CompareHashAndPassword(hash, []byte(secret)) })
 		})
 	if err != nil {
-		return nil, err
+		return goals, err
 	}
 	goals = append(goals, goal{"A3 login / bare bcrypt at cost 12", logins[0] / logins[1], "x", 1.15, false, fmt.Sprintf("%.0f ms, %.0f ms", logins[0]*1000, logins[1]*1000)})
 
 	fmt.Println("a flood of bad logins")
 	flooded, err := measureFlood(ctx, socket)
 	if err != nil {
-		return nil, err
+		return goals, err
 	}
 	goals = append(goals, flooded...)
 
@@ -369,14 +369,14 @@ func measureAPI(ctx context.Context, s settings) (goals []goal, err error) {
 			return c.waitReady()
 		})
 		if err != nil {
-			return nil, err
+			return goals, err
 		}
 		starts = append(starts, took)
 	}
 	time.Sleep(3 * time.Second)
 	idle, err := resident(gateway.Pid)
 	if err != nil {
-		return nil, err
+		return goals, err
 	}
 	return append(goals,
 		goal{"ready with the database up", median(starts), "s", 1, false, ""},

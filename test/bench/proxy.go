@@ -25,24 +25,42 @@ const (
 	proxyTarget  = "198.51.100.1:80"
 )
 
-// measureProxy compares what a request and a change cost with what HAProxy alone needs for them, and with nginx.
+// measureProxy compares what a change costs with what HAProxy alone needs for it, and with nginx.
 func measureProxy(ctx context.Context, s settings) ([]goal, error) {
+	goals, err := inProxy(ctx, s, (*proxyBench).liveChanges, (*proxyBench).reloads)
+	if err != nil {
+		return goals, err
+	}
+	got, err := measureContinuity(ctx)
+	return append(goals, got...), err
+}
+
+// measureRequests compares what a request costs with what it costs with few sites that have nothing special.
+func measureRequests(ctx context.Context, s settings) ([]goal, error) {
+	return inProxy(ctx, s, (*proxyBench).requests)
+}
+
+// measureCertificates compares what certificates cost with what HAProxy alone needs for them.
+func measureCertificates(ctx context.Context, s settings) ([]goal, error) {
+	return inProxy(ctx, s, (*proxyBench).certificates)
+}
+
+// inProxy measures several things in one lab.
+func inProxy(ctx context.Context, s settings, list ...func(*proxyBench, context.Context, settings) ([]goal, error)) (goals []goal, err error) {
 	fmt.Println("a lab, with HAProxy")
 	p, err := newProxyBench(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	defer p.close()
-	var goals []goal
-	for _, measure := range []func(context.Context, settings) ([]goal, error){p.requests, p.liveChanges, p.reloads, p.certificates} {
-		got, err := measure(ctx, s)
-		if err != nil {
-			return nil, err
-		}
+	for _, measure := range list {
+		got, err := measure(p, ctx, s)
 		goals = append(goals, got...)
+		if err != nil {
+			return goals, err
+		}
 	}
-	got, err := measureContinuity(ctx)
-	return append(goals, got...), err
+	return goals, nil
 }
 
 // proxyBench is a lab with an origin on its lan side.

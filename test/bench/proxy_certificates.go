@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"edge.internal/gateway/internal/kit/host"
 	vault "edge.internal/gateway/internal/kit/secret"
 	"edge.internal/gateway/internal/lab"
 )
@@ -71,7 +73,7 @@ func (p *proxyBench) certificates(ctx context.Context, s settings) (goals []goal
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range []int{1000 / s.shrink, 5000 / s.shrink} {
+	for _, n := range []int{1000 / s.shrink, 5000 / s.shrink, 10000 / s.shrink} {
 		fmt.Println(n, "certificates; load", loadAverage())
 		loaded, err := seconds(func() error { return p.fillCertificates(ctx, a, box, n) })
 		if err != nil {
@@ -79,11 +81,98 @@ func (p *proxyBench) certificates(ctx context.Context, s settings) (goals []goal
 		}
 		got, err := p.replaced(ctx, a, box, n, loaded)
 		if err != nil {
-			return nil, err
+			return goals, err
+		}
+		goals = append(goals, got...)
+		if got, err = p.started(ctx, n, a.serial-1); err != nil {
+			return goals, err
 		}
 		goals = append(goals, got...)
 	}
 	return goals, nil
+}
+
+// startedWithin is how long a start may take with however many certificates.
+const startedWithin = 5 * time.Minute
+
+// started compares a start of the gateway, after which the first site is served, with that of HAProxy alone from the same files, and notes when
+// people see the first page of the console meanwhile.
+func (p *proxyBench) started(ctx context.Context, n int, serial int64) ([]goal, error) {
+	var pages []float64
+	start := func(unit host.Unit, meanwhile func(begun time.Time) error) (float64, error) {
+		units := p.lab.Units()
+		for _, u := range []host.Unit{host.API, host.HAProxy} {
+			if err := units.Stop(ctx, u); err != nil {
+				return 0, err
+			}
+		}
+		begun := time.Now()
+		started := make(chan error, 1)
+		go func() { started <- units.Start(ctx, unit) }()
+		if err := meanwhile(begun); err != nil {
+			return 0, err
+		}
+		err := fmt.Errorf("no site is served after %s", startedWithin)
+		for p.serves(siteName(0), serial) != nil {
+			if time.Since(begun) > startedWithin {
+				return 0, err
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		return time.Since(begun).Seconds(), <-started
+	}
+	times, err := inTurns(settings{rounds: 3},
+		func(time.Duration) (float64, error) {
+			return start(host.API, func(begun time.Time) error {
+				err := p.firstPage()
+				pages = append(pages, time.Since(begun).Seconds())
+				return err
+			})
+		},
+		func(time.Duration) (float64, error) {
+			return start(host.HAProxy, func(time.Time) error { return nil })
+		})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.lab.Units().Start(ctx, host.API); err != nil {
+		return nil, err
+	}
+	if err := p.api.waitReady(); err != nil {
+		return nil, err
+	}
+	if n < 10000 {
+		return []goal{{fmt.Sprintf("   start / start of HAProxy alone, %d certificates", n), times[0] / times[1], "x", 0, true, milliseconds(times...)}}, nil
+	}
+	return []goal{
+		{fmt.Sprintf("P7 start / start of HAProxy alone, %d certificates", n), times[0] / times[1], "x", 1.2, false, milliseconds(times...)},
+		{"   first page of the console / that start", median(pages) / times[0], "x", 0.5, false, milliseconds(pages...)},
+	}, nil
+}
+
+// firstPage asks for the console until it is there.
+func (p *proxyBench) firstPage() error {
+	c := &http.Client{Timeout: time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // that it is there is what matters
+		DialContext: func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
+			err = p.lab.Within(lab.Lan, func() (err error) { conn, err = new(net.Dialer).DialContext(ctx, "tcp", "10.10.0.1:3443"); return err })
+			return conn, err
+		},
+	}}
+	err := errors.New("the console is not there")
+	for begun := time.Now(); time.Since(begun) < startedWithin; time.Sleep(20 * time.Millisecond) {
+		var res *http.Response
+		if res, err = c.Get("https://gateway/"); err != nil {
+			continue
+		}
+		_ = res.Body.Close()
+		if res.StatusCode == http.StatusOK {
+			return nil
+		}
+		err = fmt.Errorf("the console answers %s", res.Status)
+	}
+	return err
 }
 
 // fillCertificates stores a certificate for each of n domains.
@@ -92,7 +181,7 @@ func (p *proxyBench) fillCertificates(ctx context.Context, a *authority, box *va
 		return err
 	}
 	columns := []string{"id", "created_at", "updated_at", "names", "source", "challenge", "key_type", "automatic", "certificate_pem", "private_key_pem",
-		"not_before", "expires_at", "issuer", "fingerprint_sha256", "status", "last_error", "error_kind", "attempts"}
+		"not_before", "expires_at", "issuer", "directory_url", "fingerprint_sha256", "status", "last_error", "error_kind", "attempts"}
 	_, err := p.pool.CopyFrom(ctx, pgx.Identifier{"certificate_certificates"}, columns, pgx.CopyFromSlice(n, func(i int) ([]any, error) {
 		x, err := a.issue(siteName(i))
 		if err != nil {
@@ -101,7 +190,7 @@ func (p *proxyBench) fillCertificates(ctx context.Context, a *authority, box *va
 		id := rowID("certificate", i)
 		sealed, err := box.Seal(a.text, "certificate_certificates", "private_key_pem", id.String())
 		return []any{id, x.from, x.from, []string{siteName(i)}, "uploaded", "http-01", "ecdsa-p256", false, x.text, sealed,
-			x.from, x.until, "CN=bench", x.fingerprint, "valid", "", "", 0}, err
+			x.from, x.until, "CN=bench", "", x.fingerprint, "valid", "", "", 0}, err
 	}))
 	if err != nil {
 		return fmt.Errorf("storing certificates: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +36,17 @@ func newSwitchboard(t *testing.T) *switchboard {
 	dbtest.Exec(t, x.DB, `CREATE TABLE toy_lines (line text NOT NULL UNIQUE DEFERRABLE INITIALLY DEFERRED)`)
 	apply.Register(x.Engine, apply.Component[[]string]{
 		ID: apply.PacketFilter, Render: render, Atomic: true,
+		Amend: func(_ context.Context, _ db.Querier, was []string, rows []apply.Row) ([]string, bool, error) {
+			now := slices.Clone(was)
+			for _, r := range rows {
+				if r.Kind != "toy.line" {
+					return nil, false, nil
+				}
+				now = append(now, *r.Now.(*string))
+			}
+			slices.Sort(now)
+			return now, true, nil
+		},
 		Load: func(ctx context.Context, q db.Querier) ([]string, error) {
 			x.mu.Lock()
 			x.loads++
@@ -93,6 +105,18 @@ func (x *switchboard) addAs(ctx context.Context, lines ...string) (apply.Outcome
 	})
 }
 
+// tell is addAs for a change that says which rows it touches.
+func (x *switchboard) tell(ctx context.Context, kind, line string, more ...string) (apply.Outcome, error) {
+	return x.Engine.Commit(ctx, []apply.ID{apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
+		for _, line := range append(more, line) {
+			if _, err := tx.Exec(ctx, `INSERT INTO toy_lines VALUES ($1)`, line); err != nil {
+				return nil, err
+			}
+		}
+		return []apply.Row{{Kind: kind, Now: &line}}, nil
+	})
+}
+
 func (x *switchboard) counts() (live string, applied, loads int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -114,6 +138,46 @@ func TestAtomicApplyIsTheCheckAndTheOnlyOne(t *testing.T) {
 	if b, err := x.Machine.Read(host.ChronyDropIn); err != nil || string(b) != "a\n" {
 		t.Fatalf("%q is kept: %v", b, err)
 	}
+}
+
+// A change that says which rows it touches reads no others, as long as the state before it is known: not after one that was not stored, nor after one that
+// another program has made.
+func TestChangeOfRowsReadsNoOthers(t *testing.T) {
+	t.Parallel()
+	x := newSwitchboard(t)
+	change := func(kind, line string, reads bool) {
+		t.Helper()
+		_, _, before := x.counts()
+		o, err := x.tell(t.Context(), kind, line)
+		if err != nil || o[apply.PacketFilter] != apply.Live {
+			t.Fatal(o, err)
+		}
+		if _, _, loads := x.counts(); (loads > before) != reads {
+			t.Errorf("%s: %d loads", line, loads-before)
+		}
+	}
+	wants := func(live string) {
+		t.Helper()
+		waittest.Until(t, live+" is live", func() bool { now, _, _ := x.counts(); return now == strings.ReplaceAll(live, " ", "\n")+"\n" })
+	}
+	change("toy.line", "d", false)
+	change("toy.line", "b", false)
+	change("toy.other", "e", true)
+	change("toy.line", "a", false)
+	wants("a b d e")
+	if _, err := x.tell(t.Context(), "toy.line", "bad"); !fault.Is(err, fault.Invalid) {
+		t.Error(err)
+	}
+	if _, err := x.tell(t.Context(), "toy.line", "f", "f"); err == nil {
+		t.Error("two equal lines were stored")
+	}
+	wants("a b d e")
+	// Another program counts its revision in its own transaction.
+	dbtest.Exec(t, x.DB, `WITH other AS (UPDATE apply_revisions SET revision = revision + 1 WHERE component = 'packet-filter') INSERT INTO toy_lines VALUES ('c')`)
+	if _, err := x.tell(t.Context(), "toy.line", "h"); err != nil {
+		t.Error(err)
+	}
+	wants("a b c d e h")
 }
 
 func TestAtomicRefusalIsNotStored(t *testing.T) {

@@ -78,6 +78,9 @@ type Component[C any] struct {
 	Enabled func(C) bool
 	// Load reads the whole configuration; it must read nothing else.
 	Load func(ctx context.Context, q db.Querier) (C, error)
+	// Amend, where there is one, makes the configuration that Load would read after a change from the one before it and the rows that the change has
+	// touched, so that a change of one row does not read all others. It says no when it takes more than that.
+	Amend func(ctx context.Context, q db.Querier, was C, rows []Row) (now C, ok bool, err error)
 	// Adapt, where there is one, brings into a configuration what the machine is like by now, as Load does. It asks no database: while that is
 	// away, the daemon still follows the machine.
 	Adapt func(ctx context.Context, c C) (C, error)
@@ -150,7 +153,8 @@ type erased struct {
 	id   ID
 	unit host.Unit
 	// load reads the configuration.
-	load func(ctx context.Context, q db.Querier) (any, error)
+	load  func(ctx context.Context, q db.Querier) (any, error)
+	amend func(ctx context.Context, q db.Querier, was any, rows []Row) (now any, ok bool, err error)
 	// adapt is nil for a component whose configuration is all stored.
 	adapt  func(ctx context.Context, c any) (any, error)
 	render func(c any) ([]host.File, error)
@@ -178,6 +182,12 @@ func erase[C any](m host.Machine, c Component[C]) erased {
 		on:     func(any) bool { return true },
 		can:    func(any, any) bool { return false },
 		plan:   func(context.Context, *db.Tx, []Row) (Step, error) { return nil, nil },
+		amend:  func(context.Context, db.Querier, any, []Row) (any, bool, error) { return nil, false, nil },
+	}
+	if c.Amend != nil {
+		e.amend = func(ctx context.Context, q db.Querier, was any, rows []Row) (any, bool, error) {
+			return c.Amend(ctx, q, was.(C), rows)
+		}
 	}
 	if c.Volatile {
 		e.decode = func(b []byte) (any, error) {

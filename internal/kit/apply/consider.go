@@ -28,7 +28,7 @@ func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []R
 			return &imagined{revision: revision, step: step, reloads: reloads}, nil
 		}
 	}
-	if x, err = l.imagine(ctx, tx, revision); err != nil {
+	if x, err = l.foresee(ctx, tx, revision, rows); err != nil {
 		return nil, err
 	}
 	switch {
@@ -62,12 +62,38 @@ func (l *lane) preview(ctx context.Context, files []host.File, always bool) erro
 	return l.judge(ctx, &imagined{files: files}, l.check(ctx, files))
 }
 
+// foresee is imagine for a change of rows, of which it may be enough to know the state before.
+func (l *lane) foresee(ctx context.Context, tx *db.Tx, revision int64, rows []Row) (*imagined, error) {
+	l.mu.Lock()
+	var was any
+	switch {
+	case l.committed != nil && l.committed.revision == revision-1:
+		was = l.committed.config
+	case l.at == revision-1:
+		was = l.running
+	}
+	l.mu.Unlock()
+	if was != nil && len(rows) > 0 {
+		switch config, ok, err := l.amend(ctx, tx, was, rows); {
+		case err != nil:
+			return nil, fmt.Errorf("loading %s: %w", l.id, err)
+		case ok:
+			return l.rendered(revision, config)
+		}
+	}
+	return l.imagine(ctx, tx, revision)
+}
+
 // imagine loads and renders what a change would store.
 func (l *lane) imagine(ctx context.Context, tx *db.Tx, revision int64) (*imagined, error) {
 	config, err := l.load(ctx, tx)
 	if err != nil {
 		return nil, fmt.Errorf("loading %s: %w", l.id, err)
 	}
+	return l.rendered(revision, config)
+}
+
+func (l *lane) rendered(revision int64, config any) (*imagined, error) {
 	files, err := l.render(config)
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s: %w", l.id, err)

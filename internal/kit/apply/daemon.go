@@ -13,6 +13,8 @@ const (
 	watchAgain = time.Second
 	// lookWithin bounds the question what a daemon does.
 	lookWithin = 5 * time.Second
+	// startedAgain is the pause between two looks at a daemon that is starting.
+	startedAgain = 50 * time.Millisecond
 )
 
 // daemon is what a lane knows about its daemon. It is guarded by the lane's mu.
@@ -40,6 +42,25 @@ func (d *daemon) does() Daemon {
 }
 
 func alive(s host.UnitState) bool { return s.Active == "active" || s.Active == "reloading" }
+
+// down says whether the daemon does not run, and waits for one that is just starting: one with much to read takes its time, and would begin anew.
+func (l *lane) down(ctx context.Context) bool {
+	for l.unit != "" {
+		state, err := l.state(ctx)
+		if err != nil {
+			return false
+		}
+		if state.Active != "activating" {
+			return !alive(state)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(startedAgain):
+		}
+	}
+	return false
+}
 
 // watch hears of daemons that end, and of those that were started by hand, and has their lanes look at once.
 func (e *Engine) watch(ctx context.Context) {

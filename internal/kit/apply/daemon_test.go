@@ -3,11 +3,13 @@ package apply_test
 import (
 	"errors"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"edge.internal/gateway/internal/kit/apply"
+	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/waittest"
 )
@@ -49,6 +51,31 @@ func TestDeadDaemonIsStartedAtOnce(t *testing.T) {
 	x.die()
 	waittest.Until(t, "it is started again", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
 	waittest.Until(t, "it is live again", func() bool { s := x.status(); return s.State == apply.Live && s.Daemon == apply.Running })
+}
+
+// What a dead daemon ran with before is not checked once more: that would only keep people waiting. Only if it does not start, the checker is asked why.
+func TestDeadDaemonIsStartedWithoutACheck(t *testing.T) {
+	t.Parallel()
+	x := watching(t)
+	x.verifyRuns(t)
+	waittest.Until(t, "the configuration is kept", func() bool { _, err := os.Stat(x.Paths.State("good/ntp/list.json")); return err == nil })
+	// The checker has been asked about something else since.
+	if _, err := x.Engine.Preview(t.Context(), []apply.ID{apply.NTP}, nil, func(tx *db.Tx) ([]apply.Row, error) {
+		_, err := tx.Exec(t.Context(), `INSERT INTO toy_lines VALUES ('b')`)
+		return nil, err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	checks, restarts := x.Machine.Runs(host.ChronyCheck), x.Machine.Restarts(host.Chrony)
+	x.die()
+	waittest.Until(t, "it is started again", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
+	waittest.Until(t, "it is live again", func() bool { s := x.status(); return s.State == apply.Live && s.Daemon == apply.Running })
+	if n := x.Machine.Runs(host.ChronyCheck); n != checks {
+		t.Errorf("it was checked %d times", n-checks)
+	}
+	x.Machine.Refuse(host.Chrony, errors.New("exit status 1"))
+	x.die()
+	waittest.Until(t, "the checker is asked", func() bool { return x.Machine.Runs(host.ChronyCheck) > checks })
 }
 
 // While a dead daemon cannot be started, its component is not live, and says so at once.

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -477,6 +478,8 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	}
 	last := l.lastApplied()
 	same := sameFiles(last, files) && l.onDisk(files)
+	// A daemon that is down, and is to run with what it was seen to run with, is started: a check beforehand could save nobody anything.
+	revived := same && !force && l.down(ctx)
 	if same && !force && l.verify(ctx, config, files) == nil {
 		l.recognize(config)
 		l.remember(now)
@@ -492,7 +495,7 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	again := l.tryAgain(now)
 	l.setFailed(nil)
 	stepped := !force && l.reach(ctx, now.revision)
-	if !l.atomic && !stepped && !now.checked && !sameFiles(l.agreed(), files) {
+	if !l.atomic && !stepped && !now.checked && !revived && !sameFiles(l.agreed(), files) {
 		if err := l.ask(ctx, now); err != nil {
 			return false, err
 		}
@@ -510,6 +513,9 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	written := err == nil // what fails from here on, fails at the daemon
 	if written && !done {
 		err = l.reload(ctx, now)
+		if err != nil && revived {
+			err = cmp.Or(l.ask(ctx, now), err) // what the checker says is clearer
+		}
 		told = !l.atomic || !refused(err)
 	}
 	if err == nil {
