@@ -23,6 +23,7 @@ type Change = { kind: string; id: string; before?: unknown; after?: unknown; usu
 /** So many rows are shown; the rest are counted. */
 const mostRows = 20
 
+const nameOf = (id: string, row: Model): [string, string][] => (typeof row?.name === 'string' ? [[id, row.name]] : [])
 const verbOf = ({ before, after }: Change) => (!before ? 'created' : !after ? 'deleted' : 'updated')
 
 /** What would be stored, in the words of the forms; what says nothing is left out. */
@@ -32,7 +33,9 @@ function Changes({ changes }: { changes: Change[] }) {
     ...change,
     fields: modelChanges(change.before as Model, change.after as Model).filter(said),
   }))
-  const names = useNames(rows.flatMap(({ fields }) => fields.map(({ field }) => field)))
+  const stored = useNames(rows.flatMap(({ fields }) => fields.map(({ field }) => field)))
+  // One of these rows may refer to another one, which does not exist yet.
+  const names = new Map([...stored, ...rows.flatMap(({ id, after }) => nameOf(id, after as Model))])
   if (!useTexts(rows.map(({ kind }) => kind))) return <Waiting height={120} />
   const more = rows.length - mostRows
   const sums = rows.map((row) => ({ kind: row.kind, created: 0, updated: 0, deleted: 0, [verbOf(row)]: 1 }))
