@@ -81,7 +81,7 @@ test('a second gateway joins by the setup wizard', async ({ page, browser }) => 
 
   const other = await onSecond(browser)
   await other.goto('/setup')
-  await other.getByRole('button', { name: 'Join a cluster instead' }).click()
+  await other.getByRole('button', { name: 'join a cluster' }).click()
   const proof = other.getByRole('textbox', { name: 'Setup token' })
   if (await proof.isVisible()) await proof.fill(secondToken)
   await other.getByRole('textbox', { name: 'Host name of the primary' }).fill(names[0])

@@ -98,7 +98,7 @@ test.describe('the door', () => {
     await expectFit(page)
     await picture(page, 'setup')
 
-    await expect(page.getByRole('button', { name: 'Join a cluster instead' })).toBeVisible()
+    await expect(page.getByRole('button', { name: 'join a cluster' })).toBeVisible()
 
     const fill = async (token: string, password: string) => {
       if (status.setup_token_required) await page.getByLabel('Setup token').fill(token)

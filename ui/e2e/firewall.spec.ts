@@ -202,6 +202,7 @@ test.describe('a NAT rule', () => {
     await page.getByLabel('Port', { exact: true }).fill('8443')
     await page.getByLabel('Target port').fill('443')
     await page.getByRole('button', { name: 'Save', exact: true }).click()
+    await expect(page.getByRole('dialog')).toBeHidden()
     await expect(page.getByRole('cell', { name: 'tcp 8443 from lan to this gateway' })).toBeVisible()
     await expect(page.getByRole('cell', { name: '10.10.0.99:443' })).toBeVisible()
     expect(onGateway('nft', 'list', 'table', 'inet', 'gateway')).toContain('10.10.0.99')

@@ -148,6 +148,7 @@ test('a certificate is uploaded, and its domain shows it', async ({ page }) => {
   ])
   await chooser.setFiles({ name: 'key.pem', mimeType: 'text/plain', buffer: Buffer.from(private_key_pem) })
   await save(form(page))
+  await expect(form(page)).toBeHidden()
   const uploaded = row(page, site).filter({ hasText: 'uploaded' })
   await expect(uploaded).toContainText(/(89|90) days left/)
   await page.goto(`/proxy/domains?q=${site}`)

@@ -113,7 +113,7 @@ test('a new machine becomes the gateway of a backup', async ({ page }) => {
   const token = await forget()
 
   await page.goto('/setup')
-  await page.getByRole('button', { name: 'Restore this gateway from a backup instead' }).click()
+  await page.getByRole('button', { name: 'restore a backup' }).click()
   await page.getByLabel('Setup token').fill('not the token')
   await upload('archive.tar.zst.age', content)
   await expect(page.getByLabel('Setup token')).toHaveAttribute('aria-invalid', 'true')

@@ -172,6 +172,7 @@ test('blocking is not switched on without a word about whom it would refuse', as
   await expectAccessible(page)
   expect((await stored(`/waf/configs/${docs.id}`)).mode).toBe('detection')
   await form(page).getByRole('button', { name: 'Save anyway' }).click()
+  await expect(form(page)).toBeHidden()
   await expect(row(page, docs.name)).toContainText('blocking')
 
   const { state } = await stored('/waf/status')

@@ -37,7 +37,7 @@ const asked: Field[] = [
   'acme_directory_url',
   'ipv6_enabled',
 ]
-const optional: Field[] = ['acme_directory_url', 'setup_token', 'acme_email']
+const optional: Field[] = ['acme_directory_url', 'acme_email']
 const monospaced: Field[] = ['setup_token', 'fqdn', 'acme_directory_url']
 
 /** The body of a request: its fields, without optional ones that were left empty. */
@@ -137,6 +137,7 @@ export default function Setup() {
         <button type="button" className={classes.link} disabled={!status} onClick={() => setJoining(true)}>
           {t('setup.join')}
         </button>
+        .
       </p>
       <div className={classes.fields}>
         {problem && <Notice tone="bad">{problem}</Notice>}

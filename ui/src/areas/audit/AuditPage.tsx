@@ -75,7 +75,6 @@ export default function AuditPage() {
         <>
           <Button
             variant="default"
-            size="compact-md"
             onClick={() => put({ view: 'changes', from: localInput(yesterday(new Date()).getTime()), to: undefined })}
           >
             {t('changes.sinceYesterday')}

@@ -139,7 +139,7 @@ function File({ node, name, tables, status }: FileProps) {
           disabled={!takesChanges || applicable.length === 0}
           onChange={() => setChosen(all ? new Set() : new Set(applicable.map(({ row }) => row)))}
         />
-        <Button size="compact-md" disabled={chosen.size === 0} loading={apply.isPending} onClick={() => apply.mutate()}>
+        <Button size="compact-sm" disabled={chosen.size === 0} loading={apply.isPending} onClick={() => apply.mutate()}>
           {t('rows.verb', { count: chosen.size })}
         </Button>
       </div>

@@ -97,7 +97,7 @@ function PageButton({ after, label }: { after: string | undefined; label: string
   return (
     <Button
       variant="default"
-      size="compact-md"
+      size="compact-sm"
       renderRoot={(props) => (
         <Link
           to={paths.diagnosticsConnections}

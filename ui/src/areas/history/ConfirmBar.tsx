@@ -161,7 +161,7 @@ function Unconfirmed({ set, ahead, unknown, onSettled }: UnconfirmedProps) {
       {canEdit && (
         <div className={classes.actions}>
           <Button
-            size="compact-md"
+            size="compact-sm"
             loading={keep.isPending}
             disabled={probed.state !== 'answers' || undo.isPending || left === 0}
             onClick={() => keep.mutate(probed.proof)}
@@ -169,7 +169,7 @@ function Unconfirmed({ set, ahead, unknown, onSettled }: UnconfirmedProps) {
             {t('bar.keep')}
           </Button>
           <Button
-            size="compact-md"
+            size="compact-sm"
             variant="default"
             loading={undo.isPending}
             disabled={!applied || keep.isPending || left === 0}

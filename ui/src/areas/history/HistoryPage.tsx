@@ -55,7 +55,6 @@ export default function HistoryPage() {
         canEdit && (
           <Button
             variant="default"
-            size="compact-md"
             leftSection={<IconArrowBackUp size={16} aria-hidden />}
             renderRoot={(props) => <Link to={paths.historyBack} search={true} {...props} />}
           >

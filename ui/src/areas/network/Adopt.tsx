@@ -1,7 +1,7 @@
 import './texts'
 import { Button } from '@mantine/core'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useMemo, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { http, unwrap } from '../../api/client'
 import { toFault } from '../../api/fault'
@@ -10,6 +10,7 @@ import type { Adoptable, NetworkProposal } from '../../api/types'
 import { Previewed } from '../../kit/change/ChangePreview'
 import { ownConnection } from '../../kit/change/own-connection'
 import { objectionTo } from '../../kit/change/remove'
+import { sortComplaints } from '../../kit/form/form-errors'
 import { DetailDrawer } from '../../kit/page/DetailDrawer'
 import { FaultNotice, Loaded } from '../../kit/state/Loaded'
 import { Notice } from '../../kit/state/Notice'
@@ -18,7 +19,7 @@ import { paths } from '../../paths'
 import classes from './Adopt.module.css'
 import { AdoptChoices } from './AdoptChoices'
 import { type Beyond as Chosen, proposal, setUp, setupOf } from './adoption'
-import { Beyond } from './Beyond'
+import { Beyond, beyondFields } from './Beyond'
 import { type Done, Proof } from './Proof'
 import { adoptableQuery } from './useLinks'
 
@@ -86,12 +87,15 @@ function AdoptForm({ links, proposed, onDone }: AdoptFormProps) {
     mutationFn: () =>
       setUp(wish.networks, { ...wish.sources, ...beyond }, { reason: t('adopt.title'), confirm_within: 0 }),
     onSuccess: async ({ value, applied }) => {
-      toastApplied(t('adopt.done', { count }), applied)
+      // What is live is proven on the next page.
+      if (applied.some(({ state }) => state !== 'live')) toastApplied(t('adopt.done', { count }), applied)
       onDone({ networks: wish.networks, site: beyond.site, changes: value.changes })
       await queries.invalidateQueries({ queryKey: adoptableQuery.queryKey })
       await queries.invalidateQueries()
     },
   })
+
+  const complaints = useMemo(() => plan.error && sortComplaints(toFault(plan.error), beyondFields), [plan.error])
 
   if (!plan.data) {
     return (
@@ -104,9 +108,11 @@ function AdoptForm({ links, proposed, onDone }: AdoptFormProps) {
             plan.reset()
             setBeyond(chosen)
           }}
-          complaints={plan.isError ? toFault(plan.error).fields : {}}
+          complaints={complaints?.atField}
         />
-        {plan.isError && <FaultNotice fault={plan.error} />}
+        {complaints && (complaints.elsewhere.length > 0 || Object.keys(complaints.atField).length === 0) && (
+          <FaultNotice fault={plan.error} />
+        )}
         <div className={classes.actions}>
           <Button disabled={count === 0 || !canEdit} loading={plan.isPending} onClick={() => plan.mutate()}>
             {t('common:form.preview')}
@@ -118,6 +124,7 @@ function AdoptForm({ links, proposed, onDone }: AdoptFormProps) {
   const { value, objection } = plan.data
   return (
     <div className={classes.step}>
+      <Previewed {...value} />
       {adopt.isError && <FaultNotice fault={adopt.error} />}
       {objection}
       <div className={classes.actions}>
@@ -134,7 +141,6 @@ function AdoptForm({ links, proposed, onDone }: AdoptFormProps) {
           {t('adopt.back')}
         </Button>
       </div>
-      <Previewed {...value} />
     </div>
   )
 }

@@ -1,4 +1,5 @@
 import { Checkbox, NumberInput, SegmentedControl, TextInput } from '@mantine/core'
+import { useEffect, useRef } from 'react'
 import { useTranslation } from 'react-i18next'
 import classes from './Adopt.module.css'
 import { type Beyond as Chosen, noSite, noVpn, usualPorts } from './adoption'
@@ -7,23 +8,30 @@ interface BeyondProps {
   chosen: Chosen
   onChosen: (chosen: Chosen) => void
   /** What the gateway complains about, by the names of its fields. */
-  complaints: Record<string, string>
+  complaints: Record<string, string> | undefined
 }
+
+/** The fields that complaints are shown at. */
+export const beyondFields = ['site.name', 'site.address', 'site.port', 'vpn.peer', 'vpn.endpoint']
 
 /** The first site and the first device of a VPN. Either may be left out. */
 export function Beyond({ chosen, onChosen, complaints }: BeyondProps) {
   const { t } = useTranslation('network')
   const { site, vpn } = chosen
+  const box = useRef<HTMLFieldSetElement>(null)
+  useEffect(() => {
+    if (complaints) box.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus()
+  }, [complaints])
   const setSite = (part: object) => onChosen({ ...chosen, site: { ...noSite, ...site, ...part } })
   const setVpn = (part: object) => onChosen({ ...chosen, vpn: { ...noVpn, ...vpn, ...part } })
   const common = (name: string) => ({
     label: t(`beyond.${name}.label`),
     description: t(`beyond.${name}.help`),
-    error: complaints[name],
+    error: complaints?.[name],
     classNames: { input: 'mono' },
   })
   return (
-    <fieldset className={classes.starter}>
+    <fieldset ref={box} className={classes.starter}>
       <legend>{t('beyond.title')}</legend>
       <Checkbox
         label={t('beyond.site.label')}
@@ -59,7 +67,7 @@ export function Beyond({ chosen, onChosen, complaints }: BeyondProps) {
             </div>
             <NumberInput
               label={t('beyond.site.port.label')}
-              error={complaints['site.port']}
+              error={complaints?.['site.port']}
               value={site.port}
               min={1}
               max={65_535}

@@ -21,6 +21,8 @@ import classes from './Adopt.module.css'
 
 /** How often the gateway is asked again while something does not work yet. */
 const again = 5000
+/** A lookup is audited: one that keeps failing is made less and less often, but at least once in so long. */
+const seldom = 300_000
 
 /** The name that is looked up to see whether names resolve: it is reserved and always exists. */
 const probe = 'example.com'
@@ -71,7 +73,8 @@ export function Proof({ networks, site, changes }: Done) {
 function Line({ name, tone, children }: { name: string; tone: Tone; children: ReactNode }) {
   return (
     <li>
-      <Badge tone={tone}>{name}</Badge> <span>{children}</span>
+      <Badge tone={tone}>{name}</Badge>
+      <span>{children}</span>
     </li>
   )
 }
@@ -85,7 +88,8 @@ function Names({ server }: { server: string }) {
       const { output } = await unwrap(http.POST('/diagnostics/dig', { body: { target: probe, server } as never }))
       return /status: (\w+)/.exec(output)?.[1] ?? 'TIMEOUT'
     },
-    refetchInterval: ({ state }) => (state.data === 'NOERROR' ? false : again),
+    refetchInterval: ({ state: { data, dataUpdateCount, errorUpdateCount } }) =>
+      data === 'NOERROR' ? false : Math.min(again * 2 ** (dataUpdateCount + errorUpdateCount - 1), seldom),
   })
   const tone = data === undefined ? 'off' : data === 'NOERROR' ? 'live' : 'warn'
   return (

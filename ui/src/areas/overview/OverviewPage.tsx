@@ -50,6 +50,8 @@ export default function OverviewPage() {
   const license = useQuery({ ...licenseQuery, enabled: canEdit })
   const components = useStream(componentStream)
   const audit = useStream(auditStream)
+  // A ping or a lookup changes nothing.
+  const changes = audit.items.filter(({ action }) => !action.startsWith('diagnostics.'))
   const { hostname, version, os, kernel } = health.data ?? {}
 
   return (
@@ -132,7 +134,7 @@ export default function OverviewPage() {
         }
         flush
       >
-        <AuditList entries={audit.items.slice(-12).reverse()} />
+        <AuditList entries={changes.slice(-12).reverse()} />
       </Panel>
     </Page>
   )

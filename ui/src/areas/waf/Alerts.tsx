@@ -114,7 +114,7 @@ function PageButton({ before, label }: { before: string | undefined; label: stri
   return (
     <Button
       variant="default"
-      size="compact-md"
+      size="compact-sm"
       renderRoot={(props) => (
         <Link to={paths.wafAlerts} search={((old: ListSearch) => ({ ...old, before })) as never} {...props} />
       )}

@@ -4,12 +4,13 @@ import classes from './Diff.module.css'
 import { parseDiff } from './diff-lines'
 
 const words = { add: 'diff.added', del: 'diff.removed' } as const
-const signs = { add: '+', del: '−', same: ' ', hunk: '' }
+const signs = { add: '+', del: '−', same: ' ', hunk: '', file: '' }
 
 /** A unified diff as the server made it, with line numbers of both sides. The file's name tells it from others on the same page. */
 export function Diff({ text, file }: { text: string; file?: string }) {
   const { t } = useTranslation()
-  const lines = useMemo(() => parseDiff(text), [text])
+  // The name of the file is above it.
+  const lines = useMemo(() => parseDiff(text).filter(({ kind }) => kind !== 'file' || !file), [text, file])
   if (lines.length === 0) return <p className="soft">{t('diff.none')}</p>
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls sideways must be reachable by keyboard.

@@ -46,7 +46,8 @@ function List({ changes, kind, names }: Omit<FieldChangesProps, 'usual'>) {
           <dt>{kind ? fieldLabel(kind, field) : field}</dt>
           <dd>
             {before !== undefined && before !== null && before !== '' && <del>{show(field, before)}</del>}{' '}
-            <ins>{show(field, after)}</ins>
+            {/* Of a row that goes, there is nothing afterwards. */}
+            {after !== undefined && <ins>{show(field, after)}</ins>}
           </dd>
         </div>
       ))}

@@ -2,9 +2,9 @@ import { expect, it } from 'vitest'
 import { parseDiff } from './diff-lines'
 
 it('numbers the lines of both sides', () => {
-  const text = '--- /etc/a\n+++ /etc/a\n@@ -2,2 +2,3 @@\n same\n-old\n+new\n+more\n'
+  const text = '--- live/etc/a\n+++ new/etc/a\n@@ -2,2 +2,3 @@\n same\n-old\n+new\n+more\n'
   expect(parseDiff(text)).toEqual([
-    { kind: 'hunk', text: '/etc/a' },
+    { kind: 'file', text: '/etc/a' },
     { kind: 'hunk', text: '@@ -2,2 +2,3 @@' },
     { kind: 'same', text: 'same', before: 2, after: 2 },
     { kind: 'del', text: 'old', before: 3 },

@@ -1,5 +1,5 @@
 export interface DiffLine {
-  kind: 'add' | 'del' | 'same' | 'hunk'
+  kind: 'add' | 'del' | 'same' | 'hunk' | 'file'
   text: string
   before?: number
   after?: number
@@ -32,7 +32,7 @@ export function parseDiff(text: string): DiffLine[] {
       afterEnd = after + Number(head[4] ?? 1)
       lines.push({ kind: 'hunk', text: raw })
     } else if (raw.startsWith('+++ ')) {
-      lines.push({ kind: 'hunk', text: raw.slice(4).split('\t', 1)[0] ?? '' })
+      lines.push({ kind: 'file', text: (raw.slice(4).split('\t', 1)[0] ?? '').replace(/^\w+(?=\/)/, '') })
     }
   }
   return lines

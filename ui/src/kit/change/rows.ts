@@ -26,7 +26,7 @@ export function deedOf(row: Omit<ChangeSetWhole['rows'][number], 'hidden'> & { h
   const { kind, id, name, verb, fields, usual, secrets, hidden } = row
   const changes = Object.entries(fields)
     .filter(([field]) => !bookkeeping.includes(field))
-    .map(([field, [before, after]]) => ({ field, before, after }))
+    .map(([field, [before, after]]) => ({ field, before, after: verb === 'delete' ? undefined : after }))
   return { kind, id, name, verb, changes: changes.filter(said), usual, secrets, hidden }
 }
 

@@ -33,16 +33,18 @@ export function Periods({ search, onPeriod, children }: PeriodsProps) {
           onChange={(event) => onPeriod({ [name]: event.currentTarget.value || undefined })}
         />
       ))}
-      {periods(new Date()).map(({ name, from, to }) => (
-        <Button
-          key={name}
-          size="compact-xs"
-          variant="default"
-          onClick={() => onPeriod({ from: inputOf(from), to: inputOf(to) })}
-        >
-          {t(`period.${name}`)}
-        </Button>
-      ))}
+      <div className={classes.usual}>
+        {periods(new Date()).map(({ name, from, to }) => (
+          <Button
+            key={name}
+            size="compact-xs"
+            variant="default"
+            onClick={() => onPeriod({ from: inputOf(from), to: inputOf(to) })}
+          >
+            {t(`period.${name}`)}
+          </Button>
+        ))}
+      </div>
       {children}
     </fieldset>
   )
