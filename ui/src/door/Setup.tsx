@@ -129,7 +129,7 @@ export default function Setup() {
     <form className={`${classes.card} ${classes.wide}`} onSubmit={submit} noValidate>
       <h1>{t('setup.title')}</h1>
       <p className={classes.lead}>
-        {t('setup.lead')}{' '}
+        {t('setup.lead')} {t('setup.instead')}{' '}
         <button type="button" className={classes.link} disabled={!status} onClick={() => setRestoring(true)}>
           {t('setup.restore')}
         </button>{' '}
