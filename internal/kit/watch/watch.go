@@ -91,7 +91,7 @@ func (c Check) For(k *kit.Kit, limits func(ctx context.Context) (alarm.Limits, e
 		if errors.Is(err, ErrTooEarly) {
 			return nil
 		}
-		found = slices.DeleteFunc(found, func(a alarm.Alarm) bool {
+		found = slices.DeleteFunc(slices.Clone(found), func(a alarm.Alarm) bool { // the list is the room's
 			since := s.Since(a.Kind, a.Key)
 			return a.Kind.After != nil && s.Now.Sub(since) < a.Kind.After(&s.Limits)
 		})
