@@ -476,8 +476,8 @@ export async function barriers(page: Page) {
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe.source)
   return page.evaluate(async (options) => {
     const { violations } = await window.axe.run(document, options)
-    // The list that a field has opened lies outside of all regions of the page, in an element that it shares with what shows nothing now. It
-    // belongs to its field.
+    // The list that a field has opened lies outside of all regions of the page, in an element that it shares with what shows nothing
+    // now. It belongs to its field.
     const list = '.mantine-Popover-dropdown'
     const opened = ({ element }: axe.NodeResult) =>
       !!element?.closest(list) ||
