@@ -43,14 +43,15 @@ func (d *daemon) does() Daemon {
 
 func alive(s host.UnitState) bool { return s.Active == "active" || s.Active == "reloading" }
 
-// down says whether the daemon does not run, and waits for one that is just starting: one with much to read takes its time, and would begin anew.
+// down says whether the daemon does not run. It waits for one that is just starting, because one with much to read takes its time, but not for
+// systemd to start it again.
 func (l *lane) down(ctx context.Context) bool {
 	for l.unit != "" {
 		state, err := l.state(ctx)
 		if err != nil {
 			return false
 		}
-		if state.Active != "activating" {
+		if state.Active != "activating" || state.PID == 0 {
 			return !alive(state)
 		}
 		select {

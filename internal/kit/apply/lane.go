@@ -478,7 +478,7 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	}
 	last := l.lastApplied()
 	same := sameFiles(last, files) && l.onDisk(files)
-	// A daemon that is down, and is to run with what it was seen to run with, is started: a check beforehand could save nobody anything.
+	// A daemon that is down is started with what it last ran with. A check first would only keep people waiting.
 	revived := same && !force && l.down(ctx)
 	if same && !force && l.verify(ctx, config, files) == nil {
 		l.recognize(config)

@@ -37,7 +37,7 @@ var names = []Name{Upgrade, Refresh, Restore, Repair, Database}
 // Names returns the closed list.
 func Names() []Name { return names }
 
-// While a job has not ended, whoever wishes for it or for another one gets its error.
+// While a job has not ended, a wish for it or for another one is answered with its error.
 var (
 	ErrUpgradeRuns = errors.New("an upgrade is already running")
 	ErrRestoreRuns = errors.New("a restore is already running")
@@ -160,7 +160,7 @@ const (
 	StepInterrupted StepState = "interrupted" // the machine or the program stopped in the middle of it
 )
 
-// Err is what whoever wishes gets while the job has not ended.
+// Err is the answer to a wish while the job has not ended.
 func (n Name) Err() error { return n.known().runs }
 
 // Runs tells whether an error says that the job has not ended.

@@ -18,7 +18,7 @@ type Machine interface {
 	EndJob(ctx context.Context, n Name, id string) error
 }
 
-// Asked is what a wish is: it has a Wish, and complains about what nobody may wish for.
+// Asked is what a wish is: it has a Wish, and complains about what may not be wished for.
 type Asked interface{ Check() error }
 
 // Kind is a job, as the room that owns it declares it: W is the wish, and R the record as others read it, which has a Record.
