@@ -7,6 +7,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/policy"
+	"edge.internal/gateway/internal/kit/resource"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -18,7 +19,7 @@ type Config struct {
 	AddressGroups []AddressGroup
 	Services      []Service
 	ServiceGroups []ServiceGroup
-	Rules         []Rule
+	Rules         []*Rule // which no one changes: configurations share them
 	NAT           []NATRule
 	// What other rooms ask for.
 	Openings []policy.Opening
@@ -39,7 +40,11 @@ func (r *Room) load(ctx context.Context, q db.Querier) (c Config, err error) {
 	read(func() error { c.AddressGroups, err = r.addressGroups.All(ctx, q); return err })
 	read(func() error { c.Services, err = r.services.All(ctx, q); return err })
 	read(func() error { c.ServiceGroups, err = r.serviceGroups.All(ctx, q); return err })
-	read(func() error { c.Rules, err = r.rules.All(ctx, q); return err })
+	read(func() error {
+		rules, err := r.rules.All(ctx, q)
+		c.Rules = pointers(rules)
+		return err
+	})
 	read(func() error { c.NAT, err = r.nat.All(ctx, q); return err })
 	read(func() error { return r.borrow(ctx, q, &c) })
 	return c, err
@@ -80,18 +85,35 @@ func (r *Room) amend(ctx context.Context, q db.Querier, c Config, rows []apply.R
 		case r.rules.Name:
 			c.Rules = r.rules.Amended(c.Rules, row)
 		case r.nat.Name:
-			c.NAT = r.nat.Amended(c.NAT, row)
+			c.NAT = amended(&r.nat, c.NAT, row)
 		case r.addresses.Name:
-			c.Addresses = r.addresses.Amended(c.Addresses, row)
+			c.Addresses = amended(&r.addresses, c.Addresses, row)
 		case r.addressGroups.Name:
-			c.AddressGroups = r.addressGroups.Amended(c.AddressGroups, row)
+			c.AddressGroups = amended(&r.addressGroups, c.AddressGroups, row)
 		case r.services.Name:
-			c.Services = r.services.Amended(c.Services, row)
+			c.Services = amended(&r.services, c.Services, row)
 		case r.serviceGroups.Name:
-			c.ServiceGroups = r.serviceGroups.Amended(c.ServiceGroups, row)
+			c.ServiceGroups = amended(&r.serviceGroups, c.ServiceGroups, row)
 		default:
 			return c, false, nil
 		}
 	}
 	return c, true, r.borrow(ctx, q, &c)
+}
+
+func amended[T any](k *resource.Kind[T], list []T, row apply.Row) []T {
+	rows := k.Amended(pointers(list), row)
+	list = make([]T, len(rows))
+	for i, row := range rows {
+		list[i] = *row
+	}
+	return list
+}
+
+func pointers[T any](list []T) []*T {
+	refs := make([]*T, len(list))
+	for i := range list {
+		refs[i] = &list[i]
+	}
+	return refs
 }

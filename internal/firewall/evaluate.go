@@ -345,7 +345,7 @@ func (w *walk) tunnels() bool {
 // rules asks the operator's rules for the packet's zones, and tells whether one decided.
 func (w *walk) rules(to value.Zone) bool {
 	for i := range w.rs.Rules {
-		r := &w.rs.Rules[i]
+		r := w.rs.Rules[i]
 		if !(scope{r.Src, r.Dst}).covers(w.p.InZone, to) {
 			continue
 		}

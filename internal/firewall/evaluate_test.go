@@ -25,12 +25,12 @@ func smallHouse() Config {
 		Tunnels: []policy.Tunnel{{Interface: value.Must[value.IfName]("wg0"), Networks: []value.Prefix{value.Must[value.Prefix]("10.8.0.0/24")}}},
 		Peers:   []netip.Addr{netip.MustParseAddr("192.0.2.9")},
 	}
-	rule := func(n byte, name string, src, dst value.Zone, cidr, action string) Rule {
-		r := Rule{Name: value.Must[value.Line](name), SrcZone: src, DstZone: dst, SrcKind: selectCIDR, SrcCIDR: value.Must[value.Prefix](cidr), DstKind: selectAny, Action: action, Enabled: true}
+	rule := func(n byte, name string, src, dst value.Zone, cidr, action string) *Rule {
+		r := &Rule{Name: value.Must[value.Line](name), SrcZone: src, DstZone: dst, SrcKind: selectCIDR, SrcCIDR: value.Must[value.Prefix](cidr), DstKind: selectAny, Action: action, Enabled: true}
 		r.ID = id(n)
 		return r
 	}
-	c.Rules = []Rule{
+	c.Rules = []*Rule{
 		rule(1, "bad host", lan, anywhere, "10.1.0.66", "drop"),
 		rule(2, "inside out", lan, wan, "10.1.0.0/16", "accept"),
 		rule(3, "to self", lan, self, "10.1.0.0/24", "reject"),

@@ -31,7 +31,7 @@ type narrator struct {
 func newNarrator(c Config, rs *Ruleset) *narrator {
 	n := &narrator{book: newBook(c), rs: rs, rules: map[uuid.UUID]*Rule{}, nat: map[uuid.UUID]*NATRule{}}
 	for i := range c.Rules {
-		n.rules[c.Rules[i].ID] = &c.Rules[i]
+		n.rules[c.Rules[i].ID] = c.Rules[i]
 	}
 	for i := range c.NAT {
 		n.nat[c.NAT[i].ID] = &c.NAT[i]

@@ -35,7 +35,10 @@ type Room struct {
 	resolver      *resolver
 	hits          *hits
 	counters      counters
-	insights      insights
+	// drawn is the newest table that was rendered; under drawing.
+	drawing  sync.Mutex
+	drawn    *drawing
+	insights insights
 }
 
 // Deps is what other rooms lend.
@@ -95,7 +98,7 @@ func New(k *kit.Kit, d Deps) *Room {
 	r.zones, r.addresses, r.addressGroups = r.zoneKind(), r.addressKind(), r.addressGroupKind()
 	r.services, r.serviceGroups, r.rules, r.nat = r.serviceKind(), r.serviceGroupKind(), r.ruleKind(), r.natKind()
 	apply.Register(k.Engine, apply.Component[Config]{
-		ID: apply.PacketFilter, Load: r.load, Amend: r.amend, Render: Render, Check: r.check, Apply: r.replace, Verify: r.verify, Atomic: true,
+		ID: apply.PacketFilter, Load: r.load, Amend: r.amend, Render: r.render, Check: r.check, Apply: r.replace, Verify: r.verify, Atomic: true,
 	})
 	return r
 }

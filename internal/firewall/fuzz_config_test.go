@@ -152,7 +152,7 @@ func (m *maker) config() Config {
 	}
 	// Where much is let through there is much to translate.
 	for range m.IntN(4) {
-		r := Rule{Name: m.line("rule"), SrcZone: m.zone(), DstZone: pick(m, zoneNames...), SrcKind: selectAny, DstKind: selectAny, Action: "accept", Enabled: true}
+		r := &Rule{Name: m.line("rule"), SrcZone: m.zone(), DstZone: pick(m, zoneNames...), SrcKind: selectAny, DstKind: selectAny, Action: "accept", Enabled: true}
 		r.ID = m.id()
 		m.c.Rules = append(m.c.Rules, r)
 	}
@@ -232,17 +232,17 @@ func (m *maker) ports() (start, end *int) {
 	return &first, pointer(min(65535, first+m.IntN(20)))
 }
 
-func (m *maker) rule() Rule {
-	r := Rule{
+func (m *maker) rule() *Rule {
+	r := &Rule{
 		Name: m.line("rule"), SrcZone: m.zone(), DstZone: m.zone(self, self), Action: pick(m, "accept", "accept", "drop", "reject"), Log: m.chance(30), Enabled: m.chance(85),
 	}
 	r.ID = m.id()
 	// Rules that differ in their zones and their action alone tell whether they are asked in their order.
 	if n := len(m.c.Rules); n > 0 && m.chance(35) {
-		twin := m.c.Rules[m.IntN(n)]
+		twin := *m.c.Rules[m.IntN(n)]
 		twin.Name, twin.Action, twin.Enabled, twin.Log, twin.ID = r.Name, r.Action, true, r.Log, r.ID
 		twin.SrcZone, twin.DstZone = pick(m, twin.SrcZone, anywhere, r.SrcZone), pick(m, twin.DstZone, anywhere, r.DstZone)
-		return twin
+		return &twin
 	}
 	r.SrcKind, r.SrcObjectID, r.SrcGroupID, r.SrcCIDR = m.selector()
 	r.DstKind, r.DstObjectID, r.DstGroupID, r.DstCIDR = m.selector()
@@ -260,7 +260,7 @@ func (m *maker) rule() Rule {
 }
 
 // run are rules of one pair of zones, for few addresses each, and so many that they stand behind gates.
-func (m *maker) run() (rules []Rule) {
+func (m *maker) run() (rules []*Rule) {
 	src, dst := pick(m, append(zoneNames, anywhere)...), pick(m, append(zoneNames, anywhere, self)...)
 	narrow := func() value.Prefix {
 		ip := m.address(m.family())

@@ -51,7 +51,7 @@ func (m *maker) speak(p *Packet, proto uint8, port uint16) {
 func (m *maker) aim(rs *Ruleset, p *Packet) {
 	switch m.IntN(20) {
 	default:
-		m.aimAtRule(&rs.Rules[m.IntN(len(rs.Rules))], rs, p)
+		m.aimAtRule(rs.Rules[m.IntN(len(rs.Rules))], rs, p)
 	case 5, 6, 7:
 		if len(rs.Destination) > 0 {
 			m.aimAtNAT(&rs.Destination[m.IntN(len(rs.Destination))], rs, p)

@@ -54,7 +54,7 @@ func (s *specimen) config() Config {
 	s.rule.SrcZone, s.rule.DstZone, s.nat.InZone = s.zone.Name, s.zone.Name, s.zone.Name
 	return Config{
 		Interfaces: map[value.Zone][]value.IfName{s.zone.Name: {s.link}}, Addresses: []Address{s.object}, AddressGroups: []AddressGroup{s.group},
-		Services: []Service{s.serv}, ServiceGroups: []ServiceGroup{s.bundle}, Rules: []Rule{s.rule}, NAT: []NATRule{s.nat},
+		Services: []Service{s.serv}, ServiceGroups: []ServiceGroup{s.bundle}, Rules: []*Rule{&s.rule}, NAT: []NATRule{s.nat},
 		Openings: []policy.Opening{{Service: s.word, Proto: policy.UDP, Port: 123, Interfaces: []value.IfName{s.link}}},
 		Tunnels:  []policy.Tunnel{{Interface: s.link, Networks: []value.Prefix{value.Must[value.Prefix]("10.8.0.0/24")}}},
 	}

@@ -44,7 +44,7 @@ func find(c Config) *findings {
 	twins := map[string]int{}
 	var groups [][]RuleRef
 	for i := range rs.Rules {
-		r := &rs.Rules[i]
+		r := rs.Rules[i]
 		f.enabled[r.ID] = r.Name
 		o := outlineOf(r, i)
 		if !o.live() {
@@ -165,7 +165,7 @@ func (o *outline) within(other *outline) bool {
 }
 
 // shadow is the first rule whose scope and match hold all of the outlined rule.
-func shadow(rules []Policy, lanes map[scope][]outline, o *outline, sets *containment) *Policy {
+func shadow(rules []*Policy, lanes map[scope][]outline, o *outline, sets *containment) *Policy {
 	first := len(rules)
 	r := o.rule
 	wider := func(z value.Zone) []value.Zone { return slices.Compact([]value.Zone{z, anywhere}) }
@@ -187,7 +187,7 @@ func shadow(rules []Policy, lanes map[scope][]outline, o *outline, sets *contain
 	if first == len(rules) {
 		return nil
 	}
-	return &rules[first]
+	return rules[first]
 }
 
 // containment remembers which long lists of addresses hold which: rules share the lists of a group.
@@ -280,10 +280,10 @@ func empties(c Config, rs *Ruleset) []Skipped {
 	why := newReasons(c, rs)
 	byID := make(map[uuid.UUID]*Policy, len(rs.Rules))
 	for i := range rs.Rules {
-		byID[rs.Rules[i].ID] = &rs.Rules[i]
+		byID[rs.Rules[i].ID] = rs.Rules[i]
 	}
 	for i := range c.Rules {
-		if r := &c.Rules[i]; r.Enabled {
+		if r := c.Rules[i]; r.Enabled {
 			if text := why.rule(r, byID[r.ID]); text != "" {
 				list = append(list, Skipped{r.ID, r.Name.String(), text})
 			}

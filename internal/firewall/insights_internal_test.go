@@ -43,7 +43,7 @@ func large(n int) Config {
 		c.AddressGroups = append(c.AddressGroups, g)
 	}
 	for i := range n {
-		r := Rule{Name: value.Must[value.Line](fmt.Sprint("rule ", i)), SrcZone: lan, DstZone: wan, SrcKind: selectCIDR, DstKind: selectAny, Action: "accept", Enabled: true,
+		r := &Rule{Name: value.Must[value.Line](fmt.Sprint("rule ", i)), SrcZone: lan, DstZone: wan, SrcKind: selectCIDR, DstKind: selectAny, Action: "accept", Enabled: true,
 			SrcCIDR: value.Must[value.Prefix](fmt.Sprintf("10.%d.%d.0/24", i/256%256, i%256)), ServiceObjectID: &c.Services[i%40].ID}
 		if i%4 == 0 {
 			r.SrcKind, r.SrcCIDR, r.SrcGroupID = selectGroup, value.Prefix{}, &c.AddressGroups[i/4%40].ID
@@ -101,14 +101,14 @@ func TestShadowedRulesNeverDecide(t *testing.T) {
 		}
 		sets := &containment{known: map[[2]*nft.Span]bool{}}
 		for b := range rs.Rules {
-			inner := outlineOf(&rs.Rules[b], b)
+			inner := outlineOf(rs.Rules[b], b)
 			if !inner.live() {
 				continue
 			}
 			var by uuid.UUID
 			for a := range rs.Rules[:b] {
-				outer := outlineOf(&rs.Rules[a], a)
-				x, y := &rs.Rules[a], &rs.Rules[b]
+				outer := outlineOf(rs.Rules[a], a)
+				x, y := rs.Rules[a], rs.Rules[b]
 				if outer.live() && (x.Src == anywhere || x.Src == y.Src) && (x.Dst == anywhere || x.Dst == y.Dst) && sets.covers(&outer, &inner) {
 					by = x.ID
 					break

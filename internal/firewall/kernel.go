@@ -2,6 +2,7 @@ package firewall
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/parts"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -24,9 +26,11 @@ type kernel struct {
 	loaded
 
 	mu sync.Mutex
-	// actions and names are those of the rules of the newest table, and interfaces those of its zones.
+	// rules are those of the newest table, and interfaces those of its zones.
+	rules      []*Rule
+	interfaces map[value.Zone][]value.IfName
+	// actions and names are those of the rules; nil until they are asked for.
 	actions, names map[uuid.UUID]string
-	interfaces     map[value.Zone][]value.IfName
 }
 
 // loaded is the table that this process has loaded; at its start there is none. The lane calls one function at a time, which
@@ -39,21 +43,34 @@ type loaded struct {
 	at         time.Time
 	// digest is that of the table then; empty until it has been taken, which costs something in a large table.
 	digest string
-	// text is the file of the table.
-	text []byte
+	// file is that of the table.
+	file host.File
 }
 
 // action is what a rule does; empty when no table had it.
 func (k *kernel) action(rule uuid.UUID) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.index()
 	return k.actions[rule]
+}
+
+// index finds rules by their ids. The caller holds mu.
+func (k *kernel) index() {
+	if k.actions != nil {
+		return
+	}
+	k.actions, k.names = make(map[uuid.UUID]string, len(k.rules)), make(map[uuid.UUID]string, len(k.rules))
+	for _, r := range k.rules {
+		k.actions[r.ID], k.names[r.ID] = r.Action, strings.ToLower(r.Name.String())
+	}
 }
 
 // named are the rules whose name contains a word, which is in lower case.
 func (k *kernel) named(word string) map[uuid.UUID]bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.index()
 	found := map[uuid.UUID]bool{}
 	for id, name := range k.names {
 		if strings.Contains(name, word) {
@@ -80,12 +97,9 @@ func (r *Room) replace(ctx context.Context, c Config, files []host.File) error {
 	if err := r.put(ctx, files[0]); err != nil {
 		return err
 	}
-	actions, names := make(map[uuid.UUID]string, len(c.Rules)), make(map[uuid.UUID]string, len(c.Rules))
-	for i := range c.Rules {
-		actions[c.Rules[i].ID], names[c.Rules[i].ID] = c.Rules[i].Action, strings.ToLower(c.Rules[i].Name.String())
-	}
 	r.kernel.mu.Lock()
-	r.kernel.actions, r.kernel.names, r.kernel.interfaces = actions, names, c.Interfaces
+	r.kernel.rules, r.kernel.interfaces = c.Rules, c.Interfaces
+	r.kernel.actions, r.kernel.names = nil, nil
 	r.kernel.mu.Unlock()
 	for _, s := range skipped(c) {
 		r.Log.Warn("a NAT rule has no effect", "component", "packet-filter", "rule", s.ID, "name", s.Name, "err", s.Reason)
@@ -113,33 +127,43 @@ func (r *Room) change(ctx context.Context, file host.File) error {
 	if !r.kernel.ours {
 		return errors.New("it is not known which table there is")
 	}
-	change, ok := nft.Difference(tableName, string(r.kernel.text), string(file.Content))
-	if !ok {
-		return errors.New("too much differs")
+	was, err1 := partsOf(r.kernel.file)
+	now, err2 := partsOf(file)
+	change, ok := nft.Difference(was, now)
+	if err := errors.Join(err1, err2); err != nil || !ok {
+		return cmp.Or(err, errors.New("too much differs"))
 	}
 	if change.Empty() { // what differs is for people who read the file
-		r.kernel.text = file.Content
+		r.kernel.file = file
 		return nil
 	}
 	for range changeTries {
-		if err := r.known(ctx); err != nil {
-			return err
-		}
 		change.Generation = r.kernel.generation
 		err := r.hits.without(ctx, func() ([]host.FilterCounter, error) { return r.Host.FilterChange(ctx, change) })
 		if err == nil {
-			r.kernel.loaded = loaded{ours: true, generation: change.Generation + 1, at: r.Clock.Now(), text: file.Content}
+			r.kernel.loaded = loaded{ours: true, generation: change.Generation + 1, at: r.Clock.Now(), file: file}
 			return nil
 		}
 		if !errors.Is(err, host.ErrFilterMoved) {
 			r.kernel.ours = false // it may be done all the same
 			return err
 		}
+		if err := r.known(ctx); err != nil {
+			return err
+		}
 	}
 	return host.ErrFilterMoved
 }
 
-// known makes sure that the kernel has the table that this process has loaded, at the generation that it notes.
+// partsOf are the parts of the table in a file, which need not be as its renderer has made it.
+func partsOf(file host.File) (parts.Text, error) {
+	if file.Parts != nil {
+		return file.Parts, nil
+	}
+	return nft.Split(tableName, string(file.Content))
+}
+
+// known makes sure that the kernel has the table that this process has loaded, and notes at which generation.
 func (r *Room) known(ctx context.Context) error {
 	state, err := r.Host.FilterState(ctx)
 	switch {
@@ -150,7 +174,7 @@ func (r *Room) known(ctx context.Context) error {
 	case !state.Present || r.kernel.digest == "":
 		return errors.New("others have changed the packet filter")
 	}
-	return r.compare(ctx, state.Generation, host.File{Place: host.PacketFilterTable, Content: r.kernel.text})
+	return r.compare(ctx, state.Generation, r.kernel.file)
 }
 
 // loadTable puts the table of a file in the place of the one that is there. Where it is not known which one that is, and what the kernel does
@@ -159,7 +183,7 @@ func (r *Room) loadTable(ctx context.Context, file host.File) error {
 	if r.kernel.ours {
 		generation, err := r.Host.FilterLoad(ctx, file)
 		if err == nil {
-			r.kernel.loaded = loaded{ours: true, generation: generation, at: r.Clock.Now(), text: file.Content}
+			r.kernel.loaded = loaded{ours: true, generation: generation, at: r.Clock.Now(), file: file}
 			return nil
 		}
 		r.Log.Debug("nft loads the table", "component", "packet-filter", "err", err)
@@ -172,7 +196,7 @@ func (r *Room) loadTable(ctx context.Context, file host.File) error {
 	if _, err := r.Host.Run(ctx, host.NftLoad, host.Input{Staged: []host.File{file}}); err != nil {
 		return err
 	}
-	r.kernel.loaded = loaded{ours: true, generation: before.Generation + 1, at: r.Clock.Now(), text: file.Content}
+	r.kernel.loaded = loaded{ours: true, generation: before.Generation + 1, at: r.Clock.Now(), file: file}
 	return nil
 }
 
@@ -189,7 +213,7 @@ func (r *Room) verify(ctx context.Context, _ Config, files []host.File) error {
 		return errors.New("the table is not in the kernel")
 	case !r.kernel.ours:
 		return errors.New("this process has not loaded the table yet")
-	case !bytes.Equal(r.kernel.text, files[0].Content):
+	case !bytes.Equal(r.kernel.file.Content, files[0].Content):
 		return errors.New("the kernel has another table")
 	case state.Generation == r.kernel.generation && known:
 		return nil

@@ -15,7 +15,11 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/conf/nft"
+	"edge.internal/gateway/internal/kit/host"
+	helperguard "edge.internal/gateway/internal/kit/host/helper/guard"
+	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
+	"edge.internal/gateway/internal/kit/parts"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -26,7 +30,20 @@ func rendering(t testing.TB, c Config) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(files[0].Content)
+	text := string(files[0].Content)
+	if split := split(t, text); split.Sum() != files[0].Parts.Sum() {
+		t.Fatalf("%s\nhas other parts when it is read: %v", text, split)
+	}
+	return text
+}
+
+func split(t testing.TB, text string) parts.Text {
+	t.Helper()
+	p, err := nft.Split(tableName, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // listed is the table as nft lists it, without handles and without an order of chains and sets.
@@ -76,6 +93,14 @@ var counts = regexp.MustCompile(`"packets": \d+, "bytes": \d+`)
 
 var handles = regexp.MustCompile(`, "handle": \d+`)
 
+// another has a copy of a rule in its place.
+func another(m *maker, c *Config) *Rule {
+	at := m.IntN(len(c.Rules))
+	r := *c.Rules[at]
+	c.Rules[at] = &r
+	return &r
+}
+
 // edits change a configuration as operators do.
 var edits = map[string]func(m *maker, c *Config){
 	"rule is made": func(m *maker, c *Config) {
@@ -87,12 +112,12 @@ var edits = map[string]func(m *maker, c *Config){
 	},
 	"rule is switched": func(m *maker, c *Config) {
 		c.Rules = slices.Clone(c.Rules)
-		r := &c.Rules[m.IntN(len(c.Rules))]
+		r := another(m, c)
 		r.Enabled = !r.Enabled
 	},
 	"rule is changed": func(m *maker, c *Config) {
 		c.Rules = slices.Clone(c.Rules)
-		r := &c.Rules[m.IntN(len(c.Rules))]
+		r := another(m, c)
 		r.Action, r.Log = pick(m, "accept", "drop", "reject"), !r.Log
 	},
 	"rule moves": func(m *maker, c *Config) {
@@ -196,6 +221,7 @@ func TestKernelIsToldWhatNftWouldTell(t *testing.T) {
 	for i := range rulesets {
 		m := &maker{Rand: rand.New(rand.NewPCG(seed, uint64(i))), w: w}
 		c := m.config()
+		drawn := draw(c, nil)
 		text := rendering(t, c)
 		if _, err := s.Load(t.Context(), tableName, text); err != nil {
 			t.Fatalf("seed %d, ruleset %d: %v\n%s", seed, i, err, text)
@@ -214,8 +240,9 @@ func TestKernelIsToldWhatNftWouldTell(t *testing.T) {
 			name := names[m.IntN(len(names))]
 			m.c = c
 			edits[name](m, &c)
-			next := rendering(t, c)
-			change, ok := nft.Difference(tableName, text, next)
+			now := draw(c, drawn)
+			next := string(now.text.Bytes())
+			change, ok := nft.Difference(drawn.text, now.text)
 			if !ok {
 				t.Fatalf("seed %d, ruleset %d: %s is too much", seed, i, name)
 			}
@@ -235,8 +262,9 @@ func TestKernelIsToldWhatNftWouldTell(t *testing.T) {
 				small++
 			}
 			seen[name]++
-			text = next
+			text, drawn = next, now
 		}
+		text = rendering(t, c)
 		read, err := s.ReadCounters(t.Context(), tableName, ruleTag)
 		if err != nil {
 			t.Fatal(err)
@@ -275,4 +303,46 @@ const ruleTag = "gid:"
 // zeroed is a listing with all counters at zero.
 func zeroed(listing string) string {
 	return counts.ReplaceAllString(listing, `"packets": 0, "bytes": 0`)
+}
+
+// A table that is made of the one before, and a file that is changed part by part, are after each change those that would have been made as a
+// whole, and the helper takes them.
+func TestFileIsAmendedToTheSame(t *testing.T) {
+	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), rounds(t, "GATEWAY_FUZZ_TABLES", 12, 40)
+	t.Logf("GATEWAY_FUZZ_SEED=%d GATEWAY_FUZZ_TABLES=%d", seed, rulesets)
+	w := paper(t)
+	names := slices.Sorted(maps.Keys(edits))
+	whole, written := 0, 0
+	for i := range rulesets {
+		m := &maker{Rand: rand.New(rand.NewPCG(seed, uint64(i))), w: w}
+		c := m.config()
+		drawn := draw(c, nil)
+		text := rendering(t, c)
+		machine := helperguard.Around(hosttest.New())
+		if err := machine.Install(host.PacketFilterTable, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		for range 25 {
+			name := names[m.IntN(len(names))]
+			m.c = c
+			edits[name](m, &c)
+			next, now := rendering(t, c), draw(c, drawn)
+			change, ok := parts.Between(drawn.text, now.text)
+			if !ok {
+				t.Fatalf("seed %d, ruleset %d: %s takes another frame", seed, i, name)
+			}
+			if err := machine.Amend(host.PacketFilterTable, change); err != nil {
+				t.Fatalf("seed %d, ruleset %d, %s: %v", seed, i, name, err)
+			}
+			if got, err := machine.Read(host.PacketFilterTable); err != nil || string(got) != next {
+				t.Fatalf("seed %d, ruleset %d, %s: %v\n%s\ninstead of\n%s", seed, i, name, err, got, next)
+			}
+			for _, a := range change.Add {
+				written += len(a.Text)
+			}
+			whole += len(next)
+			drawn = now
+		}
+	}
+	t.Logf("%d bytes were sent for %d", written, whole)
 }

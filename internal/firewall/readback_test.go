@@ -280,7 +280,7 @@ func targetText(t testing.TB, arg object) string {
 func (rs *Ruleset) intent() map[string][]meant {
 	all := map[string][]meant{}
 	for i := range rs.Rules {
-		p := &rs.Rules[i]
+		p := rs.Rules[i]
 		m := meant{counter: true, do: p.Action}
 		if p.Log {
 			m.log = "gateway:" + p.ID.String() + " 0"

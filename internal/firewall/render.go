@@ -5,6 +5,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/parts"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -12,16 +13,44 @@ import (
 const tableName = "gateway"
 
 // Render turns the configuration into the one file that nft loads.
-func Render(c Config) ([]host.File, error) {
-	t := table(compile(c))
-	return []host.File{{Place: host.PacketFilterTable, Content: t.Bytes()}}, nil
+func Render(c Config) ([]host.File, error) { return draw(c, nil).files(), nil }
+
+// drawing is the table of a configuration, and what it is made of. The next one is made of the same where nothing has changed.
+type drawing struct {
+	resolved *resolved
+	chains   *chains
+	text     parts.Text
+}
+
+// draw makes the table of a configuration. It is the same whatever the drawing before, if there is one.
+func draw(c Config, was *drawing) *drawing {
+	if was == nil {
+		was = &drawing{}
+	}
+	now := &drawing{resolved: resolve(&c, was.resolved)}
+	rs := compiled(c, now.resolved)
+	d := newDispatch(rs, was.chains)
+	t := table(rs, d)
+	now.chains, now.text = d.chains, t.Parts()
+	return now
+}
+
+func (d *drawing) files() []host.File {
+	return []host.File{{Place: host.PacketFilterTable, Content: d.text.Bytes(), Parts: d.text}}
+}
+
+// render is Render, after what was rendered before.
+func (r *Room) render(c Config) ([]host.File, error) {
+	r.drawing.Lock()
+	defer r.drawing.Unlock()
+	r.drawn = draw(c, r.drawn)
+	return r.drawn.files(), nil
 }
 
 // table is the whole packet filter as one table.
-func table(rs Ruleset) nft.Table {
+func table(rs Ruleset, d *dispatch) nft.Table {
 	t := nft.Table{Name: tableName, Notes: rs.notes(), Sets: append(slices.Clone(rs.Sets), peerSets(rs)...)}
-	d := newDispatch(rs)
-	t.Chains = append(t.Chains, d.chains...)
+	t.Chains = append(t.Chains, d.list...)
 	t.Chains = append(t.Chains, input(rs, d), forward(rs, d), prerouting(rs), postrouting(rs))
 	if len(rs.Defaults) > 0 {
 		t.Chains = append(t.Chains, answers(rs))
@@ -58,8 +87,8 @@ func dropLog(tag nft.Tag, log nft.Expr) nft.Rule {
 	return rule(tag, nft.Do("limit rate 10/second burst 5 packets"), log)
 }
 
-func input(rs Ruleset, d *dispatch) nft.Chain {
-	c := nft.Chain{Name: nft.Named("input"), Hook: "type filter hook input priority filter; policy drop;"}
+func input(rs Ruleset, d *dispatch) *nft.Chain {
+	c := &nft.Chain{Name: nft.Named("input"), Hook: "type filter hook input priority filter; policy drop;"}
 	c.Rules = append(c.Rules,
 		established,
 		rule(nft.Auto("auto:loopback"), nft.Do(`iifname "lo"`), nft.Accept),
@@ -80,8 +109,8 @@ func input(rs Ruleset, d *dispatch) nft.Chain {
 	return c
 }
 
-func forward(rs Ruleset, d *dispatch) nft.Chain {
-	c := nft.Chain{Name: nft.Named("forward"), Hook: "type filter hook forward priority filter; policy drop;"}
+func forward(rs Ruleset, d *dispatch) *nft.Chain {
+	c := &nft.Chain{Name: nft.Named("forward"), Hook: "type filter hook forward priority filter; policy drop;"}
 	c.Rules = append(c.Rules,
 		established,
 		neighbours,

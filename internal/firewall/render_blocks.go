@@ -50,8 +50,8 @@ func (r *reach) extent() (sum float64) {
 	return sum
 }
 
-func rulePart(p *Policy, lines []nft.Rule) part {
-	x := part{id: p.ID, lines: lines}
+func rulePart(p *Policy) *part {
+	x := &part{id: p.ID, lines: p.lines()}
 	for side, a := range [2]*Addresses{nft.From: &p.From, nft.To: &p.To} {
 		if !a.Any && a.Set[nft.V4].IsZero() && a.Set[nft.V6].IsZero() {
 			x.sides[side] = reach{true, a.Spans}
@@ -61,12 +61,12 @@ func rulePart(p *Policy, lines []nft.Rule) part {
 }
 
 // reaches are the addresses that any of the parts can match.
-func reaches(parts []part) (sides [2]reach) {
+func reaches(parts []*part) (sides [2]reach) {
 	if len(parts) == 1 {
 		return parts[0].sides
 	}
 	for side := range sides {
-		if slices.ContainsFunc(parts, func(p part) bool { return !p.sides[side].fixed }) {
+		if slices.ContainsFunc(parts, func(p *part) bool { return !p.sides[side].fixed }) {
 			continue
 		}
 		sides[side].fixed = true
@@ -81,23 +81,31 @@ func reaches(parts []part) (sides [2]reach) {
 	return sides
 }
 
-// gated are the lines of a chain that asks its parts in order. Runs of parts stand in chains of their own behind a gate: a question about
+// gated is the chain that asks parts in order. Runs of them stand in chains of their own behind a gate: a question about
 // all their addresses, so that a packet passes by most of the rules that cannot match it. So do runs of gates.
-func (d *dispatch) gated(name nft.Name, parts []part) (lines []nft.Rule) {
+func (d *dispatch) gated(name nft.Name, parts []*part) *stand {
+	if x := d.was[name]; x != nil && slices.Equal(x.all, parts) {
+		for _, behind := range x.behind {
+			d.take(behind)
+		}
+		d.take(x)
+		return x
+	}
+	all := parts
+	var behind []*stand
 	for level := range gateLevels {
 		before := len(parts)
-		if parts = d.gates(name, parts, level); len(parts) == before {
+		if parts = d.gates(name, parts, level, &behind); len(parts) == before {
 			break
 		}
 	}
-	for _, p := range parts {
-		lines = append(lines, p.lines...)
-	}
-	return lines
+	x := d.stand(name, parts)
+	x.all, x.behind = all, behind
+	return x
 }
 
 // gates puts a gate in the place of each run of parts that is worth one.
-func (d *dispatch) gates(name nft.Name, parts []part, level int) (gated []part) {
+func (d *dispatch) gates(name nft.Name, parts []*part, level int, stands *[]*stand) (gated []*part) {
 	// A block has the name of the rule that begins it, where that does so by its id, and else a number.
 	blocks := 0
 	for rest := parts; len(rest) > 0; {
@@ -117,18 +125,19 @@ func (d *dispatch) gates(name nft.Name, parts []part, level int) (gated []part) 
 		if level > 0 {
 			block = block.At(level)
 		}
-		var lines []nft.Rule
-		for _, p := range behind {
-			lines = append(lines, p.lines...)
+		x := d.stand(block, behind)
+		if x.gate == nil {
+			x.gate = gate(behind, block)
 		}
-		gated = append(gated, gate(behind, d.chain(block, lines)))
+		*stands = append(*stands, x)
+		gated = append(gated, x.gate)
 	}
 	return gated
 }
 
 // gate leads packets to a block that some of its parts can match. It asks about the side with fewer addresses first.
-func gate(behind []part, block nft.Name) part {
-	x := part{id: behind[0].id, sides: reaches(behind)}
+func gate(behind []*part, block nft.Name) *part {
+	x := &part{id: behind[0].id, sides: reaches(behind)}
 	order := []nft.Side{nft.From, nft.To}
 	if x.sides[nft.To].extent() < x.sides[nft.From].extent() {
 		slices.Reverse(order)
@@ -150,7 +159,7 @@ func gate(behind []part, block nft.Name) part {
 
 // run is how many of the next parts can stand behind one gate: those whose addresses are known on the same side. A part that can stand behind
 // none is a run of one.
-func run(parts []part, level int) (n int) {
+func run(parts []*part, level int) (n int) {
 	sides := [2]bool{true, true}
 	for n < min(len(parts), blockParts) && (n < blockWorth || !parts[n].begins(level)) {
 		known := [2]bool{sides[0] && parts[n].sides[0].fixed, sides[1] && parts[n].sides[1].fixed}

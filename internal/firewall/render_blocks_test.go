@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/conf/nft"
+	"edge.internal/gateway/internal/kit/parts"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -29,7 +30,7 @@ func TestGates(t *testing.T) {
 	var rs Ruleset
 	rs.Zones = []ZoneLinks{{lan, []value.IfName{value.Must[value.IfName]("lan0")}}, {wan, []value.IfName{value.Must[value.IfName]("wan0")}}}
 	add := func(from, to Addresses) {
-		rs.Rules = append(rs.Rules, Policy{ID: uuid.MustParse(fmt.Sprintf("00000000-0000-7000-8000-%010d01", len(rs.Rules))), Src: lan, Dst: wan, From: from, To: to, Services: Services{Any: true}, Action: "drop"})
+		rs.Rules = append(rs.Rules, &Policy{ID: uuid.MustParse(fmt.Sprintf("00000000-0000-7000-8000-%010d01", len(rs.Rules))), Src: lan, Dst: wan, From: from, To: to, Services: Services{Any: true}, Action: "drop"})
 	}
 	for i := range blockParts { // a full block: one network to many servers
 		add(fixed("10.0.0.0", "10.0.255.255"), fixed(fmt.Sprintf("192.0.2.%d", 2*i), fmt.Sprintf("192.0.2.%d", 2*i)))
@@ -43,8 +44,8 @@ func TestGates(t *testing.T) {
 		add(fixed("10.1.0.0", "10.1.0.255"), Addresses{Any: true})
 	}
 
-	table := table(rs)
-	text := string(table.Bytes())
+	table := table(rs, newDispatch(rs, nil))
+	text := string(table.Parts().Bytes())
 	at := -1
 	for _, part := range []string{
 		"chain seg/lan/wan/0/0 {", "...0000000000\"", "...0000000047\"", "}",
@@ -78,7 +79,7 @@ func TestManyGatesStandBehindAnother(t *testing.T) {
 		{lan, []value.IfName{value.Must[value.IfName]("lan0")}}, {wan, []value.IfName{value.Must[value.IfName]("wan0")}}, {dmz, []value.IfName{value.Must[value.IfName]("dmz0")}},
 	}}
 	add := func(src, dst value.Zone) {
-		p := Policy{ID: uuid.UUID{0, 14: byte(chance.UintN(256)), 15: byte(chance.UintN(256))}, Src: src, Dst: dst, Services: Services{Any: true}, Action: "drop"}
+		p := &Policy{ID: uuid.UUID{0, 14: byte(chance.UintN(256)), 15: byte(chance.UintN(256))}, Src: src, Dst: dst, Services: Services{Any: true}, Action: "drop"}
 		binary.BigEndian.PutUint32(p.ID[:], uint32(len(rs.Rules)))
 		for _, a := range []*Addresses{&p.From, &p.To} {
 			ip := netip.AddrFrom4([4]byte{10, byte(chance.UintN(256)), byte(chance.UintN(256)), byte(chance.UintN(256))})
@@ -93,9 +94,9 @@ func TestManyGatesStandBehindAnother(t *testing.T) {
 		add(anywhere, anywhere)
 		add(dmz, wan)
 	}
-	table := table(rs)
+	table := table(rs, newDispatch(rs, nil))
 	for name, most := range map[string]int{"seg/lan/wan/0": blockWorth, "rules_fwd/dmz/wan": blockParts} {
-		at := slices.IndexFunc(table.Chains, func(c nft.Chain) bool { return c.Name.String() == name })
+		at := slices.IndexFunc(table.Chains, func(c *nft.Chain) bool { return c.Name.String() == name })
 		if at < 0 {
 			t.Fatalf("there is no chain %s", name)
 		}
@@ -109,13 +110,13 @@ func TestManyGatesStandBehindAnother(t *testing.T) {
 func TestRulesNearAChangeMove(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	lan, wan := value.Must[value.Zone]("lan"), value.Must[value.Zone]("wan")
-	policy := func() Policy {
+	policy := func() *Policy {
 		var id uuid.UUID
 		for i := range id {
 			id[i] = byte(chance.UintN(256))
 		}
 		ip := netip.AddrFrom4([4]byte{10, id[0], id[1], id[2]})
-		p := Policy{ID: id, Src: lan, Dst: wan, To: Addresses{Any: true}, Services: Services{Any: true}, Action: "drop"}
+		p := &Policy{ID: id, Src: lan, Dst: wan, To: Addresses{Any: true}, Services: Services{Any: true}, Action: "drop"}
 		p.From.Spans[nft.V4] = []nft.Span{{First: ip, Last: ip}}
 		return p
 	}
@@ -123,7 +124,7 @@ func TestRulesNearAChangeMove(t *testing.T) {
 	for range 2000 {
 		rs.Rules = append(rs.Rules, policy())
 	}
-	text := func() string { t := table(rs); return string(t.Bytes()) }
+	text := func() parts.Text { t := table(rs, newDispatch(rs, nil)); return t.Parts() }
 	const edits = 200
 	moved := 0
 	was := text()
@@ -134,7 +135,7 @@ func TestRulesNearAChangeMove(t *testing.T) {
 			rs.Rules = slices.Delete(rs.Rules, at, at+1)
 		}
 		now := text()
-		change, ok := nft.Difference(tableName, was, now)
+		change, ok := nft.Difference(was, now)
 		if !ok {
 			t.Fatal("all rules move")
 		}

@@ -1,6 +1,8 @@
 package firewall
 
 import (
+	"slices"
+
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -11,7 +13,9 @@ import (
 // jumps to the segments whose scope it is in, in the order of the rules. Where there are many, gates spare it most of them.
 type dispatch struct {
 	segments []*segment
-	chains   []nft.Chain
+	list     []*nft.Chain // of all rules
+	*chains
+	was map[nft.Name]*stand
 	// What the base chains do for the rules.
 	input, forward []nft.Rule
 }
@@ -22,7 +26,34 @@ type scope struct{ src, dst value.Zone }
 type segment struct {
 	scope scope
 	name  nft.Name
-	parts []part
+	parts []*part
+}
+
+// pair is a scope while rules are cut.
+type pair struct {
+	scope
+	// open is the segment that the next rule joins; nil if it begins one.
+	open  *segment
+	begun int
+	of    *chains // whose rules it is of
+}
+
+// chains are those of rules, which the next table has, too, where nothing changes.
+type chains struct {
+	stands map[nft.Name]*stand
+	pairs  map[scope]*pair
+	first  *chains // of the tables that were made one after the other
+}
+
+// stand is a chain that asks parts, in order.
+type stand struct {
+	parts []*part
+	chain *nft.Chain
+	// gate is a part that leads to it; nil for one that nothing leads to but a branch.
+	gate *part
+	// all are the parts that it asks behind gates and without, and behind the stands behind its gates. A block has none.
+	all    []*part
+	behind []*stand
 }
 
 // covers tells whether traffic between two zones is in the scope. The absent zone is that of interfaces without one.
@@ -37,22 +68,30 @@ func (s scope) meets(o scope) bool {
 
 var self = value.Must[value.Zone](zoneSelf)
 
-func newDispatch(rs Ruleset) *dispatch {
-	d := &dispatch{}
+// newDispatch makes the chains of rules, or takes them from those that there were before, if there were some.
+func newDispatch(rs Ruleset, was *chains) *dispatch {
+	if was == nil {
+		was = &chains{pairs: map[scope]*pair{}}
+		was.first = was
+	}
+	d := &dispatch{was: was.stands, chains: &chains{make(map[nft.Name]*stand, len(was.stands)), was.pairs, was.first}}
 	d.cut(rs.Rules)
-	jumps := make([]part, len(d.segments))
+	jumps := make([]*part, len(d.segments))
 	for i, s := range d.segments {
-		d.chain(s.name, d.gated(s.name, s.parts))
-		jumps[i] = part{s.parts[0].id, []nft.Rule{{Exprs: []nft.Expr{nft.Jump(s.name)}}}, reaches(s.parts)}
+		x := d.gated(s.name, s.parts)
+		if x.gate == nil {
+			x.gate = &part{x.parts[0].id, []nft.Rule{{Exprs: []nft.Expr{nft.Jump(s.name)}}}, reaches(x.parts)}
+		}
+		jumps[i] = x.gate
 	}
 	// The zones that a packet can come from or leave by; the absent one, first, is that of all other interfaces.
 	zones := append([]ZoneLinks{{}}, rs.Zones...)
 	d.input = d.enter(nft.Named("rules_in"), d.branch(nft.From, nft.Named("rules_in"), zones, func(src value.Zone, name nft.Name) nft.Name {
-		return d.pair(name, scope{src, self}, jumps)
+		return d.between(name, scope{src, self}, jumps)
 	}))
 	d.forward = d.enter(nft.Named("rules_fwd"), d.branch(nft.From, nft.Named("rules_fwd"), zones, func(src value.Zone, name nft.Name) nft.Name {
 		return d.chain(name, d.branch(nft.To, name, zones, func(dst value.Zone, name nft.Name) nft.Name {
-			return d.pair(name, scope{src, dst}, jumps)
+			return d.between(name, scope{src, dst}, jumps)
 		}))
 	}))
 	return d
@@ -60,32 +99,40 @@ func newDispatch(rs Ruleset) *dispatch {
 
 // cut puts each rule into a segment: the newest one of its scope, unless a rule of a scope that meets it has begun one
 // since, which has to be asked before.
-func (d *dispatch) cut(rules []Policy) {
-	newest, begun := map[scope]int{}, map[scope]int{}
-	for i := range rules {
-		lines := rules[i].lines()
-		if len(lines) == 0 {
+func (d *dispatch) cut(rules []*Policy) {
+	for _, p := range d.pairs {
+		p.open, p.begun = nil, 0
+	}
+	for _, p := range rules {
+		if p.part == nil || p.pair.of != d.first {
+			p.part, p.pair = rulePart(p), d.pairOf(p)
+		}
+		if len(p.part.lines) == 0 {
 			continue
 		}
-		s := scope{rules[i].Src, rules[i].Dst}
-		at, open := newest[s]
-		if open {
-			for other, since := range newest {
-				if since > at && other.meets(s) {
-					open = false
-					break
+		s := p.pair
+		if s.open == nil {
+			for _, other := range d.pairs {
+				if other.meets(s.scope) {
+					other.open = nil
 				}
 			}
-		}
-		if !open {
-			at = len(d.segments)
 			// Its name is the same whatever rules of other scopes there are, so that they can come and go while it stays.
-			d.segments = append(d.segments, &segment{scope: s, name: nft.Named("seg").Of(s.src).Of(s.dst).At(begun[s])})
-			begun[s]++
-			newest[s] = at
+			s.open = &segment{scope: s.scope, name: nft.Named("seg").Of(s.src).Of(s.dst).At(s.begun)}
+			d.segments = append(d.segments, s.open)
+			s.begun++
 		}
-		d.segments[at].parts = append(d.segments[at].parts, rulePart(&rules[i], lines))
+		s.open.parts = append(s.open.parts, p.part)
 	}
+}
+
+// pairOf is the pair of zones of a rule.
+func (d *dispatch) pairOf(p *Policy) *pair {
+	s := scope{p.Src, p.Dst}
+	if d.pairs[s] == nil {
+		d.pairs[s] = &pair{scope: s, of: d.first}
+	}
+	return d.pairs[s]
 }
 
 // branch leads packets by the interface on a side to the chain of its zone, and those of other interfaces to the chain
@@ -114,9 +161,9 @@ func (d *dispatch) branch(side nft.Side, name nft.Name, zones []ZoneLinks, leaf 
 	return rules
 }
 
-// pair is the chain of traffic between two zones: the jumps to its segments, in order.
-func (d *dispatch) pair(name nft.Name, zones scope, jumps []part) nft.Name {
-	var parts []part
+// between is the chain of traffic between two zones: the jumps to its segments, in order.
+func (d *dispatch) between(name nft.Name, zones scope, jumps []*part) nft.Name {
+	var parts []*part
 	var only nft.Name
 	for i, s := range d.segments {
 		if s.scope.covers(zones.src, zones.dst) {
@@ -124,10 +171,33 @@ func (d *dispatch) pair(name nft.Name, zones scope, jumps []part) nft.Name {
 			parts = append(parts, jumps[i])
 		}
 	}
-	if len(parts) == 1 {
+	switch len(parts) {
+	case 0:
+		return nft.Name{}
+	case 1:
 		return only
 	}
-	return d.chain(name, d.gated(name, parts))
+	d.gated(name, parts)
+	return name
+}
+
+// stand makes the chain that asks parts, or finds that of before.
+func (d *dispatch) stand(name nft.Name, parts []*part) *stand {
+	x := d.was[name]
+	if x == nil || !slices.Equal(x.parts, parts) {
+		x = &stand{parts: parts, chain: &nft.Chain{Name: name}}
+		for _, p := range parts {
+			x.chain.Rules = append(x.chain.Rules, p.lines...)
+		}
+	}
+	d.take(x)
+	return x
+}
+
+// take has the table have a stand.
+func (d *dispatch) take(x *stand) {
+	d.stands[x.chain.Name] = x
+	d.list = append(d.list, x.chain)
 }
 
 // chain makes a chain, unless it would be empty.
@@ -135,7 +205,7 @@ func (d *dispatch) chain(name nft.Name, rules []nft.Rule) nft.Name {
 	if len(rules) == 0 {
 		return nft.Name{}
 	}
-	d.chains = append(d.chains, nft.Chain{Name: name, Rules: rules})
+	d.list = append(d.list, &nft.Chain{Name: name, Rules: rules})
 	return name
 }
 

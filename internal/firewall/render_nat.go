@@ -80,8 +80,8 @@ func opening(o policy.Opening) []nft.Rule {
 	return rules
 }
 
-func prerouting(rs Ruleset) nft.Chain {
-	c := nft.Chain{Name: nft.Named("prerouting"), Hook: "type nat hook prerouting priority dstnat; policy accept;"}
+func prerouting(rs Ruleset) *nft.Chain {
+	c := &nft.Chain{Name: nft.Named("prerouting"), Hook: "type nat hook prerouting priority dstnat; policy accept;"}
 	if len(rs.Destination) > 0 {
 		c.Rules = append(c.Rules, rule(nft.Auto("auto:management"), nft.Do("fib daddr type local"), nft.Service(management.Ports), nft.Accept))
 	}
@@ -94,8 +94,8 @@ func prerouting(rs Ruleset) nft.Chain {
 	return c
 }
 
-func postrouting(rs Ruleset) nft.Chain {
-	c := nft.Chain{Name: nft.Named("postrouting"), Hook: "type nat hook postrouting priority srcnat; policy accept;"}
+func postrouting(rs Ruleset) *nft.Chain {
+	c := &nft.Chain{Name: nft.Named("postrouting"), Hook: "type nat hook postrouting priority srcnat; policy accept;"}
 	for i := range rs.Source {
 		t := &rs.Source[i]
 		do := nft.Masquerade
@@ -126,9 +126,9 @@ func (rs *Ruleset) notes() (notes []nft.Note) {
 
 // answers keeps the answers to who did not come through a tunnel out of those that take everything: what a machine inside
 // answers on a redirected connection goes back to where it came from.
-func answers(rs Ruleset) nft.Chain {
+func answers(rs Ruleset) *nft.Chain {
 	const tag = "auto:answers"
-	return nft.Chain{Name: nft.Named("answers"), Hook: "type filter hook prerouting priority mangle; policy accept;", Rules: []nft.Rule{
+	return &nft.Chain{Name: nft.Named("answers"), Hook: "type filter hook prerouting priority mangle; policy accept;", Rules: []nft.Rule{
 		rule(nft.Auto(tag), nft.Link(nft.From, rs.Defaults), nft.Accept),
 		rule(nft.Auto(tag), nft.Do("ct state new"), nft.MarkConnection(host.DirectMark)),
 		rule(nft.Auto(tag), nft.Do("ct direction reply"), nft.OfConnection(host.DirectMark), nft.Mark(host.DirectMark)),

@@ -18,7 +18,7 @@ import (
 type Ruleset struct {
 	// Zones are those that have interfaces, by name.
 	Zones []ZoneLinks
-	Rules []Policy
+	Rules []*Policy
 	// Destination and Source are the NAT rules of each kind.
 	Destination, Source []Translation
 	// Skipped are the NAT rules that cannot be brought about.
@@ -55,6 +55,11 @@ type Policy struct {
 	Services Services
 	Action   string
 	Log      bool
+	// part is what a table has for it, and pair the pair of zones that it is in; nil until there is one.
+	// named says that it refers to a set.
+	part  *part
+	pair  *pair
+	named bool
 }
 
 // Addresses are what a selector stands for.
@@ -125,7 +130,10 @@ type Translation struct {
 }
 
 // compile resolves every reference.
-func compile(c Config) Ruleset {
+func compile(c Config) Ruleset { return compiled(c, resolve(&c, nil)) }
+
+// compiled is the policy whose rules are resolved already.
+func compiled(c Config, r *resolved) Ruleset {
 	rs := Ruleset{Openings: c.Openings, Tunnels: c.Tunnels, Defaults: c.Defaults}
 	for zone, links := range c.Interfaces {
 		rs.Zones = append(rs.Zones, ZoneLinks{zone, links})
@@ -134,18 +142,8 @@ func compile(c Config) Ruleset {
 	for _, p := range c.Peers {
 		rs.Peers = append(rs.Peers, nft.Span{First: p, Last: p})
 	}
-	b := newBook(c)
-	for i := range c.Rules {
-		if r := &c.Rules[i]; r.Enabled {
-			rs.Rules = append(rs.Rules, Policy{
-				ID: r.ID, Name: r.Name.String(), Src: r.SrcZone, Dst: r.DstZone, Action: r.Action, Log: r.Log,
-				From:     b.addresses(r.SrcKind, r.SrcObjectID, r.SrcGroupID, r.SrcCIDR),
-				To:       b.addresses(r.DstKind, r.DstObjectID, r.DstGroupID, r.DstCIDR),
-				Services: b.servicesOf(r.ServiceObjectID, r.ServiceGroupID),
-			})
-		}
-	}
-	rs.Sets = b.sets
+	rs.Rules = slices.DeleteFunc(slices.Clone(r.policies), func(p *Policy) bool { return p == nil })
+	rs.Sets = setsOf(rs.Rules)
 	for i := range c.NAT {
 		if !c.NAT[i].Enabled {
 			continue
@@ -166,9 +164,11 @@ func compile(c Config) Ruleset {
 func compileAll(c Config) Ruleset {
 	off := map[uuid.UUID]bool{}
 	c.Rules, c.NAT = slices.Clone(c.Rules), slices.Clone(c.NAT)
-	for i := range c.Rules {
-		off[c.Rules[i].ID] = !c.Rules[i].Enabled
-		c.Rules[i].Enabled = true
+	for i, r := range c.Rules {
+		off[r.ID] = !r.Enabled
+		on := *r
+		on.Enabled = true
+		c.Rules[i] = &on
 	}
 	for i := range c.NAT {
 		off[c.NAT[i].ID] = !c.NAT[i].Enabled
@@ -199,7 +199,6 @@ type book struct {
 	// What was looked up already.
 	selected map[uuid.UUID]Addresses
 	offered  map[uuid.UUID]Services
-	sets     []nft.Set
 }
 
 func newBook(c Config) *book {
@@ -235,7 +234,7 @@ func (b *book) addresses(kind string, object, group *uuid.UUID, cidr value.Prefi
 			}
 			a := gather([]*Address{o})
 			if o.Kind == kindFQDN {
-				b.name(&a, nft.Named("object"), o.ID)
+				a.name(nft.Named("object"), o.ID)
 			}
 			return a
 		})
@@ -255,7 +254,7 @@ func (b *book) addresses(kind string, object, group *uuid.UUID, cidr value.Prefi
 			}
 			a := gather(list)
 			if live || len(a.Spans[nft.V4])+len(a.Spans[nft.V6]) > 2 {
-				b.name(&a, nft.Named("group"), g.ID)
+				a.name(nft.Named("group"), g.ID)
 			}
 			return a
 		})
@@ -280,11 +279,29 @@ func (b *book) cached(id uuid.UUID, look func() Addresses) Addresses {
 
 // name puts the addresses into sets, whose content can change while the rules stay. Both families get one, for a name
 // may come to resolve to either.
-func (b *book) name(a *Addresses, prefix nft.Name, id uuid.UUID) {
+func (a *Addresses) name(prefix nft.Name, id uuid.UUID) {
 	for _, f := range nft.Families {
 		a.Set[f] = prefix.ID(id, f)
-		b.sets = append(b.sets, nft.Set{Name: a.Set[f], Family: f, Elements: a.Spans[f]})
 	}
+}
+
+// setsOf are the sets that rules refer to, in the order in which they do.
+func setsOf(rules []*Policy) (sets []nft.Set) {
+	known := map[nft.Name]bool{}
+	for _, p := range rules {
+		if !p.named {
+			continue
+		}
+		for _, a := range [...]*Addresses{&p.From, &p.To} {
+			for _, f := range nft.Families {
+				if name := a.Set[f]; !name.IsZero() && !known[name] {
+					known[name] = true
+					sets = append(sets, nft.Set{Name: name, Family: f, Elements: a.Spans[f]})
+				}
+			}
+		}
+	}
+	return sets
 }
 
 // gather unites the addresses of objects.

@@ -126,7 +126,7 @@ func logPackets() error {
 	}
 	rule := firewall.Rule{SrcZone: zone(0), DstZone: value.Must[value.Zone]("self"), SrcKind: "any", DstKind: "any", Action: "drop", Log: true, Enabled: true}
 	rule.ID = uuid.New()
-	table, err := firewall.Render(firewall.Config{Interfaces: map[value.Zone][]value.IfName{zone(0): {value.Must[value.IfName](logLink)}}, Rules: []firewall.Rule{rule}})
+	table, err := firewall.Render(firewall.Config{Interfaces: map[value.Zone][]value.IfName{zone(0): {value.Must[value.IfName](logLink)}}, Rules: []*firewall.Rule{&rule}})
 	if err != nil {
 		return err
 	}

@@ -155,11 +155,11 @@ func policy(n, some int) firewall.Config {
 			}
 		}
 		r.ID = id(random)
-		c.Rules = append(c.Rules, r)
+		c.Rules = append(c.Rules, &r)
 	}
 	accept := firewall.Rule{SrcZone: zone(0), DstZone: zone(1), SrcKind: "any", DstKind: "any", Action: "accept", Enabled: true}
 	accept.ID = id(random)
-	c.Rules = append(c.Rules, accept)
+	c.Rules = append(c.Rules, &accept)
 	return c
 }
 

@@ -482,6 +482,7 @@ func (e *Engine) Pass(ctx context.Context, id ID) Status {
 	l := e.lanes[id]
 	l.kick(0, true)
 	l.pass(ctx)
+	l.writeLate()
 	return l.snapshot()
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/changes"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/parts"
 	"edge.internal/gateway/internal/kit/rescue"
 )
 
@@ -105,21 +106,24 @@ func (e *Engine) write(ctx context.Context) (err error) {
 
 // differences are what people may see of what became of files.
 func (e *Engine) differences(was, now []host.File) []changes.File {
-	before := map[host.Place][]byte{}
+	before := map[host.Place]host.File{}
 	for _, f := range was {
-		before[f.Place] = f.Content
+		before[f.Place] = f
 	}
 	var list []changes.File
 	for _, f := range now {
 		old, there := before[f.Place]
 		delete(before, f.Place)
-		if there && bytes.Equal(old, f.Content) {
+		if there && bytes.Equal(old.Content, f.Content) {
 			continue
 		}
 		path := e.host.Path(f.Place)
 		text := "The file is too large to be compared.\n"
-		if len(old)+len(f.Content) < compareMost {
-			text = difference(f, "before"+path, "after"+path, old, false)
+		switch from, to := "before"+path, "after"+path; {
+		case old.Parts != nil && f.Parts != nil && f.Redact == nil:
+			text = differenceOfParts(from, to, old.Parts, f.Parts)
+		case len(old.Content)+len(f.Content) < compareMost:
+			text = difference(f, from, to, old.Content, false)
 		}
 		list = append(list, changes.File{Path: path, Diff: short(text)})
 	}
@@ -139,6 +143,44 @@ func difference(f host.File, from, to string, other []byte, secret bool) string 
 		diff = udiff.Unified(from, to, "", "What is not shown differs.\n")
 	}
 	return diff
+}
+
+// beside is how many parts are looked at on each side of one that differs. They have at least as many lines as a diff shows.
+const beside = udiff.DefaultContextLines
+
+// differenceOfParts is the diff of two texts, of which it reads the parts that differ and those beside them.
+func differenceOfParts(from, to string, was, now parts.Text) string {
+	diff := udiff.UnifiedDiff{From: from, To: to}
+	longer := 0 // is the new text, by so many lines
+	regions := parts.Regions(was, now)
+	for len(regions) > 0 {
+		r := regions[0]
+		for regions = regions[1:]; len(regions) > 0 && regions[0].Was[0]-r.Was[1] <= 2*beside; regions = regions[1:] {
+			r.Was[1], r.Now[1] = regions[0].Was[1], regions[0].Now[1]
+		}
+		before, behind := min(beside, r.Was[0]), min(beside, len(was)-r.Was[1])
+		old := string(was[r.Was[0]-before : r.Was[1]+behind].Bytes())
+		edits := udiff.Lines(old, string(now[r.Now[0]-before:r.Now[1]+behind].Bytes()))
+		u, err := udiff.ToUnifiedDiff(from, to, old, edits, udiff.DefaultContextLines)
+		if err != nil {
+			return "" // the edits are of this very text
+		}
+		above := was[:r.Was[0]-before].Lines()
+		for _, h := range u.Hunks {
+			h.FromLine += above
+			h.ToLine = h.FromLine + longer
+			for _, line := range h.Lines {
+				switch line.Kind {
+				case udiff.Insert:
+					longer++
+				case udiff.Delete:
+					longer--
+				}
+			}
+		}
+		diff.Hunks = append(diff.Hunks, u.Hunks...)
+	}
+	return diff.String()
 }
 
 // short is a diff that is not too long to be kept.

@@ -15,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/parts"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/rescue"
 )
@@ -93,6 +94,10 @@ type lane struct {
 	good       []host.File
 	goodConfig any
 	goodKnown  bool
+	// written is what of it is on the disk, since writtenAt; unwritten says that it is behind.
+	written   []host.File
+	writtenAt time.Time
+	unwritten bool
 	// retained is what a volatile component was last seen to run with, as it is kept for a start without a database.
 	retained []byte
 	// held says that a change waits for its confirmation: what the daemon runs with meanwhile is heldNow, and is not kept.
@@ -146,8 +151,9 @@ func (l *lane) run(ctx context.Context) {
 	var settles sync.WaitGroup
 	defer settles.Wait()
 	due := time.Now().Add(l.engine.tick) // signals do not move it: the daemon is looked at even while changes keep coming
+	defer l.writeLate()
 	for ctx.Err() == nil {
-		wait, settle := l.next(due)
+		wait, chore := l.next(due)
 		switch l.wait(ctx, wait) {
 		case signalled:
 			if l.proceed(ctx) {
@@ -155,12 +161,16 @@ func (l *lane) run(ctx context.Context) {
 			}
 			l.gather(ctx)
 		case waited:
-			if settle {
+			switch chore {
+			case settling:
 				// Noted before it runs, or the next turn would start another one.
 				l.mu.Lock()
 				l.settling, l.behind = true, time.Time{}
 				l.mu.Unlock()
 				settles.Go(func() { l.settle(ctx) })
+				continue
+			case writing:
+				l.writeLate()
 				continue
 			}
 		case ended:
@@ -213,17 +223,29 @@ func (l *lane) gather(ctx context.Context) {
 	}
 }
 
-// next is how long to wait for a signal when a pass is due, and whether the files have to follow the daemon first.
-func (l *lane) next(due time.Time) (wait time.Duration, settle bool) {
+// What a lane has to do besides passes.
+const (
+	nothing  = iota
+	settling // the files have to follow the daemon
+	writing  // the last known good configuration has to be written
+)
+
+// next is how long to wait for a signal when a pass is due, and what has to be done first.
+func (l *lane) next(due time.Time) (wait time.Duration, chore int) {
+	wait = time.Until(due)
+	l.keeping.Lock()
+	if after := settleAfter - time.Since(l.writtenAt); l.unwritten && after < wait {
+		wait, chore = after, writing
+	}
+	l.keeping.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	wait = time.Until(due)
 	if !l.behind.IsZero() && !l.settling {
 		if after := settleAfter - time.Since(l.behind); after < wait {
-			return after, true
+			return after, settling
 		}
 	}
-	return wait, false
+	return wait, chore
 }
 
 // pause is how long after a pass the next one is due.
@@ -314,11 +336,36 @@ func (l *lane) keep(now *imagined) error {
 		l.heldNow = now
 		return nil
 	}
-	if err := l.engine.keepGood(l.id, l.good, now.files); err != nil {
+	l.good, l.goodConfig, l.goodKnown, l.unwritten = now.files, now.config, true, true
+	if l.atomic && time.Since(l.writtenAt) < settleAfter {
+		return nil // a start applies what is stored all the same, and one write does for many changes
+	}
+	return l.write()
+}
+
+// write has on the disk what is the last known good configuration. The caller holds keeping.
+func (l *lane) write() error {
+	if !l.unwritten {
+		return nil
+	}
+	err := l.engine.keepGood(l.id, l.written, l.good)
+	l.writtenAt, l.unwritten = time.Now(), false
+	if err != nil {
+		l.good, l.goodConfig = l.written, nil // which the next pass takes for a reason to keep it
 		return fmt.Errorf("keeping the last known good configuration: %w", err)
 	}
-	l.good, l.goodConfig, l.goodKnown = now.files, now.config, true
+	l.written = l.good
 	return nil
+}
+
+// writeLate writes what was left unwritten.
+func (l *lane) writeLate() {
+	l.keeping.Lock()
+	err := l.write()
+	l.keeping.Unlock()
+	if err != nil {
+		l.report(l.engine.clock.Now(), 0, 0, false, err)
+	}
 }
 
 // lastGood is the configuration that the daemon was last seen to run with, and what it was rendered from, if that is known.
@@ -327,6 +374,7 @@ func (l *lane) lastGood() (files []host.File, config any) {
 	defer l.keeping.Unlock()
 	if !l.goodKnown {
 		l.good, l.goodKnown = l.engine.lastGood(l.id), true
+		l.written = l.good
 	}
 	return l.good, l.goodConfig
 }
@@ -631,6 +679,12 @@ func (l *lane) install(was, files []host.File) error {
 	wanted := map[host.Place]bool{}
 	for _, f := range files {
 		wanted[f.Place] = true
+		switch done, err := l.installParts(was, f); {
+		case err != nil:
+			return fmt.Errorf("installing %s: %w", l.engine.host.Path(f.Place), err)
+		case done:
+			continue
+		}
 		if live, err := l.engine.host.Read(f.Place); err == nil && bytes.Equal(live, f.Content) {
 			continue
 		}
@@ -646,6 +700,22 @@ func (l *lane) install(was, files []host.File) error {
 		}
 	}
 	return nil
+}
+
+// installParts writes the parts of a file that are not those of before, if that is enough.
+func (l *lane) installParts(was []host.File, f host.File) (done bool, err error) {
+	i := slices.IndexFunc(was, func(old host.File) bool { return old.Place == f.Place })
+	if i < 0 {
+		return false, nil
+	}
+	change, ok := parts.Between(was[i].Parts, f.Parts)
+	if !ok || change.Empty() {
+		return false, nil // or it is not known what there is
+	}
+	if err = l.engine.host.Amend(f.Place, change); errors.Is(err, parts.ErrOther) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // onDisk tells whether the files are what is on disk.

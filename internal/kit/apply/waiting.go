@@ -253,7 +253,9 @@ func (l *lane) keepNow() error {
 	behind := !l.behind.IsZero() || l.settling
 	l.mu.Unlock()
 	if !behind {
-		return nil
+		l.keeping.Lock()
+		defer l.keeping.Unlock()
+		return l.write()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), applyWithin)
 	defer cancel()

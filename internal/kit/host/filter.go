@@ -38,6 +38,9 @@ type Filter interface {
 	PacketLog(ctx context.Context, sink func(batch []LoggedPacket, lost uint64)) error
 }
 
+// FilterTable is the name of the gateway's own table.
+const FilterTable = "gateway"
+
 // FilterState says what the kernel has.
 type FilterState struct {
 	// Present tells whether the table exists.

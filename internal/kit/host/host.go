@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/job"
+	"edge.internal/gateway/internal/kit/parts"
 )
 
 // ErrNotInstalled says that the program behind a unit or a command is not on this machine.
@@ -61,6 +62,9 @@ type Files interface {
 	// Install replaces a place atomically: staged beside it, synced, renamed, the folder synced. It creates the folder
 	// when it is missing, and sets the mode and owner that the list gives the place.
 	Install(p Place, content []byte) error
+	// Amend changes some parts of a place, and leaves it as Install of the whole would. It fails with parts.ErrOther unless the
+	// change is for what this process has installed there. Of most places it knows no parts.
+	Amend(p Place, c parts.Change) error
 	// Remove deletes a place; a missing file is not an error.
 	Remove(p Place) error
 	// Path tells where a place is, for people: previews, messages.
@@ -95,6 +99,9 @@ type UnitState struct {
 	Detail    string    `json:"detail"` // why it failed, when it did
 }
 
+// FileLimit is how long a file may be.
+const FileLimit = 64 << 20
+
 // Input is what a command gets besides its fixed arguments.
 type Input struct {
 	// Staged files are written to a private folder first; the command's arguments refer to them by place.
@@ -109,6 +116,8 @@ type Input struct {
 type File struct {
 	Place   Place
 	Content []byte
+	// Parts are those of the content, where its renderer says which it has: then a change of some of them is written without the others.
+	Parts parts.Text `cbor:"-"`
 	// Redact makes of a content of the place, this or an earlier one, what people may see of it; nil shows all.
 	Redact func(content []byte) []byte `cbor:"-"`
 }

@@ -2,8 +2,10 @@ package nft
 
 import (
 	"fmt"
-	"sort"
+	"iter"
 	"strings"
+
+	"edge.internal/gateway/internal/kit/parts"
 )
 
 // Listing is the text of a table, part by part: what Bytes has written, read again.
@@ -38,47 +40,125 @@ func (c *ListedChain) Rules() []string {
 // Read reads the transaction that puts a table in the place of its former self, if it is one that Bytes could have written. What the
 // rules say is not looked at.
 func Read(table, text string) (*Listing, error) {
-	rest, ok := strings.CutPrefix(text, head(table))
-	if !ok {
-		return nil, fmt.Errorf("the text does not put the table %s in the place of its former self", table)
-	}
 	l := &Listing{}
-	for n := 4; ; n++ {
-		line, tail, _ := strings.Cut(rest, "\n")
-		rest = tail
-		kind, name, _ := strings.Cut(line, " ")
-		name, opens := strings.CutSuffix(name, " {")
-		body, tail, closes := strings.Cut(rest, "\t}\n")
-		switch {
-		case line == "}" && rest == "":
-			return l, nil
-		case strings.HasPrefix(line, "\t# "):
-			continue
-		case kind == "\tset" && opens && closes:
-			s := ListedSet{Name: name}
-			s.Type, ok = strings.CutPrefix(body, "\t\ttype ")
-			s.Type, body, _ = strings.Cut(s.Type, "\n")
-			body, flagged := strings.CutPrefix(body, "\t\tflags interval\n")
-			if body != "" {
-				s.Elements, ok = strings.CutPrefix(body, "\t\telements = { ")
-				s.Elements, closes = strings.CutSuffix(s.Elements, " }\n")
-			}
-			if !ok || !flagged || !closes {
-				return nil, fmt.Errorf("line %d: the set %s is not known", n, name)
-			}
-			l.Sets = append(l.Sets, s)
-		case kind == "\tchain" && opens && closes:
-			c := ListedChain{Name: name, Body: body}
-			if hook, hooked := strings.CutPrefix(body, "\t\t"); hooked {
-				c.Hook, c.Body, _ = strings.Cut(hook, "\n")
-			}
-			l.Chains = append(l.Chains, c)
-		default:
-			return nil, fmt.Errorf("line %d: %.100q is not known", n, line)
+	n := 1
+	for part, err := range pieces(table, text) {
+		if err == nil && part != head(table) && part != tail {
+			err = l.add(part)
 		}
-		n += strings.Count(rest[:len(rest)-len(tail)], "\n")
-		rest = tail
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		n += strings.Count(part, "\n")
 	}
+	return l, nil
+}
+
+// Split is the text of such a transaction in its parts: how it begins, each note, set and chain, and how it ends.
+func Split(table, text string) (parts.Text, error) {
+	var t parts.Text
+	for part, err := range pieces(table, text) {
+		if err != nil {
+			return nil, err
+		}
+		t = append(t, parts.Of([]byte(part)))
+	}
+	return t, nil
+}
+
+// partEnd is how a part ends that has several lines.
+const partEnd = "\n\t}\n"
+
+// pieces yields the parts of a transaction one after the other, or an error at the first thing that is none.
+func pieces(table, text string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		rest, ok := strings.CutPrefix(text, head(table))
+		if !ok {
+			yield("", fmt.Errorf("the text does not put the table %s in the place of its former self", table))
+			return
+		}
+		if !yield(head(table), nil) {
+			return
+		}
+		for rest != tail {
+			at, end := -1, partEnd
+			switch {
+			case strings.HasPrefix(rest, note):
+				end = "\n"
+				fallthrough
+			case strings.HasPrefix(rest, "\tset "), strings.HasPrefix(rest, "\tchain "):
+				at = strings.Index(rest, end)
+			}
+			if at < 0 {
+				yield("", fmt.Errorf("%.100q is not known", rest))
+				return
+			}
+			part := rest[:at+len(end)]
+			if !yield(part, nil) {
+				return
+			}
+			rest = rest[len(part):]
+		}
+		yield(tail, nil)
+	}
+}
+
+// ReadPart reads a note, a set or a chain, and nothing else.
+func ReadPart(part string) (*Listing, error) {
+	l := &Listing{}
+	return l, l.add(part)
+}
+
+// add adds what a part has.
+func (l *Listing) add(part string) error {
+	line, body, _ := strings.Cut(part, "\n")
+	if strings.HasPrefix(line, note) && body == "" && len(part) > len(line) {
+		return nil
+	}
+	kind, name, _ := strings.Cut(line, " ")
+	name, opens := strings.CutSuffix(name, " {")
+	if !opens || strings.Index(part, partEnd) != len(part)-len(partEnd) {
+		return fmt.Errorf("%.100q is not known", line)
+	}
+	body = strings.TrimSuffix(body, partEnd[1:])
+	switch kind {
+	case "\tset":
+		s := ListedSet{Name: name}
+		kind, rest, _ := strings.Cut(body, "\n")
+		typed, flagged, closed := false, false, true
+		s.Type, typed = strings.CutPrefix(kind, "\t\ttype ")
+		rest, flagged = strings.CutPrefix(rest, "\t\tflags interval\n")
+		if rest != "" {
+			opened := false
+			rest, opened = strings.CutPrefix(rest, "\t\telements = { ")
+			s.Elements, closed = strings.CutSuffix(rest, " }\n")
+			closed = closed && opened
+		}
+		if !typed || !flagged || !closed {
+			return fmt.Errorf("the set %s is not known", name)
+		}
+		l.Sets = append(l.Sets, s)
+	case "\tchain":
+		c := ListedChain{Name: name, Body: body}
+		if hook, hooked := strings.CutPrefix(body, "\t\t"); hooked {
+			c.Hook, c.Body, _ = strings.Cut(hook, "\n")
+		}
+		l.Chains = append(l.Chains, c)
+	default:
+		return fmt.Errorf("%.100q is not known", line)
+	}
+	return nil
+}
+
+// listing reads parts.
+func listing(t parts.Text) (*Listing, error) {
+	l := &Listing{}
+	for _, part := range t {
+		if err := l.add(part.String()); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
 }
 
 // Change leads from one table to another.
@@ -114,11 +194,12 @@ type Addition struct {
 	Rule   string
 }
 
-// Difference finds the change that turns one table into another. It is not ok if that is impossible, or if loading the whole table takes less
-// work.
-func Difference(table, was, now string) (c Change, ok bool) {
-	a, err1 := Read(table, was)
-	b, err2 := Read(table, now)
+// Difference finds the change that turns one table into another, of which it reads what they do not have in common. It is not ok if that is
+// impossible, or if loading the whole table takes less work.
+func Difference(was, now parts.Text) (c Change, ok bool) {
+	was, now = parts.Distinct(was, now)
+	a, err1 := listing(was)
+	b, err2 := listing(now)
 	if err1 != nil || err2 != nil {
 		return c, false
 	}
@@ -182,80 +263,12 @@ func (c *Change) sets(was, now []ListedSet) {
 	}
 }
 
-// edit finds what to take from a list and what to add to it to get another. As many as can stay where they are do.
+// edit finds what to take from a chain and what to add to it to get another.
 func edit(was, now []string) Edit {
-	e := Edit{Rules: len(was)}
-	first := 0
-	for first < min(len(was), len(now)) && was[first] == now[first] {
-		first++
-	}
-	last := len(was)
-	for n := len(now); last > first && n > first && was[last-1] == now[n-1]; n-- {
-		last--
-	}
-	places := map[string][]int{}
-	for i := first; i < last; i++ {
-		places[was[i]] = append(places[was[i]], i)
-	}
-	// Where each line was, and which of those that were somewhere can stay: the longest row of ascending places.
-	at := make([]int, len(now)-first-(len(was)-last))
-	for i := range at {
-		line := now[first+i]
-		at[i] = -1
-		if list := places[line]; len(list) > 0 {
-			at[i], places[line] = list[0], list[1:]
-		}
-	}
-	stays := ascending(at)
-	kept := map[int]bool{}
-	for i := range at {
-		if stays[i] {
-			kept[at[i]] = true
-		}
-	}
-	for i := first; i < last; i++ {
-		if !kept[i] {
-			e.Remove = append(e.Remove, i)
-		}
-	}
-	next := make([]int, len(at))
-	for i, before := len(at)-1, last; i >= 0; i-- {
-		if stays[i] {
-			before = at[i]
-		}
-		next[i] = before
-	}
-	for i := range at {
-		if !stays[i] {
-			e.Add = append(e.Add, Addition{Before: next[i], Rule: now[first+i]})
-		}
+	found := parts.EditOf(was, now)
+	e := Edit{Rules: len(was), Remove: found.Remove}
+	for _, a := range found.Add {
+		e.Add = append(e.Add, Addition{Before: a.Before, Rule: now[a.Item]})
 	}
 	return e
-}
-
-// ascending marks the longest row of ascending numbers; those below zero are not in it.
-func ascending(list []int) []bool {
-	var tails []int // the index of the last number of the best row of each length
-	before := make([]int, len(list))
-	for i, x := range list {
-		if x < 0 {
-			continue
-		}
-		low := sort.Search(len(tails), func(i int) bool { return list[tails[i]] >= x })
-		before[i] = -1
-		if low > 0 {
-			before[i] = tails[low-1]
-		}
-		if low == len(tails) {
-			tails = append(tails, i)
-		}
-		tails[low] = i
-	}
-	marked := make([]bool, len(list))
-	if len(tails) > 0 {
-		for i := tails[len(tails)-1]; i >= 0; i = before[i] {
-			marked[i] = true
-		}
-	}
-	return marked
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"edge.internal/gateway/internal/kit/parts"
 )
 
 // An edit leads from any list to any other, and leaves as much where it is as it can.
@@ -70,7 +72,7 @@ func TestDifference(t *testing.T) {
 	}
 	was := tableText("\t# a note\n"+set("a", "10.0.0.1")+set("b", "")+set("c", ""), chain("x", "\t\thook\n", "\t one\n", "\t two\n")+chain("y", "\t three\n"))
 	now := tableText(set("a", "10.0.0.1, 10.0.0.3")+set("b", "")+set("d", ""), chain("z", "\t three\n")+chain("x", "\t\thook\n", "\t two\n", "\t four\n"))
-	c, ok := Difference("gateway", was, now)
+	c, ok := Difference(split(t, was), split(t, now))
 	want := Change{
 		NewSets: []ListedSet{{"d", "ipv4_addr", ""}}, Refilled: []ListedSet{{"a", "ipv4_addr", "10.0.0.1, 10.0.0.3"}}, GoneSets: []string{"c"},
 		NewChains: []ListedChain{{"z", "", "\t three\n"}}, GoneChains: []string{"y"},
@@ -79,19 +81,58 @@ func TestDifference(t *testing.T) {
 	if !ok || fmt.Sprintf("%+v", c) != fmt.Sprintf("%+v", want) {
 		t.Errorf("%t %+v", ok, c)
 	}
-	if c, ok := Difference("gateway", was, strings.Replace(was, "a note", "another", 1)); !ok || !c.Empty() {
+	if c, ok := Difference(split(t, was), split(t, strings.Replace(was, "a note", "another", 1))); !ok || !c.Empty() {
 		t.Errorf("a note: %t %+v", ok, c)
 	}
 	for name, other := range map[string]string{
-		"another hook":  strings.Replace(was, "\t\thook", "\t\tother", 1),
-		"another table": strings.ReplaceAll(was, "gateway", "other"),
-		"another text":  strings.Replace(was, "flags interval", "flags timeout", 1),
-		"more after it": was + "flush ruleset\n",
-		"cut off":       was[:len(was)-10],
-		"too much":      tableText("", chain("x", "\t\thook\n", strings.Repeat("\t rule\n", manyRules+10))),
+		"another hook": strings.Replace(was, "\t\thook", "\t\tother", 1),
+		"another text": strings.Replace(was, "flags interval", "flags timeout", 1),
+		"too much":     tableText("", chain("x", "\t\thook\n", strings.Repeat("\t rule\n", manyRules+10))),
 	} {
-		if c, ok := Difference("gateway", was, other); ok {
+		if c, ok := Difference(split(t, was), split(t, other)); ok {
 			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	for name, other := range map[string]string{
+		"another table": strings.ReplaceAll(was, "gateway", "other"),
+		"more after it": was + "flush ruleset\n",
+		"more before":   "flush ruleset\n" + was,
+		"cut off":       was[:len(was)-10],
+		"no end":        was[:len(was)-2],
+		"two ends":      was + "}\n",
+		"a statement":   strings.Replace(was, "\tset a", "\tinclude \"x\"\n\tset a", 1),
+	} {
+		if text, err := Split("gateway", other); err == nil {
+			t.Errorf("%s: %q", name, text)
+		}
+		if l, err := Read("gateway", other); err == nil {
+			t.Errorf("%s: %+v", name, l)
+		}
+	}
+}
+
+func split(t *testing.T, text string) parts.Text {
+	t.Helper()
+	p, err := Split("gateway", text)
+	if err != nil || string(p.Bytes()) != text {
+		t.Fatalf("%v\n%s\nis split into\n%s", err, text, p)
+	}
+	return p
+}
+
+// A part is one thing and whole.
+func TestReadPart(t *testing.T) {
+	for _, good := range []string{"\t# note\n", "\tchain x {\n\t}\n", "\tchain x {\n\t\thook\n\t accept\n\t}\n", "\tset s {\n\t\ttype ipv4_addr\n\t\tflags interval\n\t}\n"} {
+		if _, err := ReadPart(good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	for _, bad := range []string{
+		"", "\n", "}\n", head("gateway"), "\t# note", "\t# note\n}\n", "\tchain x {\n", "\tchain x {\n\t}", "\tchain x {\n\t}\n}\n", "\tchain x {\n\t}\n\tchain y {\n\t}\n",
+		"\tchain x {\n\t}\n# \n\t}\n", "chain x {\n\t}\n", "\tmap x {\n\t}\n", "\tchain x\n\t}\n",
+	} {
+		if l, err := ReadPart(bad); err == nil {
+			t.Errorf("%q: %+v", bad, l)
 		}
 	}
 }

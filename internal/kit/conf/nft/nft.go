@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"edge.internal/gateway/internal/kit/parts"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -114,7 +115,7 @@ type Table struct {
 	// Notes are for people who read the file.
 	Notes  []Note
 	Sets   []Set
-	Chains []Chain
+	Chains []*Chain
 }
 
 // Note is a line that the kernel does not see.
@@ -135,6 +136,8 @@ type Chain struct {
 	Name  Name
 	Hook  constant // such as "type filter hook input priority filter; policy drop;"
 	Rules []Rule
+
+	part *parts.Part // once it is printed
 }
 
 // Rule is a list of expressions: what is asked and what is done.
@@ -165,22 +168,34 @@ func For(prefix constant, word string) Tag {
 	return Tag{string(prefix) + word[:min(len(word), 64)]}
 }
 
-// Bytes is the transaction that puts the table in the place of its former self.
-func (t *Table) Bytes() []byte {
-	var b bytes.Buffer
-	b.WriteString(head(string(t.Name)))
+// Parts is the transaction that puts the table in the place of its former self. A chain is printed once, and stays as it is from then on.
+func (t *Table) Parts() parts.Text {
+	text := make(parts.Text, 0, 2+len(t.Notes)+len(t.Sets)+len(t.Chains))
+	text = append(text, parts.Of([]byte(head(string(t.Name)))))
 	for _, n := range t.Notes {
-		fmt.Fprintf(&b, "\t# %s\n", n.text)
+		text = append(text, parts.Of([]byte(note+n.text+"\n")))
 	}
 	for i := range t.Sets {
-		t.Sets[i].print(&b)
+		text = append(text, printed(&t.Sets[i]))
 	}
-	for i := range t.Chains {
-		t.Chains[i].print(&b)
+	for _, c := range t.Chains {
+		if c.part == nil {
+			p := printed(c)
+			c.part = &p
+		}
+		text = append(text, *c.part)
 	}
-	b.WriteString("}\n")
-	return b.Bytes()
+	return append(text, parts.Of([]byte(tail)))
 }
+
+func printed(p interface{ print(b *bytes.Buffer) }) parts.Part {
+	var b bytes.Buffer
+	p.print(&b)
+	return parts.Of(bytes.Clone(b.Bytes()))
+}
+
+// note is how a note begins, and tail how a table ends.
+const note, tail = "\t# ", "}\n"
 
 // head is how a table begins. Its first line makes sure that there is something to delete.
 func head(table string) string {

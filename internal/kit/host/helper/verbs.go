@@ -11,11 +11,12 @@ import (
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/job"
+	"edge.internal/gateway/internal/kit/parts"
 )
 
 // served are the verbs that the helper does.
 var served = map[string]bool{
-	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "TrimLog": true, "Run": true,
+	"Read": true, "Install": true, "Amend": true, "Remove": true, "Sweep": true, "ReadLog": true, "TrimLog": true, "Run": true,
 	"Start": true, "Stop": true, "Restart": true, "Reload": true, "Enable": true,
 	"LinkKinds": true, "CreateLink": true, "ChangeLink": true, "RemoveLink": true, "SetAddress": true, "RemoveAddress": true,
 	"AddRoute": true, "ReplaceRoute": true, "RemoveRoute": true, "AddRule": true, "RemoveRule": true,
@@ -42,7 +43,7 @@ var probes = map[string]bool{"Probe": true}
 
 // repeatable are the verbs that may be done twice: they read, or leave what they leave however often they are done.
 var repeatable = map[string]bool{
-	"Read": true, "Install": true, "Remove": true, "Sweep": true, "ReadLog": true, "ReadLogBefore": true, "PortUsers": true,
+	"Read": true, "Install": true, "Amend": true, "Remove": true, "Sweep": true, "ReadLog": true, "ReadLogBefore": true, "PortUsers": true,
 	"FilterState": true, "FilterDigest": true, "FilterDigestOf": true, "FilterCounters": true,
 	"LinkKinds": true, "ProxyProcess": true, "TunnelDevices": true, "TunnelFiles": true, "RefreshPackages": true, "EndJob": true, "LoadDatabaseSettings": true,
 	"Connections": true, "Traffic": true, "DetectionSpare": true, "DetectionDropped": true,
@@ -54,6 +55,10 @@ func (c *Client) Read(p host.Place) ([]byte, error) {
 
 func (c *Client) Install(p host.Place, content []byte) error {
 	return c.do(context.Background(), "Install", p, content)
+}
+
+func (c *Client) Amend(p host.Place, change parts.Change) error {
+	return c.do(context.Background(), "Amend", p, change)
 }
 
 func (c *Client) Remove(p host.Place) error { return c.do(context.Background(), "Remove", p) }

@@ -18,6 +18,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/job"
+	"edge.internal/gateway/internal/kit/parts"
 )
 
 // call is the head of one verb; its arguments follow, each by itself.
@@ -46,7 +47,7 @@ type failure struct {
 }
 
 // known are the errors that callers compare with.
-var known = []error{host.ErrNotInstalled, host.ErrNotRunning, fs.ErrNotExist, fs.ErrPermission, context.Canceled, context.DeadlineExceeded, job.ErrUpgradeRuns, job.ErrRestoreRuns, job.ErrRepairRuns, host.ErrFilterMoved}
+var known = []error{host.ErrNotInstalled, host.ErrNotRunning, fs.ErrNotExist, fs.ErrPermission, context.Canceled, context.DeadlineExceeded, job.ErrUpgradeRuns, job.ErrRestoreRuns, job.ErrRepairRuns, host.ErrFilterMoved, parts.ErrOther}
 
 // pack makes an error ready to be sent.
 func pack(err error) *failure {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 
+	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/parts"
 )
 
 func (m *Machine) Read(p host.Place) ([]byte, error) {
@@ -21,6 +23,33 @@ func (m *Machine) Read(p host.Place) ([]byte, error) {
 func (m *Machine) Install(p host.Place, content []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.install(p, content)
+}
+
+// Amend knows the parts of the packet filter's table alone.
+func (m *Machine) Amend(p host.Place, c parts.Change) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	text, err := nft.Split(host.FilterTable, string(m.files[p]))
+	if p != host.PacketFilterTable || err != nil {
+		return parts.ErrOther
+	}
+	if text, err = text.Changed(c); err != nil {
+		return err
+	}
+	m.amends[p]++
+	return m.install(p, text.Bytes())
+}
+
+// Amends counts how often parts of a place were changed.
+func (m *Machine) Amends(p host.Place) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.amends[p]
+}
+
+// install puts a file there; the caller holds mu.
+func (m *Machine) install(p host.Place, content []byte) error {
 	if p.Path() == "" {
 		return fmt.Errorf("no place %q in the list", string(p))
 	}

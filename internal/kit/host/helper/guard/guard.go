@@ -14,15 +14,13 @@ import (
 	"strings"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/parts"
 )
-
-// contentLimit is how long a file may be.
-const contentLimit = 64 << 20
 
 // Admit complains about a file that no renderer of the gateway writes.
 func Admit(f host.File) error {
-	if len(f.Content) > contentLimit {
-		return fmt.Errorf("%s is longer than %d MiB", f.Place, contentLimit>>20)
+	if len(f.Content) > host.FileLimit {
+		return fmt.Errorf("%s is longer than %d MiB", f.Place, host.FileLimit>>20)
 	}
 	look, ok := grammars[f.Place]
 	if !ok {
@@ -57,6 +55,20 @@ func (g guarded) Install(p host.Place, content []byte) error {
 	return g.Machine.Install(p, content)
 }
 
+// Amend takes parts of which each is admitted without the others, into a file that was: what is there then has been admitted whole.
+func (g guarded) Amend(p host.Place, c parts.Change) error {
+	look, ok := pieces[p]
+	if !ok {
+		return fmt.Errorf("%s is written as a whole", p)
+	}
+	for _, a := range c.Add {
+		if err := look(string(a.Text)); err != nil {
+			return fmt.Errorf("%s is not for the gateway to write: %w", p, err)
+		}
+	}
+	return g.Machine.Amend(p, c)
+}
+
 func (g guarded) Run(ctx context.Context, c host.Command, in host.Input) (host.Output, error) {
 	for _, f := range in.Staged {
 		if err := Admit(f); err != nil {
@@ -72,6 +84,10 @@ func (g guarded) FilterDigestOf(ctx context.Context, f host.File) (string, error
 	}
 	return g.Machine.FilterDigestOf(ctx, f)
 }
+
+// pieces are the grammars of the parts of places that can be written part by part. A text is admitted exactly if its frame and each of its
+// parts are.
+var pieces = map[host.Place]func(part string) error{host.PacketFilterTable: filterPart}
 
 // grammars are those of the places that hold directives.
 var grammars = map[host.Place]func(text string) error{

@@ -9,10 +9,12 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/helper/guard"
 	"edge.internal/gateway/internal/kit/host/helper/guard/hostile"
 	"edge.internal/gateway/internal/kit/host/hosttest"
+	"edge.internal/gateway/internal/kit/parts"
 )
 
 // byPath are the places by where they are.
@@ -84,6 +86,54 @@ func TestHostileFilesAreRefused(t *testing.T) {
 	}
 	if err := guard.Admit(host.File{Place: host.ProxyHosts, Content: []byte(strings.Repeat("a b\n", 10))}); err != nil {
 		t.Error(err)
+	}
+}
+
+// What comes part by part is admitted as it would be within the whole file, and each part is one thing.
+func TestPartsAreJudged(t *testing.T) {
+	const begin, end, chain = "table inet gateway\ndelete table inet gateway\ntable inet gateway {\n", "}\n", "\tchain input {\n\t accept\n\t}\n"
+	m := guard.Around(hosttest.New())
+	installed := begin + chain + end
+	if err := m.Install(host.PacketFilterTable, []byte(installed)); err != nil {
+		t.Fatal(err)
+	}
+	amend := func(p host.Place, at int, part string) error {
+		was, err := nft.Split(host.FilterTable, installed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Amend(p, parts.Change{Was: was.Sum(), Add: []parts.Addition{{Before: at, Text: []byte(part)}}})
+	}
+	refused := []string{
+		"", "\n", end, begin, end + "flush ruleset\n", end + "table inet x {\n", "flush ruleset\n", "\tinclude \"/etc/shadow\"\n", "\t# a note", "\t# a note\nflush ruleset\n", "\t# a\rflush ruleset\n", chain[:len(chain)-1], chain + chain, chain + end, chain + "\t}\n",
+		"\tchain x {\n\t accept ; drop\n\t}\n", "\tchain x {\n\t include \"/etc/shadow\"\n\t}\n", "\tchain x {\n\t accept\n\t}\n}\nflush ruleset\n\t}\n", "\tchain x {\n\t tcp dport { 1\n\t}\n", "\tchain x {\n\t accept comment \"\n\t}\n",
+		"\tchain x { include \"/etc/shadow\" ; } ; chain y {\n\t}\n", "\tset x {\n\t\ttype ipv4_addr; include \"/etc/shadow\"\n\t\tflags interval\n\t}\n", "\tset x {\n\t\ttype ipv4_addr\n\t\tflags interval\n\t\telements = { 1.2.3.4 } ; include \"x\" ; { }\n\t}\n",
+		"\tmap x {\n\t}\n", "\tchain x {\n\t\ttype filter hook ingress device eth0 priority filter; policy drop;\n\t}\n",
+	}
+	for _, f := range hostile.Files() {
+		refused = append(refused, string(f.Content))
+	}
+	for _, part := range refused {
+		if amend(host.PacketFilterTable, 1, part) == nil {
+			t.Errorf("admitted: %q", part)
+		}
+	}
+	for _, at := range []int{0, 3} {
+		if amend(host.PacketFilterTable, at, chain) == nil {
+			t.Errorf("admitted before part %d", at)
+		}
+	}
+	if amend(host.ChronyDropIn, 1, "\t# note\n") == nil {
+		t.Error("a file without parts is changed")
+	}
+	if content, err := m.Read(host.PacketFilterTable); err != nil || string(content) != installed {
+		t.Errorf("%v\n%s", err, content)
+	}
+	if err := amend(host.PacketFilterTable, 1, "\t# note\n"); err != nil {
+		t.Error(err)
+	}
+	if content, err := m.Read(host.PacketFilterTable); err != nil || string(content) != begin+"\t# note\n"+chain+end {
+		t.Errorf("%v\n%s", err, content)
 	}
 }
 

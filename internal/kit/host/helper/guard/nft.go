@@ -7,10 +7,8 @@ import (
 	"strings"
 
 	"edge.internal/gateway/internal/kit/conf/nft"
+	"edge.internal/gateway/internal/kit/host"
 )
-
-// filterTable is the one table that the gateway loads. Those of others are none of its business.
-const filterTable = "gateway"
 
 var (
 	filterName     = regexp.MustCompile(`^[a-z][A-Za-z0-9_/-]*$`)
@@ -21,19 +19,38 @@ var (
 // packetFilter takes the transaction that puts the gateway's table in the place of its former self: sets, chains and rules, each of which
 // ends where its line does. So nothing is about another table, and nothing reads a file.
 func packetFilter(text string) error {
-	if err := lines(text, anyLength, func([]string) error { return nil }); err != nil {
+	if err := plain(text); err != nil {
 		return err
 	}
-	table, err := nft.Read(filterTable, text)
+	table, err := nft.Read(host.FilterTable, text)
 	if err != nil {
 		return err
 	}
-	for _, s := range table.Sets {
+	return filterListing(table)
+}
+
+// filterPart takes one note, set or chain of it.
+func filterPart(part string) error {
+	if err := plain(part); err != nil {
+		return err
+	}
+	l, err := nft.ReadPart(part)
+	if err != nil {
+		return err
+	}
+	return filterListing(l)
+}
+
+// plain refuses control characters, and lines that are not the ones that they seem to be.
+func plain(text string) error { return lines(text, anyLength, func([]string) error { return nil }) }
+
+func filterListing(l *nft.Listing) error {
+	for _, s := range l.Sets {
 		if !filterName.MatchString(s.Name) || s.Type != "ipv4_addr" && s.Type != "ipv6_addr" || !filterElements.MatchString(s.Elements) {
 			return fmt.Errorf("it has a set %q", s.Name)
 		}
 	}
-	for _, c := range table.Chains {
+	for _, c := range l.Chains {
 		if !filterName.MatchString(c.Name) || c.Hook != "" && !filterHook.MatchString(c.Hook) {
 			return fmt.Errorf("it has a chain %q, %q", c.Name, c.Hook)
 		}

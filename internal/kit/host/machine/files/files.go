@@ -2,6 +2,7 @@
 package files
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -17,10 +18,12 @@ import (
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
+	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/disk"
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/parts"
 )
 
 // Files is the files of the gateway's machine.
@@ -29,10 +32,14 @@ type Files struct {
 
 	installing sync.Mutex
 	swept      map[string]bool // folders without leftovers; under installing
+	// installed are the contents that have parts; under installing.
+	installed map[host.Place]parts.Text
 }
 
 // New returns the files of a machine.
-func New(h home.Home) *Files { return &Files{home: h, swept: map[string]bool{}} }
+func New(h home.Home) *Files {
+	return &Files{home: h, swept: map[string]bool{}, installed: map[host.Place]parts.Text{}}
+}
 
 func (s *Files) Path(p host.Place) string { return s.home.Path(p.Path()) }
 
@@ -124,13 +131,42 @@ func (s *Files) Install(p host.Place, content []byte) error {
 	}
 	s.installing.Lock()
 	defer s.installing.Unlock()
-	if err := s.install(spec, content); err != nil {
+	delete(s.installed, p)
+	if err := s.install(spec, bytes.NewReader(content)); err != nil {
 		return fmt.Errorf("installing %s: %w", spec.Path, err)
+	}
+	if p == host.PacketFilterTable {
+		if text, err := nft.Split(host.FilterTable, string(content)); err == nil {
+			s.installed[p] = text
+		}
 	}
 	return nil
 }
 
-func (s *Files) install(spec host.PlaceSpec, content []byte) error {
+// Amend writes the whole file, but only what has changed of it had to come here.
+func (s *Files) Amend(p host.Place, c parts.Change) error {
+	spec, err := p.Spec()
+	if err != nil {
+		return err
+	}
+	s.installing.Lock()
+	defer s.installing.Unlock()
+	text, err := s.installed[p].Changed(c)
+	if err == nil && text.Len() > host.FileLimit {
+		err = fmt.Errorf("it becomes longer than %d MiB", host.FileLimit>>20)
+	}
+	if err == nil {
+		delete(s.installed, p)
+		err = s.install(spec, text)
+	}
+	if err != nil {
+		return fmt.Errorf("changing %s: %w", spec.Path, err)
+	}
+	s.installed[p] = text
+	return nil
+}
+
+func (s *Files) install(spec host.PlaceSpec, content io.WriterTo) error {
 	uid, gid, err := s.owner(spec.Owner, spec.Group)
 	if err != nil {
 		return err
@@ -155,7 +191,7 @@ func (s *Files) install(spec host.PlaceSpec, content []byte) error {
 	if err := f.Chown(uid, gid); err != nil {
 		return err
 	}
-	if _, err := f.Write(content); err != nil {
+	if _, err := content.WriteTo(f); err != nil {
 		return err
 	}
 	if err := failpoint.Hit(failpoint.Staged, spec.Path); err != nil {
@@ -200,6 +236,9 @@ func (s *Files) Remove(p host.Place) error {
 	if err != nil {
 		return err
 	}
+	s.installing.Lock()
+	defer s.installing.Unlock()
+	delete(s.installed, p)
 	dir, err := s.enter(spec.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

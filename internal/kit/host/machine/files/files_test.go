@@ -11,9 +11,11 @@ import (
 	"syscall"
 	"testing"
 
+	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/machine/home"
+	"edge.internal/gateway/internal/kit/parts"
 )
 
 // at is the files below a root, or the real ones.
@@ -45,6 +47,73 @@ func TestInstallReadRemove(t *testing.T) {
 	if entries, _ := os.ReadDir(filepath.Dir(s.Path(host.ChronyDropIn))); len(entries) != 0 {
 		t.Errorf("left behind: %v", entries)
 	}
+}
+
+// A file that is changed part by part is the whole file, and only one that this process has written is changed so.
+func TestAmend(t *testing.T) {
+	root := t.TempDir()
+	s := at(root)
+	const begin, end = "table inet gateway\ndelete table inet gateway\ntable inet gateway {\n", "}\n"
+	first, second := begin+"\t# one\n"+end, begin+"\t# one\n\tchain x {\n\t}\n"+end
+	split := func(text string) parts.Text {
+		p, err := nft.Split(host.FilterTable, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	there, ok := parts.Between(split(first), split(second))
+	back, ok2 := parts.Between(split(second), split(first))
+	if !ok || !ok2 {
+		t.Fatal("no change between them")
+	}
+	has := func(want string) {
+		t.Helper()
+		if got, err := s.Read(host.PacketFilterTable); err != nil || string(got) != want {
+			t.Fatalf("%v\n%s\ninstead of\n%s", err, got, want)
+		}
+	}
+	other := func(err error) {
+		t.Helper()
+		if !errors.Is(err, parts.ErrOther) {
+			t.Fatalf("another text is changed: %v", err)
+		}
+	}
+	other(s.Amend(host.PacketFilterTable, there))
+	if err := s.Install(host.PacketFilterTable, []byte(first)); err != nil {
+		t.Fatal(err)
+	}
+	other(s.Amend(host.PacketFilterTable, back))
+	other(s.Amend(host.ChronyDropIn, there))
+	other(at(root).Amend(host.PacketFilterTable, there)) // another process has not written it
+	has(first)
+	for range 3 {
+		for _, x := range []struct {
+			change parts.Change
+			want   string
+		}{{there, second}, {back, first}} {
+			if err := s.Amend(host.PacketFilterTable, x.change); err != nil {
+				t.Fatal(err)
+			}
+			has(x.want)
+		}
+	}
+	// What someone else has put there does not stay.
+	if err := os.WriteFile(s.Path(host.PacketFilterTable), []byte("else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Amend(host.PacketFilterTable, there); err != nil {
+		t.Fatal(err)
+	}
+	has(second)
+	if err := s.Remove(host.PacketFilterTable); err != nil {
+		t.Fatal(err)
+	}
+	other(s.Amend(host.PacketFilterTable, back))
+	if err := s.Install(host.PacketFilterTable, []byte("no table")); err != nil {
+		t.Fatal(err)
+	}
+	other(s.Amend(host.PacketFilterTable, back))
 }
 
 // Someone with the rights of a daemon can put links and files of their own where the gateway's files are; they are not read.
@@ -104,7 +173,7 @@ func TestInstallSetsTheOwner(t *testing.T) {
 		t.Fatal("only root may give files away: run this test as root")
 	}
 	path := filepath.Join(t.TempDir(), "file")
-	if err := at("").install(host.PlaceSpec{Path: path, Mode: 0o640, Owner: "root", Group: "_chrony"}, []byte("x")); err != nil {
+	if err := at("").install(host.PlaceSpec{Path: path, Mode: 0o640, Owner: "root", Group: "_chrony"}, strings.NewReader("x")); err != nil {
 		t.Fatal(err)
 	}
 	_, gid, err := LookupOwner("root", "_chrony")

@@ -7,6 +7,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/parts"
 )
 
 // ownFile is a table as the gateway writes it.
@@ -73,6 +74,15 @@ func TestFilterLoad(t *testing.T) {
 	}
 }
 
+func split(t *testing.T, text string) parts.Text {
+	t.Helper()
+	p, err := nft.Split("gateway", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // A change touches what it names, and hands over what was counted by what goes.
 func TestFilterChange(t *testing.T) {
 	s := at("")
@@ -83,7 +93,7 @@ func TestFilterChange(t *testing.T) {
 		"jump seg/lan/wan/0\n", "iifname vmap { \"lan0\" : goto other }\n\t goto seg/lan/wan/0\n",
 		"\tchain input", "\tchain other {\n\t accept\n\t}\n\tchain input",
 	).Replace(ownFile)
-	change, ok := nft.Difference("gateway", ownFile, next)
+	change, ok := nft.Difference(split(t, ownFile), split(t, next))
 	if !ok {
 		t.Fatal("no difference")
 	}
@@ -104,7 +114,7 @@ func TestFilterChange(t *testing.T) {
 		t.Errorf("%v: it is another table\n%s", err, nftRun(t, "list", "table", "inet", "gateway"))
 	}
 	// And back, by which a chain goes.
-	change, _ = nft.Difference("gateway", next, ownFile)
+	change, _ = nft.Difference(split(t, next), split(t, ownFile))
 	change.Generation = generation(t, s)
 	if _, err := s.FilterChange(t.Context(), change); err != nil {
 		t.Fatal(err)

@@ -20,8 +20,6 @@ import (
 )
 
 const (
-	// ownTable is the packet filter's table of the gateway, of the family inet.
-	ownTable = "gateway"
 	// tag is how the comment of a rule begins whose counter is read.
 	tag = "gid:"
 	// logGroup is the netlink group that rules log packets to.
@@ -44,11 +42,13 @@ type Filter struct {
 func New(h home.Home, c *command.Commands) *Filter { return &Filter{home: h, commands: c} }
 
 func (s *Filter) FilterState(ctx context.Context) (host.FilterState, error) {
-	return ask(ctx, s, "state", func(ctx context.Context) (host.FilterState, error) { return s.netfilter.ReadState(ctx, ownTable) })
+	return ask(ctx, s, "state", func(ctx context.Context) (host.FilterState, error) {
+		return s.netfilter.ReadState(ctx, host.FilterTable)
+	})
 }
 
 func (s *Filter) FilterDigest(ctx context.Context) (string, error) {
-	return ask(ctx, s, "rules", func(ctx context.Context) (string, error) { return s.netfilter.Digest(ctx, ownTable) })
+	return ask(ctx, s, "rules", func(ctx context.Context) (string, error) { return s.netfilter.Digest(ctx, host.FilterTable) })
 }
 
 // FilterDigestOf loads the file in a network namespace of its own, where there is nothing else and no packet passes.
@@ -70,7 +70,7 @@ func (s *Filter) FilterDigestOf(ctx context.Context, f host.File) (digest string
 		}
 		var apart nfnl.Socket
 		defer apart.Close()
-		digest, err = apart.Digest(ctx, ownTable)
+		digest, err = apart.Digest(ctx, host.FilterTable)
 	}()
 	<-done
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Filter) FilterChanges(ctx context.Context, changed func()) error {
 
 func (s *Filter) FilterCounters(ctx context.Context) (host.FilterCounters, error) {
 	return ask(ctx, s, "counters", func(ctx context.Context) (host.FilterCounters, error) {
-		read, err := s.netfilter.ReadCounters(ctx, ownTable, tag)
+		read, err := s.netfilter.ReadCounters(ctx, host.FilterTable, tag)
 		if err != nil {
 			return host.FilterCounters{}, err
 		}
@@ -102,7 +102,7 @@ func (s *Filter) FilterLoad(ctx context.Context, f host.File) (uint32, error) {
 	if err := s.home.Here(host.PacketFilter); err != nil {
 		return 0, err
 	}
-	generation, err := s.netfilter.Load(ctx, ownTable, string(f.Content))
+	generation, err := s.netfilter.Load(ctx, host.FilterTable, string(f.Content))
 	if err != nil {
 		return 0, fmt.Errorf("loading the packet filter: %w", err)
 	}
@@ -113,7 +113,7 @@ func (s *Filter) FilterChange(ctx context.Context, c nft.Change) ([]host.FilterC
 	if err := s.home.Here(host.PacketFilter); err != nil {
 		return nil, err
 	}
-	removed, err := s.netfilter.Change(ctx, ownTable, tag, &c)
+	removed, err := s.netfilter.Change(ctx, host.FilterTable, tag, &c)
 	if errors.Is(err, unix.ERESTART) {
 		return nil, host.ErrFilterMoved
 	}

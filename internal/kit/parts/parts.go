@@ -1,0 +1,315 @@
+// Package parts has texts that consist of parts. What is done with a text after a change costs as much as the parts that have
+// changed, and not as much as all of it.
+package parts
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+)
+
+// Sum tells contents apart.
+type Sum [sha256.Size]byte
+
+// Part is a piece of a text. Equal parts have equal sums.
+type Part struct {
+	text  []byte
+	sum   Sum
+	lines int
+}
+
+// Of makes a part of a text, which stays as it is from then on.
+func Of(text []byte) Part { return Part{text, sha256.Sum256(text), bytes.Count(text, []byte("\n"))} }
+
+func (p Part) String() string { return string(p.text) }
+
+// Text is a text in parts, which others may share. The first and the last one are its frame, which stays the same while the text
+// changes.
+type Text []Part
+
+// Bytes are the whole text.
+func (t Text) Bytes() []byte {
+	all := make([]byte, 0, t.Len())
+	for i := range t {
+		all = append(all, t[i].text...)
+	}
+	return all
+}
+
+// WriteTo writes the whole text.
+func (t Text) WriteTo(w io.Writer) (n int64, err error) {
+	b := bufio.NewWriterSize(w, 64<<10)
+	for i := range t {
+		m, err := b.Write(t[i].text)
+		if n += int64(m); err != nil {
+			return n, err
+		}
+	}
+	return n, b.Flush()
+}
+
+// Len is how long the whole text is.
+func (t Text) Len() (n int) {
+	for i := range t {
+		n += len(t[i].text)
+	}
+	return n
+}
+
+// Lines is how many lines it has.
+func (t Text) Lines() (n int) {
+	for i := range t {
+		n += t[i].lines
+	}
+	return n
+}
+
+// Sum tells whole texts apart that consist of the same kind of parts.
+func (t Text) Sum() Sum {
+	all := make([]byte, 0, len(t)*sha256.Size)
+	for i := range t {
+		all = append(all, t[i].sum[:]...)
+	}
+	return sha256.Sum256(all)
+}
+
+func (t Text) sums() []Sum {
+	list := make([]Sum, len(t))
+	for i := range t {
+		list[i] = t[i].sum
+	}
+	return list
+}
+
+// Distinct are the parts that only one of two texts has.
+func Distinct(a, b Text) (onlyA, onlyB Text) {
+	first := 0
+	for first < min(len(a), len(b)) && a[first].sum == b[first].sum {
+		first++
+	}
+	n, m := len(a), len(b)
+	for n > first && m > first && a[n-1].sum == b[m-1].sum {
+		n, m = n-1, m-1
+	}
+	has := make(map[Sum]bool, n-first)
+	for _, p := range a[first:n] {
+		has[p.sum] = true
+	}
+	both := make(map[Sum]bool)
+	for _, p := range b[first:m] {
+		if has[p.sum] {
+			both[p.sum] = true
+		} else {
+			onlyB = append(onlyB, p)
+		}
+	}
+	for _, p := range a[first:n] {
+		if !both[p.sum] {
+			onlyA = append(onlyA, p)
+		}
+	}
+	return onlyA, onlyB
+}
+
+// Change turns a text into another.
+type Change struct {
+	// Was is the sum of the text that it is for.
+	Was Sum
+	// Remove are the parts that go, by their places in that text.
+	Remove []int
+	Add    []Addition
+}
+
+// Addition is a part that comes before another one of the text as it was.
+type Addition struct {
+	Before int
+	Text   []byte
+}
+
+// Between is the change from one text to another. It is not ok if they have different frames.
+func Between(was, now Text) (c Change, ok bool) {
+	if len(was) < 2 || len(now) < 2 || was[0].sum != now[0].sum || was[len(was)-1].sum != now[len(now)-1].sum {
+		return c, false
+	}
+	e := EditOf(was.sums(), now.sums())
+	c = Change{Was: was.Sum(), Remove: e.Remove}
+	for _, a := range e.Add {
+		c.Add = append(c.Add, Addition{a.Before, now[a.Item].text})
+	}
+	return c, true
+}
+
+// Empty tells whether there is nothing to change.
+func (c *Change) Empty() bool { return len(c.Remove)+len(c.Add) == 0 }
+
+// ErrOther says that a text is not the one that a change is for.
+var ErrOther = errors.New("the text is not the one that the change is for")
+
+// Changed is the text after a change. The frame stays.
+func (t Text) Changed(c Change) (Text, error) {
+	if c.Was != t.Sum() {
+		return nil, ErrOther
+	}
+	now := make(Text, 0, len(t)+len(c.Add)-min(len(t), len(c.Remove)))
+	at := 0
+	// upTo takes what stays before a place.
+	upTo := func(place int) {
+		now = append(now, t[at:place]...)
+		at = place
+	}
+	removed := 0
+	remove := func(before int) error {
+		for ; removed < len(c.Remove) && c.Remove[removed] < before; removed++ {
+			i := c.Remove[removed]
+			if i < max(at, 1) || i >= len(t)-1 {
+				return fmt.Errorf("part %d of %d cannot be removed", i, len(t))
+			}
+			upTo(i)
+			at++
+		}
+		return nil
+	}
+	for _, a := range c.Add {
+		if err := remove(a.Before); err != nil {
+			return nil, err
+		}
+		if a.Before < max(at, 1) || a.Before >= len(t) {
+			return nil, fmt.Errorf("nothing can come before part %d of %d", a.Before, len(t))
+		}
+		upTo(a.Before)
+		now = append(now, Of(a.Text))
+	}
+	if err := remove(len(t)); err != nil {
+		return nil, err
+	}
+	if removed < len(c.Remove) {
+		return nil, fmt.Errorf("part %d of %d cannot be removed", c.Remove[removed], len(t))
+	}
+	upTo(len(t))
+	return now, nil
+}
+
+// Region is where two texts differ: the parts that each has between others that both have.
+type Region struct {
+	// Was and Now are the places of the first and behind the last part.
+	Was, Now [2]int
+}
+
+// Regions are all places where two texts differ.
+func Regions(was, now Text) (list []Region) {
+	e := EditOf(was.sums(), now.sums())
+	i, j, removed, added := 0, 0, 0, 0
+	for removed < len(e.Remove) || added < len(e.Add) {
+		next := len(was)
+		if removed < len(e.Remove) {
+			next = e.Remove[removed]
+		}
+		if added < len(e.Add) {
+			next = min(next, e.Add[added].Before)
+		}
+		i, j = next, j+next-i
+		r := Region{[2]int{i}, [2]int{j}}
+		for more := true; more; {
+			more = false
+			for ; added < len(e.Add) && e.Add[added].Before == i; added++ {
+				j, more = j+1, true
+			}
+			for ; removed < len(e.Remove) && e.Remove[removed] == i; removed++ {
+				i, more = i+1, true
+			}
+		}
+		r.Was[1], r.Now[1] = i, j
+		list = append(list, r)
+	}
+	return list
+}
+
+// Edit turns a list into another.
+type Edit struct {
+	Remove []int
+	Add    []Insertion
+}
+
+// Insertion is an item of the new list that comes before one of the old list, which stays, or at its end.
+type Insertion struct{ Before, Item int }
+
+// EditOf finds what to take from a list and what to add to it to get another. As many as can stay where they are do. Places ascend.
+func EditOf[T comparable](was, now []T) (e Edit) {
+	first := 0
+	for first < min(len(was), len(now)) && was[first] == now[first] {
+		first++
+	}
+	last := len(was)
+	for n := len(now); last > first && n > first && was[last-1] == now[n-1]; n-- {
+		last--
+	}
+	places := map[T][]int{}
+	for i := first; i < last; i++ {
+		places[was[i]] = append(places[was[i]], i)
+	}
+	// Where each item was, and which of those that were somewhere can stay: the longest row of ascending places.
+	at := make([]int, len(now)-first-(len(was)-last))
+	for i := range at {
+		item := now[first+i]
+		at[i] = -1
+		if list := places[item]; len(list) > 0 {
+			at[i], places[item] = list[0], list[1:]
+		}
+	}
+	stays := ascending(at)
+	kept := map[int]bool{}
+	for i := range at {
+		if stays[i] {
+			kept[at[i]] = true
+		}
+	}
+	for i := first; i < last; i++ {
+		if !kept[i] {
+			e.Remove = append(e.Remove, i)
+		}
+	}
+	next := make([]int, len(at))
+	for i, before := len(at)-1, last; i >= 0; i-- {
+		if stays[i] {
+			before = at[i]
+		}
+		next[i] = before
+	}
+	for i := range at {
+		if !stays[i] {
+			e.Add = append(e.Add, Insertion{next[i], first + i})
+		}
+	}
+	return e
+}
+
+// ascending marks the longest row of ascending numbers; those below zero are not in it.
+func ascending(list []int) []bool {
+	var tails []int // the index of the last number of the best row of each length
+	before := make([]int, len(list))
+	for i, x := range list {
+		if x < 0 {
+			continue
+		}
+		low := sort.Search(len(tails), func(i int) bool { return list[tails[i]] >= x })
+		before[i] = -1
+		if low > 0 {
+			before[i] = tails[low-1]
+		}
+		if low == len(tails) {
+			tails = append(tails, i)
+		}
+		tails[low] = i
+	}
+	marked := make([]bool, len(list))
+	if len(tails) > 0 {
+		for i := tails[len(tails)-1]; i >= 0; i = before[i] {
+			marked[i] = true
+		}
+	}
+	return marked
+}
