@@ -156,9 +156,9 @@ cluster-faults: run-packages build ## two nodes that are killed, cut off, promot
 change-faults: run-packages build ## random changes that are taken back, in memory and on real daemons, and the impact of previews by packets (RUNS=1000, LABS=100, CASES=100, SEED=repeats)
 	@seed=$(or $(SEED),$(shell date +%s)); echo "SEED=$$seed"; export GATEWAY_SEED=$$seed GATEWAY_IMPACT_SEED=$$seed; \
 	GATEWAY_REVERTS=$(or $(RUNS),1000) go test -count=1 -timeout 4h -v -run '^(TestRandomChangeSetsAreReverted|TestRevertsLoseNoLaterEdit)$$' ./internal/kit/resource && \
-	GATEWAY_REVERTS=$(or $(RUNS),1000) go test -count=1 -timeout 4h -v -run '^TestRandomChangesAreTakenBack$$' ./internal/app && \
+	GATEWAY_REVERTS=$(or $(RUNS),1000) go test -count=1 -timeout 4h -v -run '^(TestRandomChangesAreTakenBack|TestRevertsLoseNoLaterEditOfAnyKind)$$' ./internal/app && \
 	GATEWAY_REVERTS=$(or $(LABS),100) go test -count=1 -timeout 4h -v -run '^TestRandomChangesAreTakenBack$$' ./test/change && \
-	GATEWAY_IMPACT_CASES=$(or $(CASES),100) go test -count=1 -timeout 4h -v -run '^TestMachine$$/^Packets$$/^Impact$$' ./test/machine
+	GATEWAY_IMPACT_CASES=$(or $(CASES),100) go test -count=1 -timeout 4h -v -run '^(TestMachine|TestProxy)$$/^(Packets|ImpactOnSites)$$/^Impact$$' ./test/machine
 
 screenshots: test-packages build ## a picture of each page, in both themes, into .cache/screenshots
 	@GATEWAY_PLAYWRIGHT=screenshots go test -count=1 -timeout 20m ./test/e2e

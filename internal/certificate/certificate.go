@@ -276,8 +276,12 @@ func (r *Room) takeUpload(was, now *Certificate) error {
 	if err := l.Err(); err != nil {
 		return err
 	}
+	stored := now.PrivateKeyPEM
 	if err := now.shows(certs, key); err != nil {
 		return err
+	}
+	if shown, _ := now.PrivateKeyPEM.Fresh(); !freshKey && shown == plain {
+		now.PrivateKeyPEM = stored // sealed again, it would look like another key
 	}
 	now.Names, now.Status = certs.names(), stands(*now.ExpiresAt, r.Clock.Now())
 	now.LastError, now.ErrorKind = "", ""

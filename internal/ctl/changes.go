@@ -46,7 +46,7 @@ func changesCommand(cfg *config) *cobra.Command {
 			}
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, s := range list {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", s.ID, s.CreatedAt.Local().Format(time.DateTime), s.Actor, summary(s.Kinds), s.Reason)
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", s.ID, s.CreatedAt.Local().Format(time.DateTime), s.Actor, s.Reason, summary(s.Kinds))
 			}
 			return table.Flush()
 		},

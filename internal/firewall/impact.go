@@ -118,8 +118,11 @@ type wayKey struct {
 	in                  value.IfName
 }
 
-// outcome is what becomes of a first packet, before and after.
-type outcome struct{ was, now Decision }
+// outcome is what becomes of a first packet, before and after, and whether the next router is the same.
+type outcome struct {
+	was, now Decision
+	sameHop  bool
+}
 
 // way is where the kernel sends packets now.
 func (a *assay) way(source, destination netip.Addr, in value.IfName) Way {
@@ -172,17 +175,15 @@ func (a *assay) connection(c *host.Connection) (resource.Affected, bool) {
 		p.DestinationPort = c.DestinationPort
 	}
 	p.In = a.entry(c.Source, c.Destination)
-	if a.lasts(c, p, &x) {
+	var d outcome
+	if p.In != loopback { // what the gateway sends is not filtered
+		d = a.outcome(p)
+	}
+	if a.lasts(c, p, d, &x) {
 		return x, true
 	}
 	if p.In == loopback {
-		return x, false // what the gateway sends is not filtered
-	}
-	// Two that differ in the source port alone are decided alike.
-	d, known := a.outcomes[p]
-	if !known {
-		d = outcome{a.evaluate(&a.was, a.way, p), a.evaluate(&a.now, a.newWay, p)}
-		a.outcomes[p] = d
+		return x, false
 	}
 	x.Before, x.After = verdict(&d.was), verdict(&d.now)
 	switch {
@@ -191,12 +192,24 @@ func (a *assay) connection(c *host.Connection) (resource.Affected, bool) {
 	case d.now.Verdict != "accept":
 		x.Effect = resource.Blocked
 	case d.was.Path != d.now.Path || d.was.Out != d.now.Out || d.was.Packet.Destination != d.now.Packet.Destination ||
-		d.was.Packet.DestinationPort != d.now.Packet.DestinationPort || d.was.Packet.Source != d.now.Packet.Source:
+		d.was.Packet.DestinationPort != d.now.Packet.DestinationPort || d.was.Packet.Source != d.now.Packet.Source || !d.sameHop:
 		x.Effect = resource.Redirected
 	default:
 		return x, false
 	}
 	return x, true
+}
+
+// outcome is what becomes of the first packet of a connection. Two that differ in the source port alone are decided alike.
+func (a *assay) outcome(p Packet) outcome {
+	d, known := a.outcomes[p]
+	if !known {
+		d.was, d.now = a.evaluate(&a.was, a.way, p), a.evaluate(&a.now, a.newWay, p)
+		to := d.was.Packet.Destination
+		d.sameHop = a.way(p.Source, to, p.In).Via == a.newWay(p.Source, to, p.In).Via
+		a.outcomes[p] = d
+	}
+	return d
 }
 
 func (a *assay) evaluate(rs *Ruleset, way func(source, destination netip.Addr, in value.IfName) Way, p Packet) Decision {
@@ -206,7 +219,7 @@ func (a *assay) evaluate(rs *Ruleset, way func(source, destination netip.Addr, i
 
 // lasts tells whether the connection itself is cut or rerouted, even if it is not opened again. Its addresses were rewritten when it began, and
 // stay so. The table accepts its packets without asking a rule once it was answered; until then each of them is asked about.
-func (a *assay) lasts(c *host.Connection, p Packet, x *resource.Affected) bool {
+func (a *assay) lasts(c *host.Connection, p Packet, d outcome, x *resource.Affected) bool {
 	p.Destination = c.Reply.Source
 	if c.Protocol != nft.ICMP && c.Protocol != nft.ICMPv6 {
 		p.DestinationPort = c.Reply.SourcePort
@@ -215,6 +228,8 @@ func (a *assay) lasts(c *host.Connection, p Packet, x *resource.Affected) bool {
 	x.Before, x.After = verdict(&was), verdict(&now)
 	// Answers come back to where the packets came from, or to the address that the gateway gave them.
 	back, newBack := a.way(c.Reply.Source, c.Reply.Destination, was.Out), a.newWay(c.Reply.Source, c.Reply.Destination, was.Out)
+	in := begun(p.In)
+	forth, newForth := a.way(p.Source, p.Destination, in), a.newWay(p.Source, p.Destination, in)
 	switch {
 	case was.Verdict != "accept":
 		return false
@@ -222,14 +237,34 @@ func (a *assay) lasts(c *host.Connection, p Packet, x *resource.Affected) bool {
 		x.Effect = resource.Cut
 	case back.Local != newBack.Local || back.Interface != "" && newBack.Interface == "":
 		x.Effect, x.After = resource.Cut, unanswered(newBack, c.Reply.Destination)
+	case was.Out != now.Out && masqueraded(&d.was, c) && (d.now.Verdict != "accept" || c.Protocol == nft.TCP):
+		x.Effect, x.After = resource.Cut, "it loses the address that it had on "+was.Out.String()
 	case was.Out != now.Out:
 		x.Effect = resource.Rerouted
 	case back.Interface != newBack.Interface:
 		x.Effect, x.After = resource.Rerouted, "its answers leave through "+newBack.Interface
+	case forth.Via != newForth.Via:
+		x.Effect, x.After = resource.Rerouted, "it goes "+hop(newForth.Via)
+	case back.Via != newBack.Via:
+		x.Effect, x.After = resource.Rerouted, "its answers go "+hop(newBack.Via)
 	default:
 		return false
 	}
 	return true
+}
+
+// masqueraded tells whether a connection has its address from masquerading. The kernel forgets such a one when it leaves by another interface: what
+// comes next begins a new connection, with another address, which only TCP minds.
+func masqueraded(d *Decision, c *host.Connection) bool {
+	return c.SourceNAT && slices.ContainsFunc(d.Rewrites, func(r Rewrite) bool { return r.Kind == natMasquerade && r.After.Addr() == c.Reply.Destination })
+}
+
+// begun is the interface that the kernel is told that a packet came in by: none, if it begins here.
+func begun(in value.IfName) value.IfName {
+	if in == loopback {
+		return value.IfName{}
+	}
+	return in
 }
 
 func unanswered(way Way, to netip.Addr) string {
@@ -243,11 +278,7 @@ func unanswered(way Way, to netip.Addr) string {
 func (a *assay) continued(rs *Ruleset, way func(source, destination netip.Addr, in value.IfName) Way, c *host.Connection, p Packet) Decision {
 	p.InZone = rs.zoneOf(p.In)
 	w := &walk{rs: rs, see: func(event) {}, p: p, d: Decision{Packet: p}, answered: c.Replied}
-	in := p.In
-	if in == loopback {
-		in = value.IfName{} // it begins here
-	}
-	switch route := way(p.Source, p.Destination, in); {
+	switch route := way(p.Source, p.Destination, begun(p.In)); {
 	case route.Local:
 		w.d.Path = stageInput
 		w.input()

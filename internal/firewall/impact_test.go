@@ -79,6 +79,35 @@ func TestImpactOnConnections(t *testing.T) {
 	if !x.Computed || x.Count != 0 || x.Checked != 5 {
 		t.Errorf("%+v", x)
 	}
+	// Another router is another way, also behind the same interface: for packets, and for the answers to them.
+	for destination, after := range map[string]string{"198.51.100.7": "it goes to the router 192.0.2.9", "10.1.0.9": "its answers go to the router 192.0.2.9"} {
+		o.detour = func(to netip.Addr, is firewall.Way) (firewall.Way, error) {
+			if to.String() == destination {
+				is.Via = netip.MustParseAddr("192.0.2.9")
+			}
+			return is, nil
+		}
+		x := o.foresee(t, map[string]any{"kind": "firewall.zone", "verb": "create", "body": map[string]any{"name": "guest"}})
+		if !x.Computed || x.Count != 4 || x.First[0].Effect != resource.Rerouted || x.First[0].After != after {
+			t.Errorf("%+v", x)
+		}
+	}
+	// One that is masqueraded loses its address if it leaves elsewhere.
+	o.make(t, "/nat-rules", map[string]any{"name": "hide", "kind": "masquerade", "out_zone": "wan", "protocol": "any"})
+	hidden := live(tcp, "10.1.0.9:4002", "198.51.100.7:443")
+	hidden.SourceNAT, hidden.Reply.Destination = true, netip.MustParseAddr("192.0.2.1")
+	o.Machine.SetConnections(hidden)
+	o.detour = func(to netip.Addr, is firewall.Way) (firewall.Way, error) {
+		if to.String() == "198.51.100.7" {
+			is.Interface = "lan1"
+		}
+		return is, nil
+	}
+	x = o.foresee(t, map[string]any{"kind": "firewall.zone", "verb": "create", "body": map[string]any{"name": "guest"}})
+	if x.Count != 1 || x.First[0].Effect != resource.Cut || x.First[0].After != "it loses the address that it had on wan0" {
+		t.Errorf("%+v", x)
+	}
+	o.detour = nil
 	// What cannot be worked out is said to be so.
 	o.wayErr = errors.New("no answer")
 	x = o.foresee(t, off("firewall.rule", web))

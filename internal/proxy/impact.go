@@ -138,7 +138,7 @@ func (v *visited) effect(now *visited) resource.Effect {
 		switch was, is := v.at(w.path), now.at(w.path); {
 		case was.ok && !is.ok:
 			return resource.Cut
-		case was.who != is.who:
+		case was.who != is.who && is.ok:
 			found = resource.Rerouted
 		}
 	}

@@ -83,17 +83,21 @@ func (p *WantedPeer) effect(t, newT *Wanted) (resource.Effect, string) {
 	}
 	newP := &newT.Peers[n]
 	switch {
-	case p.PresharedKey != newP.PresharedKey:
-		return resource.Cut, "it needs another preshared key"
-	case !agree(t, p, newT, newP):
+	case t.ListenPort != newT.ListenPort && newP.Endpoint.IsZero(): // the gateway does not dial it
 		return resource.Cut, fmt.Sprintf("the tunnel %s listens on port %d instead of %d", t.Name, newT.ListenPort, t.ListenPort)
+	case p.PresharedKey != newP.PresharedKey: // which is asked for at the next handshake
+		return resource.Blocked, "within minutes, it needs another preshared key"
 	case t.Name != newT.Name:
 		return resource.Rerouted, fmt.Sprintf("the tunnel %s becomes %s", t.Name, newT.Name)
 	case p.Endpoint != newP.Endpoint && !newP.Endpoint.IsZero():
 		return resource.Rerouted, fmt.Sprintf("the gateway looks for it at %s", newP.Endpoint)
 	}
-	if lost := without(p.AllowedIPs, newP.AllowedIPs); len(lost) > 0 {
-		return resource.Rerouted, fmt.Sprintf("it no longer has %s", lost[0])
+	if lost := uncovered(p.AllowedIPs, newP.AllowedIPs); len(lost) > 0 {
+		effect := resource.Cut
+		if slices.ContainsFunc(newP.AllowedIPs, func(n netip.Prefix) bool { return slices.ContainsFunc(p.AllowedIPs, n.Overlaps) }) {
+			effect = resource.Rerouted
+		}
+		return effect, fmt.Sprintf("it no longer has %s", lost[0])
 	}
 	if lost := without(own(t), own(newT)); len(lost) > 0 {
 		return resource.Rerouted, fmt.Sprintf("%s is no longer the gateway's address in the tunnel", lost[0])
@@ -107,6 +111,13 @@ func own(t *Wanted) (list []netip.Addr) {
 		list = append(list, p.Addr())
 	}
 	return list
+}
+
+// uncovered are the networks that no other network contains.
+func uncovered(list, others []netip.Prefix) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(list), func(x netip.Prefix) bool {
+		return slices.ContainsFunc(others, func(n netip.Prefix) bool { return n.Bits() <= x.Bits() && n.Contains(x.Addr()) })
+	})
 }
 
 // without are the items that another list does not have.

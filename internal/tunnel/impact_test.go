@@ -55,8 +55,9 @@ func TestImpactOnPeers(t *testing.T) {
 	}
 	expect(foresee(peer(laptop, `{"name":"renamed"}`)))
 	expect(foresee(peer(laptop, `{"active":false}`)), "cut laptop of wg0 (10.8.0.2/32): it is removed or off")
-	expect(foresee(peer(laptop, `{"allowed_ips":"10.8.0.77/32"}`)), "rerouted laptop of wg0 (10.8.0.2/32): it no longer has 10.8.0.2/32")
-	expect(foresee(peer(laptop, `{"preshared_key":"`+strings.Repeat("A", 42)+`E="}`)), "cut laptop of wg0 (10.8.0.2/32): it needs another preshared key")
+	expect(foresee(peer(laptop, `{"allowed_ips":"10.8.0.77/32"}`)), "cut laptop of wg0 (10.8.0.2/32): it no longer has 10.8.0.2/32")
+	expect(foresee(peer(laptop, `{"allowed_ips":"10.8.0.2/32,172.16.0.0/24"}`)))
+	expect(foresee(peer(laptop, `{"preshared_key":"`+strings.Repeat("A", 42)+`E="}`)), "blocked_when_reopened laptop of wg0 (10.8.0.2/32): within minutes, it needs another preshared key")
 	expect(foresee(peer(office, `{"endpoint":"198.51.100.10:51820"}`)), "rerouted office of wg0 (10.8.0.4/32): the gateway looks for it at 198.51.100.10:51820")
 	// The one that the gateway dials hears of the other port; the one that sleeps is not cut, but cannot come back.
 	expect(foresee(own(`{"listen_port":5555}`)), fmt.Sprintf("cut laptop of wg0 (10.8.0.2/32): the tunnel wg0 listens on port 5555 instead of %d", i.ListenPort),

@@ -2,16 +2,19 @@ package appliance
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/aymanbagabas/go-udiff"
+
 	"edge.internal/gateway/internal/kit/waittest"
+	"edge.internal/gateway/internal/lab/labtest"
 	"edge.internal/gateway/test/node"
 )
 
@@ -22,25 +25,79 @@ func reboot(t *testing.T, g *appliance) {
 		times = 3
 	}
 	for n := range times {
-		g.closeUnconfirmed(t)
+		before := g.state(t)
+		g.changeUnconfirmed(t)
+		if g.state(t) == before {
+			t.Fatal("nothing has changed")
+		}
 		asked, opened := g.probe(t, 7778, func() { g.restart(t) })
 		t.Logf("reboot %d: the closed port was tried %d times", n+1, asked)
 		if asked == 0 || opened > 0 {
 			t.Fatalf("the closed port was open %d of %d times", opened, asked)
 		}
+		g.waitUp(t)
+		g.Login(t)
+		waittest.UntilNil(t, "everything is as it was before the change", func() error {
+			if after := g.state(t); after != before {
+				return fmt.Errorf("\n%s", udiff.Unified("before", "after", before, after))
+			}
+			return nil
+		})
 		g.backAgain(t)
 	}
 }
 
-// closeUnconfirmed closes the open port with a change that is not confirmed: a machine that boots has the port open again.
-func (g *appliance) closeUnconfirmed(t *testing.T) {
+// state is all rows, the files that they mean, and what the kernel has.
+func (g *appliance) state(t *testing.T) string {
 	t.Helper()
-	var rules []struct{ ID, Name string }
-	g.Must(t, http.MethodGet, "/firewall/rules", nil, 200, &rules)
-	i := slices.IndexFunc(rules, func(r struct{ ID, Name string }) bool { return r.Name == "probe" })
-	a, err := g.Do(t.Context(), http.MethodPut, "/firewall/rules/"+rules[i].ID, fields{"action": "drop"}, "Gateway-Confirm-Within", "600")
-	if err != nil || a.Status != 200 || g.reachable(7777) {
-		t.Fatalf("the port is not closed: %+v %v", a, err)
+	rows, err := g.Do(t.Context(), http.MethodGet, "/configuration", nil, "Accept", "application/json")
+	if err != nil || rows.Status != 200 {
+		t.Fatalf("%+v %v", rows, err)
+	}
+	return string(rows.Body) + labtest.Running(func(argv ...string) string {
+		out, err := g.Run(t.Context(), argv...)
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", argv, err, out)
+		}
+		return out
+	})
+}
+
+// changeUnconfirmed closes the open port, and changes what else everyComponentChanges has made, in a way that is not confirmed: a machine that
+// boots has all of it back.
+func (g *appliance) changeUnconfirmed(t *testing.T) {
+	t.Helper()
+	id := func(path, name string) string {
+		t.Helper()
+		var rows []struct{ ID, Name string }
+		g.Must(t, http.MethodGet, path, nil, 200, &rows)
+		for _, row := range rows {
+			if row.Name == name {
+				return row.ID
+			}
+		}
+		t.Fatalf("there is no %s in %s", name, path)
+		return ""
+	}
+	create := func(kind string, body fields) fields { return fields{"kind": kind, "verb": "create", "body": body} }
+	update := func(kind, id string, body fields) fields {
+		return fields{"kind": kind, "verb": "update", "id": id, "body": body}
+	}
+	g.live(t, http.MethodPost, "/change-sets", fields{"confirm_within": 600, "operations": []fields{
+		update("firewall.rule", id("/firewall/rules", "probe"), fields{"action": "drop"}),
+		update("network.interface", id("/network-interfaces", "eth1"), fields{"mtu": 1400}),
+		create("network.ip-address", fields{"interface_id": id("/network-interfaces", "eth1"), "address": "10.20.7.1", "prefix": 24}),
+		create("network.route", fields{"destination": "203.0.113.0/24", "gateway": "10.20.7.9"}),
+		create("dns.record", fields{"zone_id": id("/dns/zones", "office.example.net"), "name": "scanner", "type": "A", "value": "10.20.0.8"}),
+		create("ntp.pool", fields{"kind": "server", "address": "192.0.2.124"}),
+		create("radius.client", fields{"name": "another", "address": "10.20.0.10", "secret": "shared with the other"}),
+		create("tunnel.peer", fields{"interface_id": id("/tunnel/interfaces", "wg-office"), "name": "laptop"}),
+		{"kind": "dhcp.settings", "verb": "update", "body": fields{"default_lease_seconds": 1200}},
+		{"kind": "forward-proxy.settings", "verb": "update", "body": fields{"cache_mb": 123}},
+		update("proxy.domain", id("/domains", "www.example.net"), fields{"maintenance": true}),
+	}})
+	if g.reachable(7777) {
+		t.Fatal("the port is not closed")
 	}
 }
 

@@ -3,18 +3,11 @@ package change
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -82,59 +75,10 @@ func (s *site) reach(t *testing.T, address string) error {
 	return err
 }
 
-// volatile is what changes in the kernel without a change.
-var volatile = regexp.MustCompile(`packets \d+ bytes \d+| expires [0-9smh]+| handle \d+|valid_lft \S+|preferred_lft \S+|^\d+: |@if\d+`)
-
-// part is a chain or a set of a table of the packet filter. Their order says nothing, that of the rules in them does.
-var part = regexp.MustCompile(`(?ms)^\t(?:chain|set|map) .*?^\t}\n+`)
-
-// settled is what a tunnel was told, without where its peers were last heard, when, and how much they sent.
-func settled(dump string) string {
-	lines := strings.Split(dump, "\n")
-	for i, line := range lines {
-		if f := strings.Split(line, "\t"); len(f) == 9 {
-			lines[i] = strings.Join([]string{f[0], f[1], f[2], f[4], f[8]}, " ")
-		}
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n")
-}
-
 // state is what the gateway runs with: its files, and what the kernel has.
 func (s *site) state(t *testing.T) string {
 	t.Helper()
-	var all strings.Builder
-	for _, argv := range [][]string{{"nft", "-s", "list", "ruleset"}, {"ip", "-br", "link"}, {"ip", "-br", "address"}, {"ip", "route", "show", "table", "all"}, {"ip", "-6", "route", "show", "table", "main"},
-		{"ip", "rule"}, {"ip", "-6", "rule"}, {"wg", "show", "all", "dump"}} {
-		fmt.Fprintf(&all, "# %s\n", strings.Join(argv, " "))
-		said := s.Run(t, lab.Gateway, argv...) + "\n"
-		if argv[0] == "wg" {
-			said = settled(said)
-		}
-		parts := part.FindAllString(said, -1)
-		slices.SortFunc(parts, func(a, b string) int { return strings.Compare(strings.TrimSpace(a), strings.TrimSpace(b)) })
-		for line := range strings.Lines(part.ReplaceAllString(said, "") + strings.Join(parts, "")) {
-			if strings.TrimSpace(line) == "" {
-				continue
-			}
-			all.WriteString(volatile.ReplaceAllString(line, ""))
-		}
-	}
-	for _, place := range []string{"/etc/haproxy", "/etc/nftables.d", "/etc/gateway", "/etc/wireguard", "/etc/systemd/network", "/etc/chrony/conf.d",
-		"/etc/kea/gateway", "/etc/unbound/gateway.conf", "/etc/unbound/gateway.conf.d", "/etc/squid", "/etc/freeradius/gateway", "/etc/keepalived"} {
-		err := filepath.WalkDir(s.Path(place), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() {
-				return nil // not every daemon has files
-			}
-			content, err := os.ReadFile(path)
-			fmt.Fprintf(&all, "%s %x\n", strings.TrimPrefix(path, s.Path("/")), sha256.Sum256(content))
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return all.String()
+	return labtest.Running(func(argv ...string) string { return s.Run(t, lab.Gateway, argv...) })
 }
 
 // same waits until everything is as it was: the kernel takes a moment to make sure that no one else has an IPv6 address.

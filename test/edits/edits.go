@@ -178,6 +178,69 @@ func (e *Editor) get(path string, into any) error {
 	return json.Unmarshal(data, into)
 }
 
+// Target is a row of a kind, and what gives some of its fields other values.
+type Target struct {
+	Kind   string
+	ID     string                // empty for the only row of its kind
+	Made   string                // the change set that made it, if one did
+	Change func() map[string]any // nil if the editor changes none
+}
+
+// Furnish finds a row of each kind, and makes one where there is none.
+func (e *Editor) Furnish() ([]Target, error) {
+	var list []Target
+	found := map[string]bool{}
+	for len(list) < len(e.kinds) {
+		before := len(list)
+		for _, k := range e.kinds {
+			if found[k.name] {
+				continue
+			}
+			x, err := e.target(k)
+			if err != nil {
+				return nil, err
+			}
+			if k.one || x.ID != "" {
+				found[k.name] = true
+				list = append(list, x)
+			}
+		}
+		if len(list) == before {
+			return nil, fmt.Errorf("there are rows of %v, and of nothing else", found)
+		}
+	}
+	return list, nil
+}
+
+// target is a row of a kind, which is made if need be. It has no id where that needs a row of another kind first.
+func (e *Editor) target(k kind) (Target, error) {
+	x := Target{Kind: k.name}
+	if k.change != nil {
+		x.Change = func() map[string]any { e.n++; return k.change(e, e.n) }
+	}
+	if err := e.look(); err != nil || k.one {
+		return x, err
+	}
+	if x.ID = e.some(cmp.Or(k.of, k.path)); x.ID != "" || k.make == nil {
+		return x, nil
+	}
+	e.n++
+	body := k.make(e, e.n)
+	if body == nil {
+		return x, nil
+	}
+	status, set, data, err := e.call("POST", "/change-sets", map[string]any{"operations": []Operation{{Kind: k.name, Verb: "create", Body: body}}})
+	if err != nil || status != 200 {
+		return x, errors.Join(err, fmt.Errorf("%v: %d %s", body, status, data))
+	}
+	var made struct{ Changes []struct{ ID string } }
+	if err := json.Unmarshal(data, &made); err != nil {
+		return x, err
+	}
+	x.ID, x.Made = made.Changes[0].ID, set
+	return x, nil
+}
+
 // State is all rows but for their times, the same as a document with the secrets, the files that they mean, and what the kernel has.
 func (e *Editor) State() (string, error) {
 	var all strings.Builder

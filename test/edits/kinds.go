@@ -137,7 +137,9 @@ var special = []kind{
 	}, change: func(e *Editor, n int) row { return row{"min_severity": e.one("info", "warning", "error", "critical")} }},
 	{name: "alert.mute", path: "/alert-mutes", make: func(e *Editor, n int) row {
 		return row{"kind": e.one("system.disk", "system.memory"), "until": time.Now().AddDate(0, 0, 7).UTC().Format(time.RFC3339), "reason": fmt.Sprintf("reason %d", n)}
-	}, change: described("reason")},
+	}, change: func(_ *Editor, n int) row {
+		return row{"until": time.Now().AddDate(0, 0, 1+n%100).UTC().Format(time.RFC3339), "reason": fmt.Sprintf("reason %d", n)}
+	}},
 	{name: "backup.settings", path: "/backup-settings", one: true, change: func(e *Editor, n int) row {
 		return row{"passphrase": fmt.Sprintf("a long passphrase %d", n), "prove": n%2 == 0}
 	}},
@@ -148,6 +150,9 @@ var special = []kind{
 	{name: "certificate.certificate", path: "/certificates", make: func(_ *Editor, n int) row {
 		certificate, key := pair(fmt.Sprintf("uploaded%d.example.net", n))
 		return row{"source": "uploaded", "names": []string{fmt.Sprintf("uploaded%d.example.net", n)}, "certificate_pem": certificate, "private_key_pem": key}
+	}, change: func(_ *Editor, n int) row {
+		certificate, key := pair(fmt.Sprintf("uploaded%d.example.net", n))
+		return row{"names": []string{fmt.Sprintf("uploaded%d.example.net", n)}, "certificate_pem": certificate, "private_key_pem": key}
 	}, free: func(x row) bool { return x["source"] == "uploaded" }},
 	{name: "certificate.dns-provider", path: "/dns-providers", make: func(e *Editor, n int) row {
 		return row{"name": fmt.Sprintf("provider-%d", n), "kind": "desec", "secret": fmt.Sprintf("token-%d", n), "zones": []string{fmt.Sprintf("zone%d.example.org", n)}}

@@ -79,6 +79,7 @@ func TestDHCP(t *testing.T) {
 		{"AreClients", dhcpClients},
 		{"LG06HostileName", dhcpHostileName},
 		{"ChangesKeepLeases", dhcpChangesKeepLeases},
+		{"Impact", dhcpImpact},
 		{"ALinkThatGoes", dhcpLinkThatGoes},
 		{"HealsAfterAKill", dhcpHeals},
 		{"Disabled", dhcpDisabled},
@@ -438,19 +439,98 @@ func dhcpChangesKeepLeases(t *testing.T, r *dhcpRig) {
 	}
 }
 
+// dhcpImpact holds what previews say about clients against what these get when they ask again.
+func dhcpImpact(t *testing.T, r *dhcpRig) {
+	machines := map[string]string{"one": "52:54:00:00:00:01", "two": "52:54:00:00:00:02", "three": "52:54:00:00:00:03"}
+	var reservations []struct{ ID string }
+	r.Must(t, http.MethodGet, "/dhcp/reservations", nil, 200, &reservations)
+	for _, x := range reservations {
+		r.live(t, http.MethodDelete, "/dhcp/reservations/"+x.ID, nil, 200)
+	}
+	reserved := r.live(t, http.MethodPost, "/dhcp/reservations", fields{"subnet_id": r.subnet, "mac": machines["two"], "ip": "10.10.0.9"}, 201)
+	subnet := func(change fields) operation {
+		return operation{Kind: "dhcp.subnet", Verb: "update", ID: r.subnet, Body: change}
+	}
+	all := []string{"one", "three", "two"}
+	for _, x := range []struct {
+		change operation
+		effect string
+		whom   []string
+	}{
+		{subnet(fields{"lease_seconds": 900}), "", nil},
+		{subnet(fields{"gateway": "10.10.0.3"}), "rerouted_when_reopened", all},
+		{subnet(fields{"dns_servers": []string{"9.9.9.9"}}), "rerouted_when_reopened", all},
+		{subnet(fields{"active": false}), "blocked_when_reopened", all},
+		{create("dhcp.reservation", fields{"subnet_id": r.subnet, "mac": "52:54:00:00:00:77", "ip": "10.10.0.7"}), "", nil},
+		{create("dhcp.reservation", fields{"subnet_id": r.subnet, "mac": "52:54:00:00:00:77", "ip": "{one}"}), "rerouted_when_reopened", []string{"one"}},
+		{create("dhcp.reservation", fields{"subnet_id": r.subnet, "mac": machines["three"], "ip": "10.10.0.33"}), "rerouted_when_reopened", []string{"three"}},
+		{operation{Kind: "dhcp.reservation", Verb: "delete", ID: reserved}, "rerouted_when_reopened", []string{"two"}},
+		{subnet(fields{"range_start": "10.10.0.150"}), "rerouted_when_reopened", []string{"one", "three"}},
+		{operation{Kind: "dhcp.settings", Verb: "update", Body: fields{"enabled": false}}, "blocked_when_reopened", all},
+	} {
+		before := map[string]map[string]string{}
+		for name := range machines {
+			if before[name] = r.asks(t, lab.Lan, name); before[name] == nil {
+				t.Fatalf("%s gets nothing", name)
+			}
+		}
+		if x.change.Body["ip"] == "{one}" {
+			x.change.Body["ip"] = before["one"]["ip"]
+		}
+		said := foretold(t, r.Lab, "dhcp-clients", []operation{x.change})
+		a := r.Must(t, http.MethodPost, "/change-sets", fields{"operations": []operation{x.change}}, 200, nil)
+		var reached []string
+		for _, name := range all {
+			options := []string{}
+			if x.effect == "blocked_when_reopened" {
+				options = once
+			}
+			was, now := before[name], r.asks(t, lab.Lan, name, options...)
+			seen := ""
+			switch {
+			case now == nil:
+				seen = "blocked_when_reopened"
+			case slices.ContainsFunc([]string{"ip", "mask", "router", "dns", "ntpsrv", "domain"}, func(option string) bool { return was[option] != now[option] }):
+				seen = "rerouted_when_reopened"
+			}
+			says := ""
+			for what, p := range said {
+				if strings.Contains(what, machines[name]) && strings.HasSuffix(what, " at "+was["ip"]) {
+					says = p.Effect
+				}
+			}
+			if seen != says {
+				t.Errorf("%+v: of %s %q was said, and %q happened: %v became %v; %+v", x.change, name, says, seen, was, now, said)
+			}
+			if seen != "" {
+				reached = append(reached, name)
+			}
+			if seen != "" && seen != x.effect {
+				t.Errorf("%+v: %s is %s", x.change, name, seen)
+			}
+		}
+		if !slices.Equal(reached, x.whom) {
+			t.Errorf("%+v reaches %v instead of %v", x.change, reached, x.whom)
+		}
+		r.Must(t, http.MethodPost, "/change-sets/"+a.Header.Get("Gateway-Change-Set")+"/revert", nil, 200, nil)
+		r.WaitState(t, "dhcp", "live", 10*time.Second)
+	}
+}
+
 // pass has everything applied anew, as an operator does who does not want to wait for the timer.
 func (r *dhcpRig) pass(t *testing.T) {
 	r.Must(t, http.MethodPost, "/system/render-configs", nil, 200, nil)
 }
 
 func dhcpLinkThatGoes(t *testing.T, r *dhcpRig) {
+	before := r.asks(t, lab.Lan, "one")
 	r.Run(t, lab.Gateway, "ip", "link", "del", "lan1")
 	r.pass(t)
 	if c := r.WaitState(t, "dhcp", "degraded", 10*time.Second); !strings.Contains(c.LastError, "10.5.0.0/24 is not served: there is no interface lan1") {
 		t.Fatal(c.LastError)
 	}
-	if given := r.asks(t, lab.Lan, "one"); given["ip"] != "10.10.0.100" {
-		t.Fatalf("the others are not served: %v", given)
+	if given := r.asks(t, lab.Lan, "one"); given["ip"] == "" || given["ip"] != before["ip"] {
+		t.Fatalf("the others are not served: %v instead of %v", given["ip"], before["ip"])
 	}
 	r.Run(t, lab.Gateway, "ip", "link", "add", "lan1", "type", "veth", "peer", "name", "far1")
 	r.pass(t)

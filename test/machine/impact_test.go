@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,8 +17,11 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
 
 	"edge.internal/gateway/internal/lab"
+	"edge.internal/gateway/internal/lab/labtest"
 )
 
 const (
@@ -25,9 +29,14 @@ const (
 	deaf = 7011
 	// The second addresses of the gateway, which changes take away.
 	spareWan4, spareLan4 = "198.51.100.77", "10.10.0.77"
+	// far is an address behind the wan, which routes lead to.
+	far = "203.0.113.7"
 	// heard is how long to wait for what might not come.
 	heard = 500 * time.Millisecond
 )
+
+// routers are those that know the way to far: two at the cable of the wan, and one at a cable of its own.
+var routers = []string{wan4, "198.51.100.3", "192.0.2.2"}
 
 // impact holds what previews say about live connections against what happens to them.
 func impact(t *testing.T, r *rig) {
@@ -37,6 +46,7 @@ func impact(t *testing.T, r *rig) {
 		seed = n
 	}
 	w := &world{rig: r, reached: map[string]string{}}
+	defer w.goFar(t)()
 	for _, side := range sides {
 		w.listen(t, side)
 	}
@@ -61,7 +71,60 @@ func impact(t *testing.T, r *rig) {
 type world struct {
 	*rig
 	mu      sync.Mutex
-	reached map[string]string // by what was said: which server heard it, and from whom
+	reached map[string]string // by what was said: which server heard it, from whom, and by which link
+}
+
+// goFar makes the routers and what is behind them, until they are undone. All of them are the machine on the wan, which hears by which link
+// packets come.
+func (w *world) goFar(t *testing.T) (undo func()) {
+	t.Helper()
+	w.Run(t, lab.Wan, "ip", "address", "add", far+"/32", "dev", "lo")
+	// Each link answers for its own addresses.
+	w.Run(t, lab.Wan, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore")
+	w.Run(t, lab.Wan, "ip", "link", "add", "router", "link", "eth0", "type", "macvlan", "mode", "bridge")
+	w.Run(t, lab.Wan, "ip", "address", "add", routers[1]+"/32", "dev", "router")
+	w.Run(t, lab.Wan, "ip", "link", "set", "router", "up")
+	w.Run(t, lab.Gateway, "ip", "link", "add", "alt0", "type", "veth", "peer", "name", "alt0", "netns", "wan")
+	w.Run(t, lab.Wan, "ip", "address", "add", routers[2]+"/24", "dev", "alt0")
+	for _, side := range []lab.Side{lab.Gateway, lab.Wan} {
+		w.Run(t, side, "ip", "link", "set", "alt0", "up")
+	}
+	alt := w.row(t, "/network-interfaces", fields{"name": "alt0", "type": "ethernet", "role": "dmz"})
+	address := w.address(t, "alt0", "192.0.2.1", 24)
+	return func() {
+		w.Must(t, http.MethodDelete, "/ip-addresses/"+address, nil, 200, nil)
+		w.Must(t, http.MethodDelete, "/network-interfaces/"+alt, nil, 200, nil)
+		w.Run(t, lab.Gateway, "ip", "link", "delete", "alt0")
+		w.Run(t, lab.Wan, "ip", "link", "delete", "router")
+		w.Run(t, lab.Wan, "sh", "-c", "echo 0 > /proc/sys/net/ipv4/conf/all/arp_ignore")
+		w.Run(t, lab.Wan, "ip", "address", "delete", far+"/32", "dev", "lo")
+	}
+}
+
+// hears reads a packet, and tells who sent it and by which link it came.
+type hears func(buf []byte) (n int, from string, link int, err error)
+
+// hearing4 and hearing6 have a socket tell by which link packets come; hearing6 is also for what listens for both families.
+func hearing4(conn net.PacketConn) (hears, error) {
+	p := ipv4.NewPacketConn(conn)
+	return func(buf []byte) (int, string, int, error) {
+		n, about, from, err := p.ReadFrom(buf)
+		if err != nil || about == nil {
+			return n, "", 0, err
+		}
+		return n, addressOf(from), about.IfIndex, nil
+	}, p.SetControlMessage(ipv4.FlagInterface, true)
+}
+
+func hearing6(conn net.PacketConn) (hears, error) {
+	p := ipv6.NewPacketConn(conn)
+	return func(buf []byte) (int, string, int, error) {
+		n, about, from, err := p.ReadFrom(buf)
+		if err != nil || about == nil {
+			return n, "", 0, err
+		}
+		return n, addressOf(from), about.IfIndex, nil
+	}, p.SetControlMessage(ipv6.FlagInterface, true)
 }
 
 // listen hears what is said to the deaf server of a side, and the echo requests that come there.
@@ -69,11 +132,12 @@ func (w *world) listen(t *testing.T, side lab.Side) {
 	t.Helper()
 	for _, x := range []struct {
 		network, address string
+		hearing          func(net.PacketConn) (hears, error)
 		said             func(packet []byte) string
 	}{
-		{"udp", fmt.Sprintf(":%d", deaf), func(packet []byte) string { return string(packet) }},
-		{"ip4:icmp", "0.0.0.0", func(packet []byte) string { return echoRequest(packet, 8) }},
-		{"ip6:ipv6-icmp", "::", func(packet []byte) string { return echoRequest(packet, 128) }},
+		{"udp", fmt.Sprintf(":%d", deaf), hearing6, func(packet []byte) string { return string(packet) }},
+		{"ip4:icmp", "0.0.0.0", hearing4, func(packet []byte) string { return echoRequest(packet, 8) }},
+		{"ip6:ipv6-icmp", "::", hearing6, func(packet []byte) string { return echoRequest(packet, 128) }},
 	} {
 		err := w.Within(side, func() error {
 			conn, err := net.ListenPacket(x.network, x.address)
@@ -81,15 +145,19 @@ func (w *world) listen(t *testing.T, side lab.Side) {
 				return err
 			}
 			t.Cleanup(func() { conn.Close() })
+			hear, err := x.hearing(conn)
+			if err != nil {
+				return err
+			}
 			go func() {
 				for buf := make([]byte, 1500); ; {
-					n, from, err := conn.ReadFrom(buf)
+					n, from, link, err := hear(buf)
 					if errors.Is(err, net.ErrClosed) {
 						return
 					}
 					if err == nil {
 						w.mu.Lock()
-						w.reached[x.said(buf[:n])] = fmt.Sprintf("%s %s", side, addressOf(from))
+						w.reached[x.said(buf[:n])] = fmt.Sprintf("%s %s by link %d", side, from, link)
 						w.mu.Unlock()
 					}
 				}
@@ -139,7 +207,7 @@ func (w *world) tell(conn net.Conn, wait time.Duration) string {
 	return w.heardBy(word, wait)
 }
 
-// heardBy answers who hears something, and from whom.
+// heardBy answers who hears something, from whom, and by which of its links.
 func (w *world) heardBy(word string, wait time.Duration) string {
 	for deadline := time.Now().Add(wait); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		w.mu.Lock()
@@ -272,16 +340,16 @@ func (c *impactCase) run(t *testing.T) map[string]int {
 		}
 	})
 	changes := c.changes(t, operations)
-	said := c.preview(t, changes)
+	said := foretold(t, c.Lab, "connections", changes)
 	c.change(t, changes...)
 	// What is not expected to be silent may take its time.
 	c.all(func(f *flow) {
-		if f.live[1] = c.use(f, heard); f.live[1] == silent && strings.HasPrefix(f.live[0], open) && said[f.name()] != "cut" {
+		if f.live[1] = c.use(f, heard); f.live[1] == silent && strings.HasPrefix(f.live[0], open) && said[f.name()].Effect != "cut" {
 			f.live[1] = c.use(f, patience)
 		}
 	})
 	c.all(func(f *flow) {
-		if f.fresh[1] = c.try(f, heard); f.fresh[1] == silent && strings.HasPrefix(f.fresh[0], open) && said[f.name()] == "" {
+		if f.fresh[1] = c.try(f, heard); f.fresh[1] == silent && strings.HasPrefix(f.fresh[0], open) && said[f.name()].Effect == "" {
 			f.fresh[1] = c.try(f, patience)
 		}
 	})
@@ -293,8 +361,8 @@ func (c *impactCase) run(t *testing.T) map[string]int {
 		}
 		seen := f.effect()
 		found[seen]++
-		if said[f.name()] != seen {
-			t.Errorf("%s (%s port %d): %q was said, and %q happened: it saw %q, a new one %q", f.name(), f.addr, f.port, said[f.name()], seen, f.live, f.fresh)
+		if said[f.name()].Effect != seen {
+			t.Errorf("%s (%s port %d): %+v was said, and %q happened: it saw %q, a new one %q", f.name(), f.addr, f.port, said[f.name()], seen, f.live, f.fresh)
 		}
 	}
 	if t.Failed() {
@@ -328,32 +396,38 @@ func (f *flow) effect() string {
 	return ""
 }
 
-// preview is what the gateway says about live connections, by name.
-func (c *impactCase) preview(t *testing.T, operations []operation) map[string]string {
+// prediction is what a preview says about one of those whom a change reaches.
+type prediction struct {
+	What, Effect string
+	After        string `json:"verdict_after"`
+}
+
+// foretold is what a preview says about those of an area whom a change reaches, by name.
+func foretold(t *testing.T, l *labtest.Lab, area string, operations []operation) map[string]prediction {
 	t.Helper()
 	var answer struct {
 		Impact []struct {
 			Area, Why      string
 			Computed       bool
 			Checked, Count int
-			First          []struct{ What, Effect string }
+			First          []prediction
 		}
 	}
-	c.Must(t, http.MethodPost, "/change-sets", fields{"operations": operations, "preview": true}, 200, &answer)
+	l.Must(t, http.MethodPost, "/change-sets", fields{"operations": operations, "preview": true}, 200, &answer)
 	for _, x := range answer.Impact {
-		if x.Area != "connections" {
+		if x.Area != area {
 			continue
 		}
 		if !x.Computed || x.Count != len(x.First) || x.Checked < x.Count {
 			t.Fatalf("%+v", x)
 		}
-		said := map[string]string{}
+		said := map[string]prediction{}
 		for _, who := range x.First {
-			said[who.What] = who.Effect
+			said[who.What] = who
 		}
 		return said
 	}
-	t.Fatalf("nothing about connections: %+v", answer)
+	t.Fatalf("nothing about %s: %+v", area, answer)
 	return nil
 }
 
@@ -366,7 +440,10 @@ func (c *impactCase) flow() *flow {
 	if f.from == lab.Wan {
 		f.addr = pick(c, gwWan4, gwWan6, spareWan4, gwLan4, lan4, lan6, lan4)
 	} else {
-		f.addr = pick(c, gwLan4, gwLan6, spareLan4, gwWan4, wan4, wan6, wan4)
+		f.addr = pick(c, gwLan4, gwLan6, spareLan4, gwWan4, wan4, wan6, wan4, far, far, far)
+	}
+	if f.addr == far { // only these tell by which router they came
+		f.proto, f.port = pick(c, "udp", "icmp"), deaf
 	}
 	return f
 }
@@ -420,6 +497,12 @@ func (c *impactCase) configuration(t *testing.T) (operations []operation) {
 	for range c.random.IntN(4) {
 		operations = append(operations, create("firewall.nat-rule", c.translation()))
 	}
+	for n := range 1 + c.random.IntN(2) {
+		operations = append(operations, create("network.route", fields{"destination": "203.0.113.0/24", "gateway": pick(c, routers...), "metric": 10 + 10*n}))
+	}
+	if c.random.IntN(2) == 0 {
+		operations = append(operations, create("network.route", fields{"destination": far + "/32", "gateway": pick(c, routers...)}))
+	}
 	return append(operations, create("firewall.rule", fields{"name": "the rest", "src_zone": "any", "dst_zone": "any", "action": "accept", "priority": 1000}))
 }
 
@@ -431,7 +514,7 @@ func (c *impactCase) changes(t *testing.T, present []operation) (operations []op
 		row := pick(c, present...)
 		edit := operation{Kind: row.Kind, Verb: "update", ID: row.ID}
 		address := pick(c, spareWan4, spareLan4)
-		switch c.random.IntN(7) {
+		switch c.random.IntN(9) {
 		case 0:
 			operations = append(operations, create("firewall.rule", c.rule(t, "drop", "reject", "accept")))
 			continue
@@ -445,18 +528,37 @@ func (c *impactCase) changes(t *testing.T, present []operation) (operations []op
 			}
 			continue
 		case 3:
-			edit.Verb = "delete"
-		case 4:
-			edit.Body = fields{"enabled": false}
+			if !touched["narrow"] {
+				touched["narrow"] = true
+				operations = append(operations, create("network.route", fields{"destination": "203.0.113.0/28", "gateway": pick(c, routers...)}))
+			}
+			continue
+		case 4: // a route that is there
+			routes := slices.DeleteFunc(slices.Clone(present), func(o operation) bool { return o.Kind != "network.route" })
+			edit.Kind, edit.ID = "network.route", pick(c, routes...).ID
+			switch c.random.IntN(4) {
+			case 0:
+				edit.Verb = "delete"
+			case 1:
+				edit.Body = fields{"active": false}
+			default:
+				edit.Body = fields{"gateway": pick(c, routers...)}
+			}
 		case 5:
-			edit.Body = fields{"priority": c.random.IntN(1100)}
+			edit.Verb = "delete"
+		case 6:
+			edit.Body = off(row)
+		case 7:
+			if edit.Body = (fields{"priority": c.random.IntN(1100)}); row.Kind == "network.route" {
+				edit.Body = fields{"metric": 30 + len(operations)}
+			}
 		default:
 			if edit.Body = (fields{"action": pick(c, "accept", "drop", "reject")}); row.Kind != "firewall.rule" {
-				edit.Body = fields{"enabled": false}
+				edit.Body = off(row)
 			}
 		}
-		if !touched[row.ID] {
-			touched[row.ID] = true
+		if !touched[edit.ID] {
+			touched[edit.ID] = true
 			operations = append(operations, edit)
 		}
 	}
@@ -466,9 +568,24 @@ func (c *impactCase) changes(t *testing.T, present []operation) (operations []op
 	return operations
 }
 
-// restore brings back the addresses that the change has taken away.
+// off switches a row off.
+func off(row operation) fields {
+	if row.Kind == "network.route" {
+		return fields{"active": false}
+	}
+	return fields{"enabled": false}
+}
+
+// restore brings back the addresses that the change has taken away, and removes the routes.
 func (c *impactCase) restore(t *testing.T) {
 	t.Helper()
+	var routes []struct{ ID, Destination string }
+	c.Must(t, http.MethodGet, "/routes", nil, 200, &routes)
+	for _, route := range routes {
+		if strings.HasPrefix(route.Destination, "203.0.113.") {
+			c.Must(t, http.MethodDelete, "/routes/"+route.ID, nil, 200, nil)
+		}
+	}
 	for address, link := range map[string]string{spareWan4: "wan0", spareLan4: "lan0"} {
 		if c.spare[address] == "" {
 			c.spare[address] = c.address(t, link, address, 24)

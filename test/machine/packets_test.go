@@ -155,7 +155,7 @@ type fields map[string]any
 type operation struct {
 	Kind string `json:"kind"`
 	Verb string `json:"verb"`
-	ID   string `json:"id"`
+	ID   string `json:"id,omitempty"`
 	Body fields `json:"body,omitempty"`
 }
 

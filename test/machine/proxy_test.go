@@ -57,6 +57,7 @@ var proxyTests = []struct {
 	{"LargestBody", largestBody},
 	{"Maintenance", maintenance},
 	{"Balancing", balancing},
+	{"ImpactOnSites", impactOnSites},
 	{"ChangesWithoutAReload", changesWithoutAReload},
 	{"ReloadsLoseNothing", reloadsLoseNothing},
 	{"HeadersStayWithTheirNames", headersStayWithTheirNames},

@@ -3,9 +3,11 @@ package machine
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,6 +35,7 @@ func TestTunnel(t *testing.T) {
 	}{
 		{"DevicesConnect", devicesConnect},
 		{"OperatorIsToldWhatCutsHimOff", operatorIsToldWhatCutsHimOff},
+		{"ImpactOnPeers", impactOnPeers},
 		{"OthersAreNotDisturbed", othersAreNotDisturbed},
 		{"KilledServiceLeavesTunnelsAlone", killedServiceLeavesTunnelsAlone},
 		{"KilledTunnelComesBack", killedTunnelComesBack},
@@ -125,17 +128,21 @@ func (v *vpn) links(t *testing.T) []string {
 // pings waits until an address answers a device.
 func (v *vpn) pings(t *testing.T, link, address string) {
 	t.Helper()
-	waittest.UntilNil(t, address+" answers "+link, func() error {
-		cmd, err := v.Command(t.Context(), lab.Wan, "busybox", "ping", "-I", link, "-c", "1", "-W", "1", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			err = fmt.Errorf("%w: %s", err, out)
-		}
-		return err
-	})
+	waittest.UntilNil(t, address+" answers "+link, func() error { return v.ping(t, link, address) })
+}
+
+// ping tells why an address does not answer a device within a second.
+func (v *vpn) ping(t *testing.T, link, address string) error {
+	t.Helper()
+	cmd, err := v.Command(t.Context(), lab.Wan, "busybox", "ping", "-I", link, "-c", "1", "-W", "1", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	return err
 }
 
 type peerStatus struct {
@@ -190,6 +197,94 @@ func operatorIsToldWhatCutsHimOff(t *testing.T, v *vpn) {
 	if x := o.explainMine(t, tunnelHere, change("tunnel.interface", v.id, "update", fields{"dns": tunnelHere})); x.Verdict != "accept" {
 		t.Errorf("%+v", x)
 	}
+}
+
+// impactOnPeers holds what previews say about peers against what becomes of their packets.
+func impactOnPeers(t *testing.T, v *vpn) {
+	var peers []struct{ ID, Name string }
+	v.Must(t, http.MethodGet, v.path+"/peers", nil, 200, &peers)
+	ids := map[string]string{}
+	for _, p := range peers {
+		ids[p.Name] = p.ID
+	}
+	links := map[string]string{"first": "gwdev1", "second": "gwdev2"}
+	own := func(change fields) operation {
+		return operation{Kind: "tunnel.interface", Verb: "update", ID: v.id, Body: change}
+	}
+	peer := func(verb string, change fields) operation {
+		return operation{Kind: "tunnel.peer", Verb: verb, ID: ids["first"], Body: change}
+	}
+	const key, both = "iC4kEzFsqWrpHFF5JVzfl5A2OFZ+fh4sVoCmhGXJbVI=", "first second"
+	for _, x := range []struct {
+		change operation
+		cut    string
+	}{
+		{own(fields{"dns": tunnelHere, "client_routes": "10.10.0.0/24,10.30.0.0/16"}), ""},
+		{peer("update", fields{"name": "renamed", "keepalive": 50}), ""},
+		{peer("update", fields{"allowed_ips": "10.88.0.2/32,10.201.0.0/24"}), ""},
+		{peer("update", fields{"allowed_ips": "10.88.0.9/32"}), "first"},
+		{peer("update", fields{"active": false}), "first"},
+		{peer("update", fields{"private_key": key}), "first"},
+		{peer("delete", nil), "first"},
+		{own(fields{"listen_port": 51999}), both},
+		{own(fields{"private_key": key}), both},
+		{own(fields{"active": false}), both},
+	} {
+		said := foretold(t, v.Lab, "tunnel-peers", []operation{x.change})
+		var cut []string
+		for _, name := range slices.Sorted(maps.Keys(links)) {
+			for what, p := range said {
+				if strings.HasPrefix(what, name+" of ") && p.Effect == "cut" {
+					cut = append(cut, name)
+				} else if strings.HasPrefix(what, name+" of ") {
+					t.Errorf("%+v: %+v", x.change, p)
+				}
+			}
+		}
+		if strings.Join(cut, " ") != x.cut {
+			t.Errorf("%+v is said to cut %v instead of %s: %+v", x.change, cut, x.cut, said)
+		}
+		a := v.Must(t, http.MethodPost, "/change-sets", fields{"operations": []operation{x.change}}, 200, nil)
+		v.WaitState(t, "tunnel", "live", 10*time.Second)
+		for name, link := range links {
+			if !slices.Contains(cut, name) {
+				v.pings(t, link, tunnelHere)
+			} else if err := v.ping(t, link, tunnelHere); err == nil {
+				t.Errorf("%+v: %s still gets answers", x.change, name)
+			}
+		}
+		v.Must(t, http.MethodPost, "/change-sets/"+a.Header.Get("Gateway-Change-Set")+"/revert", nil, 200, nil)
+		v.WaitState(t, "tunnel", "live", 10*time.Second)
+		for _, name := range cut { // it would take a while to notice
+			v.dials(t, links[name])
+		}
+		for _, link := range links {
+			v.pings(t, link, tunnelHere)
+		}
+	}
+	// The preshared key is asked for when a device dials.
+	change := peer("update", fields{"preshared_key": key})
+	said := foretold(t, v.Lab, "tunnel-peers", []operation{change})
+	if p := slices.Collect(maps.Values(said)); len(p) != 1 || p[0].Effect != "blocked_when_reopened" || !strings.HasPrefix(p[0].What, "first of ") {
+		t.Errorf("%+v", said)
+	}
+	a := v.Must(t, http.MethodPost, "/change-sets", fields{"operations": []operation{change}}, 200, nil)
+	v.WaitState(t, "tunnel", "live", 10*time.Second)
+	v.pings(t, "gwdev1", tunnelHere)
+	v.dials(t, "gwdev1")
+	if v.ping(t, "gwdev1", tunnelHere) == nil {
+		t.Error("it is let in without the preshared key")
+	}
+	v.Must(t, http.MethodPost, "/change-sets/"+a.Header.Get("Gateway-Change-Set")+"/revert", nil, 200, nil)
+	v.WaitState(t, "tunnel", "live", 10*time.Second)
+	v.dials(t, "gwdev1")
+	v.pings(t, "gwdev1", tunnelHere)
+}
+
+// dials has a device begin again.
+func (v *vpn) dials(t *testing.T, link string) {
+	t.Helper()
+	v.Run(t, lab.Wan, "wg", "setconf", link, "/run/"+link+".conf.stripped")
 }
 
 // Peers come, change and go while another one talks: that one loses nothing.

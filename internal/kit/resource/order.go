@@ -188,10 +188,11 @@ func (k *kind) order(ctx context.Context, tx *db.Tx) (ids []uuid.UUID, prioritie
 	return ids, priorities, rows.Err()
 }
 
-// Amended is a list that All has read, after a change of one row. Where rows are in the order of neither priorities nor age, a new one may stand anywhere.
-func (k *Kind[T]) Amended(list []T, row apply.Row) []T {
+// Amended is a list that All has read, after a change of one row. Where rows are in the order of neither priorities nor age, a new
+// one may stand anywhere. The other rows are the same.
+func (k *Kind[T]) Amended(list []*T, row apply.Row) []*T {
 	list = slices.Clone(list) // others have it
-	at := func(i int) *Meta { return recordOf(&list[i]).meta() }
+	at := func(i int) *Meta { return recordOf(list[i]).meta() }
 	if was, ok := row.Was.(*T); ok {
 		id := recordOf(was).meta().ID
 		for i := range list {
@@ -209,13 +210,14 @@ func (k *Kind[T]) Amended(list []T, row apply.Row) []T {
 	behind := func(i int) bool {
 		before := 0
 		if priority.IsValid() {
-			before = cmp.Compare(k.kind.priority(recordOf(&list[i])).Int(), priority.Int())
+			before = cmp.Compare(k.kind.priority(recordOf(list[i])).Int(), priority.Int())
 		}
 		// The database keeps microseconds.
 		age := at(i).CreatedAt.Truncate(time.Microsecond).Compare(mine.CreatedAt.Truncate(time.Microsecond))
 		return cmp.Or(before, age, slices.Compare(at(i).ID[:], mine.ID[:])) > 0
 	}
-	return slices.Insert(list, sort.Search(len(list), behind), *now)
+	own := *now // which is whoever has made the change
+	return slices.Insert(list, sort.Search(len(list), behind), &own)
 }
 
 // between is a priority for a row that is inserted before the one at a place, if its neighbours leave room.

@@ -748,6 +748,9 @@ func (k *kind) merge(v *inverse, called Unrestored, was, then, now record, care 
 		case care && then != nil && equal(f, was, then):
 			continue // it is not of this change
 		case care && (then == nil || !equal(f, then, now)):
+			if f.ReadOnly {
+				continue // the room works it out from the others
+			}
 			c := Conflict{Kind: called.Kind, ID: called.ID, Name: called.Name, Field: f.Name}
 			if !f.Secret {
 				var err error

@@ -28,7 +28,7 @@ const (
 	configChannel = "waf_configs"
 	// reloadEvery is how often the database is asked without an announcement.
 	reloadEvery = 30 * time.Second
-	// joinEvery is how often a database that is away is tried, and joinWithin how long the first try may hold up the start.
+	// joinEvery is how often a database that is away, or has no tables yet, is tried, and joinWithin how long the first try may hold up the start.
 	joinEvery  = time.Second
 	joinWithin = 5 * time.Second
 )
@@ -132,14 +132,16 @@ func (s *Source) Run(ctx context.Context) {
 		s.db.Wake(listening, configChannel, announced, func() <-chan time.Time { return s.joining(listening) })
 	}()
 	defer func() { stop(); <-ended }()
-	every := time.NewTicker(reloadEvery)
-	defer every.Stop()
 	for {
+		every := reloadEvery
+		if s.away {
+			every = joinEvery
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-announced:
-		case <-every.C:
+		case <-time.After(every):
 		}
 		s.reload(ctx)
 	}

@@ -418,3 +418,15 @@ func TestADatabaseThatComesLaterIsTakenUp(t *testing.T) {
 	w.put(blog, map[string]string{"paranoia_level": "4"})
 	waittest.Until(t, "a change", func() bool { return s.Domain([]byte(blog)).Settings.Paranoia == 4 })
 }
+
+// On a new machine the agent may be there before the API has made the tables, and nothing announces them.
+func TestTablesThatComeLaterAreRead(t *testing.T) {
+	w := newWorld(t)
+	shop := id()
+	w.put(shop, nil)
+	dbtest.Exec(t, w.owner, "ALTER TABLE waf_configs RENAME TO later")
+	s := source(t, w, filepath.Join(t.TempDir(), "config.json"), slog.New(slog.DiscardHandler))
+	run(t, s)
+	dbtest.Exec(t, w.owner, "ALTER TABLE later RENAME TO waf_configs")
+	waittest.Until(t, "the configuration", func() bool { return s.Domain([]byte(shop)) != nil })
+}

@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/helper"
 	"edge.internal/gateway/internal/kit/host/helper/guard/hostile"
+	"edge.internal/gateway/internal/kit/parts"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -76,6 +77,7 @@ func places() {
 		content, err := helpers.Read(p)
 		refused(err, "reading %q: %q", n, content)
 		refused(helpers.Install(p, []byte("* * * * * root id\n")), "installing %q", n)
+		refused(helpers.Amend(p, parts.Change{}), "changing %q", n)
 		refused(helpers.Remove(p), "removing %q", n)
 		content, err = helpers.ReadLog(host.Log(n), 1<<20)
 		refused(err, "reading the log %q: %q", n, content)
@@ -92,6 +94,9 @@ func places() {
 func contents() {
 	for _, f := range hostile.Files() {
 		refusedAsHostile(helpers.Install(f.Place, f.Content), "installing %s: %q", f.Place, f.Content)
+		part := parts.Change{Add: []parts.Addition{{Before: 1, Text: f.Content}}}
+		refused(helpers.Amend(f.Place, part), "changing %s: %q", f.Place, f.Content)
+		refusedAsHostile(helpers.Amend(host.PacketFilterTable, part), "changing the packet filter: %q", f.Content)
 		for _, c := range known {
 			_, err := helpers.Run(ctx, c, host.Input{Staged: []host.File{f}})
 			refusedAsHostile(err, "%s with %s: %q", c, f.Place, f.Content)

@@ -138,7 +138,7 @@ func (s *site) load(t *testing.T) {
 
 // allow is a rule between two zones.
 func (s *site) allow(from, to string) {
-	s.filter.Rules = append(s.filter.Rules, firewall.Rule{Meta: resource.Meta{ID: uuid.New()}, Name: value.Must[value.Line](from + " to " + to), SrcKind: "any", DstKind: "any",
+	s.filter.Rules = append(s.filter.Rules, &firewall.Rule{Meta: resource.Meta{ID: uuid.New()}, Name: value.Must[value.Line](from + " to " + to), SrcKind: "any", DstKind: "any",
 		SrcZone: value.Must[value.Zone](from), DstZone: value.Must[value.Zone](to), Action: "accept", Enabled: true})
 }
 

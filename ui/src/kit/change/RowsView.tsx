@@ -59,8 +59,10 @@ function Row({ row, names, planned, alone, beside }: Omit<RowsViewProps, 'rows'>
         <div className={classes.row}>
           <Badge tone={tones[verb]}>{t(`${planned ? 'planned' : 'verbs'}.${verb}`)}</Badge>
           <span className="soft">{kindName(kind)}</span>
-          {/* Settings have no name. */}
-          {name !== id && (to ? <Link to={to}>{name}</Link> : <strong>{name}</strong>)}
+          {/* Settings have no name of their own. */}
+          {name !== id &&
+            name.toLowerCase() !== kindName(kind).toLowerCase() &&
+            (to ? <Link to={to}>{name}</Link> : <strong>{name}</strong>)}
           {beside?.(row)}
         </div>
       )}

@@ -1,0 +1,67 @@
+package labtest
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// volatile is what changes in the kernel without a change, or with every boot.
+var volatile = regexp.MustCompile(`(?m)packets \d+ bytes \d+| timeout [0-9smhd]+| expires [0-9smhd]+| handle \d+|valid_lft \S+|preferred_lft \S+|^\d+: |@if\d+|([0-9a-f]{2}:){5}[0-9a-f]{2}|fe80::[0-9a-f:]*[0-9a-f]`)
+
+// part is a chain or a set of a table of the packet filter. Their order says nothing, that of the rules in them does.
+var part = regexp.MustCompile(`(?ms)^\t(?:chain|set|map) .*?^\t}\n+`)
+
+// rendered are the files that the gateway writes for its daemons and for itself. Not every daemon has files.
+var rendered = []string{
+	"/etc/haproxy/*", "/etc/nftables.d/*", "/etc/gateway/*", "/etc/wireguard/*", "/etc/systemd/network/*", "/etc/chrony/conf.d/*", "/etc/kea/gateway/*",
+	"/etc/unbound/gateway.conf", "/etc/unbound/gateway.conf.d/*", "/etc/squid/*", "/etc/freeradius/gateway/*", "/etc/keepalived/*",
+}
+
+// Running is what a gateway runs with: what the kernel has, and the files. It is the same as long as nothing is changed; run runs a command there.
+func Running(run func(argv ...string) string) string {
+	var all strings.Builder
+	for _, argv := range [][]string{{"nft", "-s", "list", "ruleset"}, {"ip", "-br", "link"}, {"ip", "-br", "address"}, {"ip", "route", "show", "table", "all"}, {"ip", "-6", "route", "show", "table", "main"},
+		{"ip", "rule"}, {"ip", "-6", "rule"}, {"wg", "show", "all", "dump"}} {
+		fmt.Fprintf(&all, "# %s\n", strings.Join(argv, " "))
+		said := run(argv...) + "\n"
+		if argv[0] == "wg" {
+			said = settled(said)
+		}
+		// Nor does the order of tables, addresses and routes.
+		var parts []string
+		for line := range strings.Lines(part.ReplaceAllString(said, "")) {
+			parts = append(parts, strings.TrimSpace(volatile.ReplaceAllString(line, "")))
+		}
+		for _, chain := range part.FindAllString(said, -1) {
+			parts = append(parts, strings.TrimSpace(volatile.ReplaceAllString(chain, "")))
+		}
+		slices.Sort(parts)
+		all.WriteString(strings.Join(parts, "\n") + "\n")
+	}
+	argv := []string{"find", "/etc", "-type", "f", "("}
+	for i, path := range rendered {
+		if i > 0 {
+			argv = append(argv, "-o")
+		}
+		argv = append(argv, "-path", path)
+	}
+	files := strings.Split(run(append(argv, ")", "-exec", "sha256sum", "{}", "+")...), "\n")
+	path := func(line string) string { _, path, _ := strings.Cut(line, " "); return path }
+	slices.SortFunc(files, func(a, b string) int { return strings.Compare(path(a), path(b)) })
+	all.WriteString(strings.Join(files, "\n"))
+	return all.String()
+}
+
+// settled is what a tunnel was told, without where its peers were last heard, when, and how much they sent.
+func settled(dump string) string {
+	lines := strings.Split(dump, "\n")
+	for i, line := range lines {
+		if f := strings.Split(line, "\t"); len(f) == 9 {
+			lines[i] = strings.Join([]string{f[0], f[1], f[2], f[4], f[8]}, " ")
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
