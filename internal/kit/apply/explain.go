@@ -21,17 +21,18 @@ type reason struct {
 	detail string
 }
 
-// names are what people call the daemons.
-var names = map[host.Unit]string{
-	host.Chrony: "chrony", host.HAProxy: "HAProxy", host.Unbound: "Unbound", host.Squid: "Squid", host.Kea: "Kea", host.FreeRADIUS: "FreeRADIUS",
-	host.CrowdSec: "CrowdSec", host.Bouncer: "CrowdSec's firewall bouncer", host.Keepalived: "keepalived",
-}
-
+// called is what people call a daemon.
 func called(u host.Unit) string {
-	if name, ok := names[u]; ok {
+	if name := nameOf(u); name != "" {
 		return name
 	}
 	return string(u)
+}
+
+// nameOf is the name that people have for a daemon; empty where they have none, or where there is no such daemon.
+func nameOf(u host.Unit) string {
+	spec, _ := u.Spec()
+	return spec.Name
 }
 
 const (
@@ -154,7 +155,7 @@ func plain(text string) string {
 		return "It failed."
 	}
 	word, _, _ := strings.Cut(text, " ")
-	if name, ok := names[host.Unit(word)]; ok {
+	if name := nameOf(host.Unit(word)); name != "" {
 		text = name + text[len(word):]
 	} else {
 		text = string(unicode.ToUpper(first)) + text[size:]

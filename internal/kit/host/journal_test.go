@@ -120,9 +120,11 @@ func TestJournalQueriesAreClosed(t *testing.T) {
 }
 
 func TestEveryLogSourceIsComplete(t *testing.T) {
-	for v, spec := range logSources {
-		if len(spec.Services) == 0 && spec.Slice == "" {
-			t.Errorf("%s is nobody's", v)
+	for _, d := range daemons {
+		for v, spec := range d.Sources {
+			if len(spec.Services) == 0 && spec.Slice == "" {
+				t.Errorf("%s is nobody's", v)
+			}
 		}
 	}
 }

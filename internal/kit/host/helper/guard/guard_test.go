@@ -11,6 +11,8 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy/haproxytest"
 	"edge.internal/gateway/internal/kit/host/helper/guard"
 	"edge.internal/gateway/internal/kit/host/helper/guard/hostile"
 	"edge.internal/gateway/internal/kit/host/hosttest"
@@ -89,6 +91,23 @@ func TestHostileFilesAreRefused(t *testing.T) {
 	}
 }
 
+// Of every daemon whose files have a grammar there are some that it refuses.
+func TestEveryGrammarRefusesSomething(t *testing.T) {
+	daemonOf := func(p daemon.Place) string {
+		name, _, _ := strings.Cut(string(p), ".")
+		return name
+	}
+	hostileTo := map[string]bool{}
+	for _, f := range hostile.Files() {
+		hostileTo[daemonOf(f.Place)] = true
+	}
+	for p, spec := range daemon.Places() {
+		if spec.Grammar != nil && !hostileTo[daemonOf(p)] {
+			t.Errorf("nothing is hostile to %s", p)
+		}
+	}
+}
+
 // What comes part by part is admitted as it would be within the whole file, and each part is one thing.
 func TestPartsAreJudged(t *testing.T) {
 	const begin, end, chain = "table inet gateway\ndelete table inet gateway\ntable inet gateway {\n", "}\n", "\tchain input {\n\t accept\n\t}\n"
@@ -145,7 +164,7 @@ func TestHarmlessFilesAreAdmitted(t *testing.T) {
 		"frontend gateway_http\n filter spoe engine waf config spoe.cfg\nglobal\n default-path config\nfrontend gateway_https\n http-request return status 503 content-type text/html file pages/maintenance.html",
 		"backend gateway_api\n mode tcp\n server s 192.0.2.1:80 check", "backend gateway_api\n server -s '[2001:db8::1]:80' weight 1 check inter 5s", "backend gateway_api\n http-check send meth GET uri '/a%20b(c)$' ver HTTP/1.1 hdr Host a.example.net hdr Connection close",
 	} {
-		if err := guard.Admit(host.File{Place: host.ProxyConfig, Content: []byte(hostile.Head + text + "\n")}); err != nil {
+		if err := guard.Admit(host.File{Place: host.ProxyConfig, Content: []byte(haproxytest.Head + text + "\n")}); err != nil {
 			t.Errorf("%v:\n%s", err, text)
 		}
 	}

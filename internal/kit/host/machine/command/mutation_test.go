@@ -261,7 +261,7 @@ func watch(t *testing.T, test, variable string, programs map[string]string) *fuz
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	w := &fuzz.Checks{Starts: self, Staging: stagedIn(t), Programs: programs, Reads: Everybodys}
+	w := &fuzz.Checks{Starts: self, Staging: stagedIn(t), Programs: programs, Reads: fuzz.Reads(Everybodys)}
 	if err := fuzz.Read(output, w.Look); err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/home"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
-	"edge.internal/gateway/internal/kit/host/machine/home"
 )
 
 const (
