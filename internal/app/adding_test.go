@@ -102,7 +102,7 @@ func TestThePageAddsADaemon(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "overlay.json"), overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-overlay", filepath.Join(folder, "overlay.json"),
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-v", "-overlay", filepath.Join(folder, "overlay.json"),
 		"-run", "^(TestLLDPD|TestHostileFilesAreRefused|TestEveryGrammarRefusesSomething)$", "./internal/kit/host/helper/guard")
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
@@ -26,7 +26,7 @@ const (
 // when the proxy says that it listens, and takes the port again when the proxy does not say so any more. In between both hold it,
 // and either answers.
 type Management struct {
-	proxy  host.Proxy
+	proxy  haproxy.Proxy
 	log    *slog.Logger
 	ipv6   func() bool // whether the port is served on IPv6 too
 	lost   func()      // hears that the proxy has the port no more
@@ -43,7 +43,7 @@ const (
 )
 
 // NewManagement returns one that has no port yet. When the proxy has lost the port, lost is called.
-func NewManagement(proxy host.Proxy, log *slog.Logger, ipv6 func() bool, lost func()) *Management {
+func NewManagement(proxy haproxy.Proxy, log *slog.Logger, ipv6 func() bool, lost func()) *Management {
 	m := &Management{proxy: proxy, log: log, ipv6: ipv6, lost: lost}
 	m.hold(holderNobody)
 	return m
@@ -118,7 +118,7 @@ func (m *Management) look(ctx context.Context) error {
 func (m *Management) proxied(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
-	answers, err := m.proxy.ProxyAsk(ctx, host.ProxyQuestion{Words: []string{"show", "stat", managementFrontend, "1", "-1"}})
+	answers, err := m.proxy.ProxyAsk(ctx, haproxy.Question{Words: []string{"show", "stat", managementFrontend, "1", "-1"}})
 	if err != nil {
 		return false
 	}

@@ -22,6 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/replica"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
 	"edge.internal/gateway/internal/kit/httpd"
 	"edge.internal/gateway/internal/kit/value"
 )
@@ -603,7 +604,7 @@ func (r *Room) dismissed(ctx context.Context) error {
 	r.admits.Lock()
 	defer r.admits.Unlock()
 	// What is removed last is still there if an earlier try was cut short.
-	if _, err := r.Host.Read(host.DatabaseAuthority); err != nil {
+	if _, err := r.Host.Read(postgresql.Authority); err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotInstalled) {
 			return nil
 		}

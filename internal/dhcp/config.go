@@ -8,6 +8,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
 	"edge.internal/gateway/internal/kit/value"
 )
 
@@ -18,12 +19,12 @@ type Config struct {
 	// Elsewhere says that another node of the cluster hands out addresses: two would not know each other's leases.
 	Elsewhere bool `json:"elsewhere"`
 	// Wanted are the subnets that are on, and Interfaces those that are declared.
-	Wanted       []Subnet              `json:"wanted"`
-	Interfaces   []Interface           `json:"interfaces"`
-	Subnets      []Subnet              `json:"subnets"` // those that can be served
-	Links        []Link                `json:"links"`   // of these
-	Reservations []Reservation         `json:"reservations"`
-	Paths        host.LeaseServerPaths `json:"paths"`
+	Wanted       []Subnet      `json:"wanted"`
+	Interfaces   []Interface   `json:"interfaces"`
+	Subnets      []Subnet      `json:"subnets"` // those that can be served
+	Links        []Link        `json:"links"`   // of these
+	Reservations []Reservation `json:"reservations"`
+	Paths        kea.Paths     `json:"paths"`
 	// LAN are the interfaces that the server asks the packet filter to open.
 	LAN []value.IfName `json:"lan"`
 	// Left says what cannot be served, and why.
@@ -51,7 +52,7 @@ func (r *Room) elsewhere(ctx context.Context, q db.Querier) (bool, error) {
 }
 
 func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
-	c := Config{Paths: host.LeaseServer()}
+	c := Config{Paths: kea.Where()}
 	settings, err := r.settings.Load(ctx, q)
 	if err != nil {
 		return c, err

@@ -10,11 +10,12 @@ import (
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
 )
 
 const (
 	// unit is the daemon behind the room.
-	unit = host.Kea
+	unit = kea.Unit
 	// startWithin is how long Kea may take until it answers, and startAgain how often we ask.
 	startWithin = 15 * time.Second
 	startAgain  = 10 * time.Millisecond
@@ -23,7 +24,7 @@ const (
 // reload makes Kea read its file, or starts it. A refused reload leaves Kea without ears until it is given a file that it takes:
 // the engine puts the last good one back at once.
 func (r *Room) reload(ctx context.Context, _ Config, _ []host.File) error {
-	err := host.AskLeaseServer(ctx, r.Host, host.LeaseServerReload, nil, nil)
+	err := kea.Ask(ctx, r.Host, kea.Reload, nil, nil)
 	if !r.needsStart(ctx, err) {
 		return err
 	}
@@ -36,7 +37,7 @@ func (r *Room) reload(ctx context.Context, _ Config, _ []host.File) error {
 // needsStart tells whether a start does what a reload could not: Kea does not run, or does not know a link that is there. For one
 // that is not there a start would be worse than the refusal: Kea would end.
 func (r *Room) needsStart(ctx context.Context, err error) bool {
-	refused, ok := errors.AsType[*host.LeaseServerRefused](err)
+	refused, ok := errors.AsType[*kea.Refused](err)
 	if !ok {
 		return errors.Is(err, host.ErrNotRunning)
 	}
@@ -73,7 +74,7 @@ func (r *Room) mark(ctx context.Context) (string, error) {
 	var said struct {
 		Mark string `json:"server-tag"`
 	}
-	err := host.AskLeaseServer(ctx, r.Host, host.LeaseServerMark, nil, &said)
+	err := kea.Ask(ctx, r.Host, kea.Mark, nil, &said)
 	return said.Mark, err
 }
 
@@ -95,7 +96,7 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 			Errors []string `json:"errors"`
 		} `json:"sockets"`
 	}
-	if err := host.AskLeaseServer(ctx, r.Host, host.LeaseServerStatus, nil, &said); err != nil {
+	if err := kea.Ask(ctx, r.Host, kea.Status, nil, &said); err != nil {
 		return err
 	}
 	problems := slices.Clone(c.Left)

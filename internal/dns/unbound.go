@@ -9,15 +9,16 @@ import (
 	"strings"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 )
 
 // unit is the daemon behind the room.
-const unit = host.Unbound
+const unit = unbound.Unit
 
-func ask(words ...string) host.ResolverQuestion { return words }
+func ask(words ...string) unbound.Question { return words }
 
 // tell has unbound do things while it runs.
-func (r *Room) tell(ctx context.Context, commands []host.ResolverQuestion) error {
+func (r *Room) tell(ctx context.Context, commands []unbound.Question) error {
 	for _, c := range commands {
 		answers, err := r.Host.ResolverAsk(ctx, c)
 		if err != nil {
@@ -33,7 +34,7 @@ func (r *Room) tell(ctx context.Context, commands []host.ResolverQuestion) error
 // check asks unbound whether it can read the staged drop-in; the main file does nothing but include it. It does not judge ports
 // of forwards: the types do.
 func (r *Room) check(ctx context.Context, files []host.File) error {
-	_, err := r.Host.Run(ctx, host.UnboundCheck, host.Input{Staged: files})
+	_, err := r.Host.Run(ctx, unbound.Check, host.Input{Staged: files})
 	return err
 }
 
@@ -52,7 +53,7 @@ func (r *Room) reload(ctx context.Context, c *Config, files []host.File) error {
 			return r.Host.Restart(ctx, unit)
 		}
 	}
-	if err := r.tell(ctx, []host.ResolverQuestion{ask("reload_keep_cache")}); err != nil {
+	if err := r.tell(ctx, []unbound.Question{ask("reload_keep_cache")}); err != nil {
 		return err
 	}
 	return r.forgetLinks(ctx, c)
@@ -61,7 +62,7 @@ func (r *Room) reload(ctx context.Context, c *Config, files []host.File) error {
 // written are the values of an attribute in the drop-in, and what unbound takes without.
 func written(files []host.File, attribute string) (list []string) {
 	for _, f := range files {
-		if f.Place != host.UnboundDropIn {
+		if f.Place != unbound.DropIn {
 			continue
 		}
 		for line := range strings.Lines(string(f.Content)) {
@@ -91,7 +92,7 @@ func (r *Room) forgetLinks(ctx context.Context, c *Config) error {
 	if err != nil {
 		return err
 	}
-	var commands []host.ResolverQuestion
+	var commands []unbound.Question
 	for _, name := range m.links {
 		// What it takes for all types of a name are not quite all.
 		commands = append(commands, ask("flush", name.String()), ask("flush_type", name.String(), "TXT"), ask("flush_type", name.String(), "CAA"))

@@ -13,15 +13,16 @@ import (
 	"edge.internal/gateway/internal/fwdproxy/verdict"
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
 )
 
 const (
 	// unit is the daemon behind the room.
-	unit = host.Squid
+	unit = squid.Unit
 	// What squid's configuration names.
-	managerPort  = host.SquidManagerPort
-	judgeProgram = host.JudgeProgram
-	judgeSocket  = host.JudgeSocket
+	managerPort  = squid.ManagerPort
+	judgeProgram = squid.JudgeProgram
+	judgeSocket  = squid.JudgeSocket
 	// takeWithin is how long squid may take to read its files; then it is restarted.
 	takeWithin = 10 * time.Second
 	// lookEvery is how often to look whether it has.
@@ -43,7 +44,7 @@ var complaint = regexp.MustCompile(`^[^|]*\| *(?:.*(?:FATAL|ERROR|WARNING|unreco
 // check asks squid whether it can read the staged drop-in, unless that is installed already. The access list needs no question:
 // what is in it is what the judge understands.
 func (r *Room) check(ctx context.Context, files []host.File) error {
-	if live, err := r.Host.Read(host.SquidDropIn); err == nil && string(live) == string(content(files, host.SquidDropIn)) {
+	if live, err := r.Host.Read(squid.DropIn); err == nil && string(live) == string(content(files, squid.DropIn)) {
 		return nil
 	}
 	return consult(ctx, r.Host, files)
@@ -52,7 +53,7 @@ func (r *Room) check(ctx context.Context, files []host.File) error {
 // consult asks squid about the staged drop-in. It skips some of what it does not understand and says so no louder than by a warning: that
 // is a refusal, too.
 func consult(ctx context.Context, m host.Machine, files []host.File) error {
-	out, err := m.Run(ctx, host.SquidCheck, host.Input{Staged: files})
+	out, err := m.Run(ctx, squid.Check, host.Input{Staged: files})
 	_, refused := errors.AsType[*host.ExitError](err)
 	if err != nil && !refused {
 		return err
@@ -68,7 +69,7 @@ func consult(ctx context.Context, m host.Machine, files []host.File) error {
 		return nil
 	}
 	out.Stdout, out.Stderr, out.ExitCode = "", strings.Join(said, "\n"), max(1, out.ExitCode)
-	return &host.ExitError{Command: host.SquidCheck, Output: out}
+	return &host.ExitError{Command: squid.Check, Output: out}
 }
 
 // take makes squid run with the files. Where it does already, but for the access list, only the judge has to read: squid closes its
@@ -129,7 +130,7 @@ var marked = regexp.MustCompile(judgeProgram + ` ([0-9a-f]{32}) `)
 
 // mark is the name that a drop-in has given itself.
 func mark(files []host.File) string {
-	if m := marked.FindSubmatch(content(files, host.SquidDropIn)); m != nil {
+	if m := marked.FindSubmatch(content(files, squid.DropIn)); m != nil {
 		return string(m[1])
 	}
 	return ""
@@ -151,7 +152,7 @@ func (r *Room) verify(ctx context.Context, c Config, files []host.File) error {
 	if has.Configuration != mark(files) {
 		return errors.New("squid runs with another configuration")
 	}
-	if has.List != verdict.Digest(content(files, host.SquidAccessList)) {
+	if has.List != verdict.Digest(content(files, squid.AccessList)) {
 		return errors.New("the program that checks the access list has another list")
 	}
 	missing, err := r.missing(ctx, c)
@@ -176,7 +177,7 @@ var httpSocket = regexp.MustCompile(`(?m)\s(\S+)\s+HTTP Socket\s*$`)
 
 // listening asks squid where it listens.
 func (r *Room) listening(ctx context.Context) ([]netip.AddrPort, error) {
-	report, err := r.ask(ctx, host.SquidDescriptors)
+	report, err := r.ask(ctx, squid.Descriptors)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
 	"edge.internal/gateway/internal/kit/resource"
 )
 
@@ -47,8 +48,8 @@ type Room struct {
 
 // The daemons behind the room.
 const (
-	unit    = host.CrowdSec
-	bouncer = host.Bouncer
+	unit    = crowdsec.Unit
+	bouncer = crowdsec.Bouncer
 )
 
 // feeds are the components of the settings.

@@ -6,14 +6,15 @@ import (
 	"net/netip"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 )
 
 // unit is the daemon behind the room.
-const unit = host.Chrony
+const unit = chrony.Unit
 
 // check asks chronyd whether it can read the staged files. It does not judge ranges: the types do.
 func (r *Room) check(ctx context.Context, files []host.File) error {
-	_, err := r.Host.Run(ctx, host.ChronyCheck, host.Input{Staged: files})
+	_, err := r.Host.Run(ctx, chrony.Check, host.Input{Staged: files})
 	return err
 }
 

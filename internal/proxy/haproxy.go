@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 )
 
 // unit is the daemon behind the room.
-const unit = host.HAProxy
+const unit = haproxy.Unit
 
 // capableFor is how long the answer to what HAProxy is able to do is believed: a package may bring another one.
 const capableFor = time.Minute
@@ -23,7 +24,7 @@ func (r *Room) capabilities(ctx context.Context) Features {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := r.Clock.Now(); now.Sub(r.capableAt) > capableFor || r.capable.Version == "" {
-		out, err := r.Host.Run(ctx, host.HAProxyVersion, host.Input{})
+		out, err := r.Host.Run(ctx, haproxy.Version, host.Input{})
 		if err != nil {
 			return r.capable
 		}
@@ -34,7 +35,7 @@ func (r *Room) capabilities(ctx context.Context) Features {
 
 // check asks HAProxy whether it can read the staged files.
 func (r *Room) check(ctx context.Context, files []host.File) error {
-	_, err := r.Host.Run(ctx, host.HAProxyCheck, host.Input{Staged: files})
+	_, err := r.Host.Run(ctx, haproxy.Check, host.Input{Staged: files})
 	return err
 }
 
@@ -82,7 +83,7 @@ func (r *Room) verify(ctx context.Context, c *Config, _ []host.File) error {
 
 // compare complains when something that may change while HAProxy runs is not what it should be.
 func (r *Room) compare(ctx context.Context, m *model) error {
-	questions := []host.ProxyQuestion{ask("show", "servers", "state"), ask("show", "ssl", "crt-list", "-n", certificateList)}
+	questions := []haproxy.Question{ask("show", "servers", "state"), ask("show", "ssl", "crt-list", "-n", certificateList)}
 	for _, place := range mapPlaces {
 		questions = append(questions, ask("show", "map", mapName(place)))
 	}

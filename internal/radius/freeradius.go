@@ -10,14 +10,15 @@ import (
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
 )
 
 // unit is the daemon behind the room.
-const unit = host.FreeRADIUS
+const unit = freeradius.Unit
 
 // check asks FreeRADIUS whether it can read the staged files.
 func (r *Room) check(ctx context.Context, files []host.File) error {
-	_, err := r.Host.Run(ctx, host.FreeRADIUSCheck, host.Input{Staged: files})
+	_, err := r.Host.Run(ctx, freeradius.Check, host.Input{Staged: files})
 	if exit, ok := errors.AsType[*host.ExitError](err); ok {
 		return &host.ExitError{Command: exit.Command, Output: host.Output{Stdout: discreet(exit.Output.Stdout), ExitCode: exit.Output.ExitCode}}
 	}
@@ -66,7 +67,7 @@ var failedBinding = regexp.MustCompile(`Error: Failed binding to (?:auth|acct) a
 
 // notListening says why FreeRADIUS could not listen when it was last started: it tells nobody but its log.
 func (r *Room) notListening() string {
-	said, err := r.Host.ReadLog(host.RadiusServer, 4<<10)
+	said, err := r.Host.ReadLog(freeradius.ServerLog, 4<<10)
 	if err != nil {
 		return ""
 	}
@@ -96,7 +97,7 @@ func (r *Room) runs(ctx context.Context, c Config, files []host.File) error {
 		return fmt.Errorf("freeradius is %s: %s", state.Active, state.Detail)
 	}
 	name, password := probe(files)
-	answer, err := r.Host.RadiusLogin(ctx, host.RadiusLogin{Port: c.Settings.AuthPort, Secret: c.Own.String(), User: name, Password: password})
+	answer, err := r.Host.RadiusLogin(ctx, freeradius.Login{Port: c.Settings.AuthPort, Secret: c.Own.String(), User: name, Password: password})
 	switch {
 	case err != nil:
 		return fmt.Errorf("freeradius does not answer: %w", err)

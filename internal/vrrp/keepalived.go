@@ -10,13 +10,14 @@ import (
 
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 )
 
 // check asks keepalived whether it takes the staged file. It says what it does not like, and takes something else in its place.
 func (r *Room) check(ctx context.Context, files []host.File) error {
-	out, err := r.Host.Run(ctx, host.VRRPCheck, host.Input{Staged: files})
+	out, err := r.Host.Run(ctx, keepalived.Check, host.Input{Staged: files})
 	if err == nil && out.Stderr != "" {
-		err = &host.ExitError{Command: host.VRRPCheck, Output: out}
+		err = &host.ExitError{Command: keepalived.Check, Output: out}
 	}
 	return err
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
 	"edge.internal/gateway/internal/kit/host/helper/guard/fuzz"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/longtest"
@@ -46,7 +48,7 @@ func hostileFiles(t *testing.T, g *appliance) {
 	t.Run("Daemons", func(t *testing.T) {
 		g.daemonsDoTheirJob(t, wish.Wish{Subjects: own, Seed: seed, Starts: max(2, changes/250)})
 	})
-	g.sh(t, "systemctl stop keepalived; rm "+host.VRRPConfig.Path()+"; systemctl start gateway-api gateway-scheduler")
+	g.sh(t, "systemctl stop keepalived; rm "+keepalived.Config.Path()+"; systemctl start gateway-api gateway-scheduler")
 	g.waitUp(t)
 	g.allLive(t)
 	g.serves(t)
@@ -259,7 +261,7 @@ func (j *jobs) look(e fuzz.Event) {
 var number = regexp.MustCompile(`[0-9]+`)
 
 // defaults are files that squid has where its configuration does not name others. Its unit lets it make none of them.
-var defaults = map[host.Unit][]string{host.Squid: {"/run/squid.pid", "/stdio:/var/spool/squid/netdb.state"}}
+var defaults = map[host.Unit][]string{squid.Unit: {"/run/squid.pid", "/stdio:/var/spool/squid/netdb.state"}}
 
 // own tells whether a file is in a daemon's folders, or is one that every program reads, and is opened.
 func (j *jobs) own(unit host.Unit, e fuzz.Event, file string) bool {

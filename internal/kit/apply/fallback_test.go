@@ -10,6 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/apply"
 	"edge.internal/gateway/internal/kit/clock"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
@@ -54,16 +55,16 @@ func TestFailedStateIsNotTriedOnATimer(t *testing.T) {
 	x, now := fallen(t)
 	x.onceMore(t, now)
 	x.backAt(t, "a\n")
-	restarts, installs := x.Machine.Restarts(host.Chrony), x.Machine.Installs(host.ChronyDropIn)
+	restarts, installs := x.Machine.Restarts(chrony.Unit), x.Machine.Installs(chrony.DropIn)
 	now.Move(59 * time.Minute)
 	x.passes(t)
-	if r, i := x.Machine.Restarts(host.Chrony)-restarts, x.Machine.Installs(host.ChronyDropIn)-installs; r != 0 || i != 0 {
+	if r, i := x.Machine.Restarts(chrony.Unit)-restarts, x.Machine.Installs(chrony.DropIn)-installs; r != 0 || i != 0 {
 		t.Fatalf("%d restarts and %d installs", r, i)
 	}
 	x.backAt(t, "a\n")
 	now.Move(2 * time.Minute)
 	x.Engine.Converge()
-	waittest.Until(t, "it is tried again after an hour", func() bool { return x.Machine.Restarts(host.Chrony) == restarts+2 })
+	waittest.Until(t, "it is tried again after an hour", func() bool { return x.Machine.Restarts(chrony.Unit) == restarts+2 })
 }
 
 // What was in the daemon's way may be gone a moment later: a stored change does not wait an hour for that.
@@ -78,26 +79,26 @@ func TestFailedStateIsTriedOnceMoreSoon(t *testing.T) {
 // onceMore has the state that failed tried again, after the short wait.
 func (x *toy) onceMore(t *testing.T, now *clock.Fake) {
 	t.Helper()
-	restarts := x.Machine.Restarts(host.Chrony)
+	restarts := x.Machine.Restarts(chrony.Unit)
 	x.passes(t)
-	if n := x.Machine.Restarts(host.Chrony) - restarts; n != 0 {
+	if n := x.Machine.Restarts(chrony.Unit) - restarts; n != 0 {
 		t.Fatalf("%d restarts before the wait is over", n)
 	}
 	now.Move(time.Minute)
 	x.Engine.Converge()
 	x.passes(t)
-	waittest.Until(t, "it is tried once more", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
+	waittest.Until(t, "it is tried once more", func() bool { return x.Machine.Restarts(chrony.Unit) > restarts })
 }
 
 // What runs is looked after, though it is not what is stored.
 func TestLastGoodIsLookedAfter(t *testing.T) {
 	t.Parallel()
 	x, _ := fallen(t)
-	restarts := x.Machine.Restarts(host.Chrony)
-	x.Machine.SetFile(host.ChronyDropIn, "by hand\n")
+	restarts := x.Machine.Restarts(chrony.Unit)
+	x.Machine.SetFile(chrony.DropIn, "by hand\n")
 	x.passes(t)
 	x.backAt(t, "a\n")
-	if n := x.Machine.Restarts(host.Chrony); n != restarts {
+	if n := x.Machine.Restarts(chrony.Unit); n != restarts {
 		t.Fatalf("%d restarts for a file that the daemon had not read", n-restarts)
 	}
 	x.set(func() {
@@ -112,7 +113,7 @@ func TestLastGoodIsLookedAfter(t *testing.T) {
 	})
 	x.passes(t)
 	x.backAt(t, "a\n")
-	if n := x.Machine.Restarts(host.Chrony); n != restarts+1 {
+	if n := x.Machine.Restarts(chrony.Unit); n != restarts+1 {
 		t.Fatalf("%d restarts of a daemon that was not as it should be", n-restarts)
 	}
 }
@@ -148,10 +149,10 @@ func TestFailedInstallDisturbsNobody(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
-	restarts := x.Machine.Restarts(host.Chrony)
-	x.Machine.FailInstall(host.ChronyDropIn, syscall.ENOSPC)
+	restarts := x.Machine.Restarts(chrony.Unit)
+	x.Machine.FailInstall(chrony.DropIn, syscall.ENOSPC)
 	x.want(t, "b", apply.Degraded)
-	if n := x.Machine.Restarts(host.Chrony) - restarts; n != 0 {
+	if n := x.Machine.Restarts(chrony.Unit) - restarts; n != 0 {
 		t.Fatalf("%d restarts", n)
 	}
 	if s := x.status(); !strings.Contains(s.LastError, "no space left") || !strings.Contains(s.LastError, "The last known good configuration runs") {

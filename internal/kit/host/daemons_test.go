@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/host/daemon"
+	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 )
 
 func TestEveryPlaceIsComplete(t *testing.T) {
@@ -91,7 +92,7 @@ func TestEveryUnitIsComplete(t *testing.T) {
 		if !spec.Installed() {
 			t.Errorf("%s is not installed on this machine.", spec.Unit)
 		}
-		if spec.Unit == Chrony && spec.Argv[1] != "-x" {
+		if spec.Unit == chrony.Unit && spec.Argv[1] != "-x" {
 			t.Error("chronyd may touch the clock")
 		}
 	}

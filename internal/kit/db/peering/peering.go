@@ -19,6 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/replica"
 	"edge.internal/gateway/internal/kit/fault"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
 )
 
 // Role is whom other nodes connect as. It reads the tables that all share; as one that replicates, it could follow changes of others, too.
@@ -77,13 +78,13 @@ func (s Settings) Files(path where) ([]host.File, error) {
 	}
 	settings := []string{
 		"listen_addresses = '" + everywhere + "'",
-		"hba_file = '" + path(host.DatabaseAccess) + "'",
-		"ident_file = '" + path(host.DatabaseMembers) + "'",
+		"hba_file = '" + path(postgresql.Access) + "'",
+		"ident_file = '" + path(postgresql.Members) + "'",
 		"ssl = on",
 		"ssl_min_protocol_version = 'TLSv1.3'",
-		"ssl_ca_file = '" + path(host.DatabaseAuthority) + "'",
-		"ssl_cert_file = '" + path(host.DatabaseIdentity) + "'",
-		"ssl_key_file = '" + path(host.DatabaseIdentity) + "'",
+		"ssl_ca_file = '" + path(postgresql.Authority) + "'",
+		"ssl_cert_file = '" + path(postgresql.Identity) + "'",
+		"ssl_key_file = '" + path(postgresql.Identity) + "'",
 		"wal_sender_timeout = '15s'",
 		"wal_receiver_timeout = '15s'",
 		"wal_retrieve_retry_interval = '1s'",
@@ -91,23 +92,23 @@ func (s Settings) Files(path where) ([]host.File, error) {
 	}
 	text := func(lines []string) []byte { return []byte(strings.Join(lines, "\n") + "\n") }
 	return []host.File{
-		{Place: host.DatabaseAuthority, Content: s.Authority}, {Place: host.DatabaseIdentity, Content: s.Identity, Redact: host.Redacted},
-		{Place: host.DatabaseMembers, Content: text(members)}, {Place: host.DatabaseAccess, Content: text(access)}, {Place: host.DatabaseSettings, Content: text(settings)},
+		{Place: postgresql.Authority, Content: s.Authority}, {Place: postgresql.Identity, Content: s.Identity, Redact: host.Redacted},
+		{Place: postgresql.Members, Content: text(members)}, {Place: postgresql.Access, Content: text(access)}, {Place: postgresql.Settings, Content: text(settings)},
 	}, nil
 }
 
 // Conninfo is how PostgreSQL reaches the database of another node, which it knows by its name. The programs of the gateway, which cannot read PostgreSQL's key, put their own
 // certificate in the place of the files: see db.DB.Identify.
 func Conninfo(name string, peer netip.Addr, path where) string {
-	identity := path(host.DatabaseIdentity)
+	identity := path(postgresql.Identity)
 	return fmt.Sprintf("host=%s hostaddr=%s port=5432 dbname=gateway user=%s sslmode=verify-full ssl_min_protocol_version=TLSv1.3 sslrootcert=%s sslcert=%s sslkey=%s connect_timeout=5 tcp_user_timeout=15000",
-		name, peer, Role, path(host.DatabaseAuthority), identity, identity)
+		name, peer, Role, path(postgresql.Authority), identity, identity)
 }
 
 // Machine is what is asked of the machine.
 type Machine interface {
 	host.Files
-	host.Database
+	postgresql.Database
 }
 
 const (
@@ -128,7 +129,7 @@ func Install(ctx context.Context, m Machine, d *db.DB, s Settings) error {
 	if err != nil {
 		return err
 	}
-	want := server{listen: everywhere, access: m.Path(host.DatabaseAccess), members: m.Path(host.DatabaseMembers), tls: true}
+	want := server{listen: everywhere, access: m.Path(postgresql.Access), members: m.Path(postgresql.Members), tls: true}
 	if !changed {
 		if is, err := look(ctx, d); err == nil && is.same(want) {
 			return nil
@@ -139,7 +140,7 @@ func Install(ctx context.Context, m Machine, d *db.DB, s Settings) error {
 			return true, nil
 		}
 		// Whoever restarts PostgreSQL takes the settings away with which it does not start.
-		if _, err := m.Read(host.DatabaseSettings); errors.Is(err, fs.ErrNotExist) {
+		if _, err := m.Read(postgresql.Settings); errors.Is(err, fs.ErrNotExist) {
 			return false, ErrRefused
 		}
 		return false, nil
@@ -169,13 +170,13 @@ func write(m host.Files, files []host.File) (changed bool, err error) {
 // Remove has PostgreSQL listen to no other node any more, and forgets the node's key. Cut short, it can be done again; the authority goes last.
 func Remove(ctx context.Context, m Machine, d *db.DB) error {
 	began := time.Now()
-	if err := m.Remove(host.DatabaseSettings); err != nil {
+	if err := m.Remove(postgresql.Settings); err != nil {
 		return err
 	}
-	if err := load(ctx, m, d, began, func(is server) (bool, error) { return is.access != m.Path(host.DatabaseAccess), nil }); err != nil {
+	if err := load(ctx, m, d, began, func(is server) (bool, error) { return is.access != m.Path(postgresql.Access), nil }); err != nil {
 		return err
 	}
-	for _, p := range []host.Place{host.DatabaseAccess, host.DatabaseMembers, host.DatabaseIdentity, host.DatabaseAuthority} {
+	for _, p := range []host.Place{postgresql.Access, postgresql.Members, postgresql.Identity, postgresql.Authority} {
 		if err := m.Remove(p); err != nil {
 			return err
 		}

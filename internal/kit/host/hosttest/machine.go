@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy/haproxytest"
 	"edge.internal/gateway/internal/kit/host/daemon/kea/keatest"
 	"edge.internal/gateway/internal/kit/host/daemon/keepalived/keepalivedtest"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/host/daemon/squid/squidtest"
 	"edge.internal/gateway/internal/kit/host/daemon/unbound/unboundtest"
 )
@@ -97,7 +98,7 @@ func New() *Machine {
 		network: newNetwork(),
 		heard:   map[host.Unit]hearer{},
 	}
-	m.scripts[host.NftLoad] = m.Load
+	m.scripts[nftables.Load] = m.Load
 	on := basis{m}
 	m.Proxy, m.Resolver, m.Squid, m.Leases = haproxytest.New(on), unboundtest.New(on), squidtest.New(on), keatest.New(on)
 	m.Radius, m.Detection, m.Router = freeradiustest.New(on), crowdsectest.New(on), keepalivedtest.New()

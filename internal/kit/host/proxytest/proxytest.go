@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/child"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/waittest"
 	"edge.internal/gateway/packaging"
 )
@@ -80,7 +80,7 @@ func Start(t testing.TB, program, root string) *Process {
 	if err := os.Remove(AdminSocket(root)); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "-W", "-S", filepath.Join(root, host.ProxyMasterSocket), "-p", filepath.Join(root, host.ProxyPIDFile),
+	cmd := exec.Command(program, "-W", "-S", filepath.Join(root, haproxy.MasterSocket), "-p", filepath.Join(root, haproxy.PIDFile),
 		"-f", filepath.Join(root, "etc/haproxy/gateway/haproxy.cfg"))
 	cmd.Stdout, cmd.Stderr = log, log
 	ended, err := child.Start(cmd, syscall.SIGKILL)

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 )
 
 // Network is the bridge, with the client on it.
@@ -205,7 +206,7 @@ func (x *Node) Answer(on bool) (err error) {
 
 // Write writes keepalived's file.
 func (x *Node) Write(content []byte) error {
-	return os.WriteFile(filepath.Join(x.Root, host.VRRPConfig.Path()), content, 0o644)
+	return os.WriteFile(filepath.Join(x.Root, keepalived.Config.Path()), content, 0o644)
 }
 
 // Drain has the node give its addresses away, or ends that.
@@ -214,16 +215,16 @@ func (x *Node) Drain(on bool) error {
 	if on {
 		content = "1\n"
 	}
-	return os.WriteFile(filepath.Join(x.Root, host.VRRPDrain.Path()), []byte(content), 0o644)
+	return os.WriteFile(filepath.Join(x.Root, keepalived.Drain.Path()), []byte(content), 0o644)
 }
 
 // Start starts keepalived, and returns when it says what it becomes.
 func (x *Node) Start() error {
-	spec, err := host.Keepalived.Spec()
+	spec, err := keepalived.Unit.Spec()
 	if err != nil {
 		return err
 	}
-	states := filepath.Join(x.Root, host.VRRPStates)
+	states := filepath.Join(x.Root, keepalived.States)
 	_ = os.Remove(states)
 	// It has the node's folders in the place of the machine's.
 	script := filepath.Join(x.Root, "start")

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/host/home"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
@@ -33,8 +35,8 @@ type bouncerTable struct {
 }
 
 var bouncerTables = []bouncerTable{
-	{unix.NFPROTO_IPV4, "ip", host.BouncerTable4, host.BouncerChain4, host.BouncerSet4, "ipv4_addr"},
-	{unix.NFPROTO_IPV6, "ip6", host.BouncerTable6, host.BouncerChain6, host.BouncerSet6, "ipv6_addr"},
+	{unix.NFPROTO_IPV4, "ip", crowdsec.Table4, crowdsec.Chain4, crowdsec.Set4, "ipv4_addr"},
+	{unix.NFPROTO_IPV6, "ip6", crowdsec.Table6, crowdsec.Chain6, crowdsec.Set6, "ipv6_addr"},
 }
 
 // hook is where the gateway's chain sees packets: before NAT, and before it is known whether they are forwarded.
@@ -42,7 +44,7 @@ const hook = "type filter hook prerouting priority raw; policy accept;"
 
 // rules are those of the gateway's chain.
 func (t bouncerTable) rules() []string {
-	return []string{t.family + " saddr @" + host.BouncerSpared + " accept", t.family + " saddr @" + t.set + " counter drop"}
+	return []string{t.family + " saddr @" + crowdsec.SparedSet + " accept", t.family + " saddr @" + t.set + " counter drop"}
 }
 
 // has tells whether an address is of the table's family.
@@ -51,7 +53,7 @@ func (t bouncerTable) has(a netip.Addr) bool { return a.Is4() == (t.family == "i
 // DetectionSpare adds a chain to the firewall bouncer's tables that drops what they ban, and a set of addresses that they let pass. The
 // gateway's own table judges these all the same.
 func (s *Tables) DetectionSpare(ctx context.Context, addresses []netip.Addr) error {
-	if err := s.home.Here(host.PacketFilter); err != nil {
+	if err := s.home.Here(nftables.PacketFilter); err != nil {
 		return err
 	}
 	var script strings.Builder
@@ -60,7 +62,7 @@ func (s *Tables) DetectionSpare(ctx context.Context, addresses []netip.Addr) err
 		if err != nil {
 			return err
 		}
-		set, chain := t.family+" "+t.table+" "+host.BouncerSpared, t.family+" "+t.table+" "+host.BouncerBans
+		set, chain := t.family+" "+t.table+" "+crowdsec.SparedSet, t.family+" "+t.table+" "+crowdsec.BansChain
 		fmt.Fprintf(&script, "add set %s { type %s; }\nflush set %s\n", set, t.kind, set)
 		for _, a := range addresses {
 			if a = a.Unmap().WithZone(""); t.has(a) {
@@ -81,12 +83,12 @@ func (s *Tables) DetectionSpare(ctx context.Context, addresses []netip.Addr) err
 }
 
 func (s *Tables) DetectionDropped(ctx context.Context, of []netip.Addr) ([]netip.Addr, error) {
-	if err := s.home.Here(host.PacketFilter); err != nil {
+	if err := s.home.Here(nftables.PacketFilter); err != nil {
 		return nil, err
 	}
 	var dropped []netip.Addr
 	for _, t := range bouncerTables {
-		there, err := nft(ctx, "list chain "+t.family+" "+t.table+" "+host.BouncerBans)
+		there, err := nft(ctx, "list chain "+t.family+" "+t.table+" "+crowdsec.BansChain)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +102,7 @@ func (s *Tables) DetectionDropped(ctx context.Context, of []netip.Addr) ([]netip
 		if err != nil {
 			return nil, err
 		}
-		spared, err := t.elements(ctx, host.BouncerSpared)
+		spared, err := t.elements(ctx, crowdsec.SparedSet)
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/wireguard"
 	"edge.internal/gateway/internal/kit/host/home"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/files"
@@ -319,7 +320,7 @@ func TestTunnelFilesAreConfined(t *testing.T) {
 
 func TestRootFolderRefusesToTouchTunnels(t *testing.T) {
 	s, ctx := at(home.Home{Root: t.TempDir(), Foreign: true}), t.Context()
-	_, run := s.Run(ctx, host.WireguardGo, host.Input{Args: []string{"x"}})
+	_, run := s.Run(ctx, wireguard.Go, host.Input{Args: []string{"x"}})
 	for name, err := range map[string]error{
 		"create": s.CreateTunnel(ctx, "x", "y"), "change": s.ChangeTunnel(ctx, "x", host.TunnelChange{}), "remove": s.RemoveTunnel(ctx, "x"),
 		"run": run,

@@ -15,6 +15,8 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/daemon"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/nftables"
 	"edge.internal/gateway/internal/kit/host/helper/guard"
 	"edge.internal/gateway/internal/kit/host/helper/guard/hostile"
 )
@@ -58,7 +60,7 @@ func Subjects(rooms string) ([]Subject, error) {
 		}
 		files[name] = content
 	}
-	all := []Subject{{Command: host.NftCheck, Files: []host.File{{Place: host.PacketFilterTable, Content: files["app/root/first.nft"]}}}}
+	all := []Subject{{Command: nftables.Check, Files: []host.File{{Place: nftables.Table, Content: files["app/root/first.nft"]}}}}
 	golden, err := filepath.Glob(filepath.Join(rooms, "*/testdata/render/*.txtar"))
 	if err != nil {
 		return nil, err
@@ -69,7 +71,7 @@ func Subjects(rooms string) ([]Subject, error) {
 			return nil, err
 		}
 		contents := map[string][]byte{
-			host.ProxyBlockedPage.Path(): files["proxy/blocked.html"], host.ProxyMaintenancePage.Path(): []byte("<p>Soon.</p>\n"),
+			haproxy.BlockedPage.Path(): files["proxy/blocked.html"], haproxy.MaintenancePage.Path(): []byte("<p>Soon.</p>\n"),
 		}
 		for _, f := range archive.Files {
 			contents[f.Name] = f.Data
