@@ -62,6 +62,9 @@ func (l *lane) links(ctx context.Context) string {
 // fallBack puts the last known good configuration back, and tells whether it runs; its error adds that to the cause. A
 // daemon that was not told of the state that failed is left alone, as long as it runs with the good one.
 func (l *lane) fallBack(ctx context.Context, now *imagined, told bool, cause error) (back bool, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return false, cause // the program ends, which says nothing about the state
+	}
 	good, config := l.lastGood()
 	if partial(cause) || errors.Is(cause, host.ErrNotInstalled) || len(good) == 0 || sameFiles(good, now.files) {
 		return false, cause

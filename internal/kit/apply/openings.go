@@ -2,7 +2,6 @@ package apply
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/secret"
@@ -18,15 +16,14 @@ import (
 
 // Standing lists what components ask of the packet filter for what they run with, as far as that is not what is stored: while the last known
 // good configuration runs in its place, and until it is known that it does not.
-func (e *Engine) Standing(context.Context, db.Querier) ([]policy.Opening, error) {
-	var all []policy.Opening
+func (e *Engine) Standing() (all []policy.Opening) {
 	for _, id := range e.order {
 		l := e.lanes[id]
 		l.mu.Lock()
 		all = append(all, l.standing...)
 		l.mu.Unlock()
 	}
-	return all, nil
+	return all
 }
 
 // stand notes what a pass that ended with the error leaves running, and tells the packet filter when that makes a difference.

@@ -102,9 +102,9 @@ func (l *lane) reach(ctx context.Context, to int64) bool {
 	}
 }
 
-// settle brings the files to where the daemon is already, while changes go on.
-func (l *lane) settle(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, applyWithin)
+// settle brings the files to where the daemon is already, while changes go on. The end of the program does not break it off.
+func (l *lane) settle() {
+	ctx, cancel := context.WithTimeout(context.Background(), applyWithin)
 	defer cancel()
 	l.mu.Lock()
 	first := l.filesAt + 1

@@ -9,16 +9,16 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Secrets is what a kind with secrets tells about them. Embed it after Meta: it is filled before a row is shown, and so is the field of a
-// secret that is called like it and _configured.
+// Secrets reports the state of a kind's secrets. Embed it after Meta. It is filled in before a row is served, and so is the field
+// named after each secret with the suffix _configured.
 type Secrets struct {
 	EnterAgain []string `json:"enter_again" readOnly:"true" db:"-" doc:"The secrets that were stored with another master key. They cannot be read, and must be entered again."`
 }
 
-// told is where a row tells about its secrets.
+// secretState locates the fields in which a row reports the state of its secrets.
 type told struct {
 	again      []int
-	configured map[string][]int // by the name of the secret
+	configured map[string][]int // by name of the secret
 }
 
 func newTold(t reflect.Type) told {
@@ -40,7 +40,7 @@ func newTold(t reflect.Type) told {
 	return where
 }
 
-// complete completes a row before it is shown.
+// complete fills in derived fields before a row is served.
 func (k *kind) complete(v record) {
 	if k.codec.told.again != nil {
 		k.tellSecrets(v)
@@ -50,7 +50,8 @@ func (k *kind) complete(v record) {
 	}
 }
 
-// tellSecrets says which secrets there are, and which have to be entered again: those that the gateway makes itself, it makes anew.
+// reportSecrets fills in which secrets are set and which must be entered again. Secrets that the gateway generates are not among
+// the latter: it makes new ones.
 func (k *kind) tellSecrets(v record) {
 	row, again := reflect.ValueOf(v).Elem(), []string{}
 	var made []string

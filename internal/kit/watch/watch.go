@@ -98,9 +98,7 @@ func (c Check) For(k *kit.Kit, limits func(ctx context.Context) (alarm.Limits, e
 		if err != nil {
 			maps.Copy(last, s.since)
 			for _, a := range found {
-				if err = k.Alarms.Raise(ctx, a); err != nil {
-					break
-				}
+				err = errors.Join(err, k.Alarms.Raise(ctx, a))
 			}
 			return err
 		}

@@ -52,8 +52,12 @@ func TestWhatIsFoundIsToldWhenItLasts(t *testing.T) {
 		t.Errorf("what is not told yet hides that the check fails: %v", err)
 	}
 	w.Clock.Move(time.Minute)
-	w.Want(t, "toy.dimmed warning b", "toy.out error a", "toy.out error c")
+	if err := w.Look(t); !errors.Is(err, failure) {
+		t.Errorf("an alarm hides that the check fails: %v", err)
+	}
 	failure = nil
+	find(is(out, "a"), is(out, "c"))
+	w.Want(t, "toy.dimmed warning b", "toy.out error a", "toy.out error c")
 	find()
 	w.Want(t)
 }
