@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
-	"edge.internal/gateway/internal/kit/host/vrrptest"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived/vrrptest"
 	"edge.internal/gateway/internal/kit/value"
 	"edge.internal/gateway/internal/vrrp"
 )

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy/proxytest"
 	"edge.internal/gateway/internal/kit/host/home"
-	"edge.internal/gateway/internal/kit/host/proxytest"
 )
 
 // proxy asks the agent about every request, and answers with what the agent set. Its time limits are those of a slow machine: these
