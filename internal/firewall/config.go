@@ -11,22 +11,22 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Config is all that the table depends on.
+// Config is everything that the table depends on.
 type Config struct {
-	// Interfaces are those of each zone.
+	// Interfaces lists the interfaces of each zone.
 	Interfaces    map[value.Zone][]value.IfName
 	Addresses     []Address
 	AddressGroups []AddressGroup
 	Services      []Service
 	ServiceGroups []ServiceGroup
-	Rules         []*Rule // which no one changes: configurations share them
+	Rules         []*Rule // never modified: configurations share them
 	NAT           []NATRule
-	// What other rooms ask for.
+	// Provided by other rooms.
 	Openings []policy.Opening
 	Tunnels  []policy.Tunnel
-	// Defaults are tunnels that take everything, whatever it came in by.
+	// Defaults lists tunnels that take all traffic, whichever interface it came in by.
 	Defaults []value.IfName
-	// Peers are the addresses of the other nodes of the cluster.
+	// Peers lists the addresses of the other nodes of the cluster.
 	Peers []netip.Addr
 }
 
@@ -50,7 +50,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (c Config, err error) {
 	return c, err
 }
 
-// borrow reads what other rooms lend.
+// borrow reads what other rooms provide.
 func (r *Room) borrow(ctx context.Context, q db.Querier, c *Config) (err error) {
 	read := func(f func() error) {
 		if err == nil {
@@ -72,10 +72,11 @@ func (r *Room) borrow(ctx context.Context, q db.Querier, c *Config) (err error) 
 	return err
 }
 
-// amendMost is how many rows a change may touch whose configuration is made from the one before it: each copies a list.
+// amendMost is the maximum number of changed rows for which the configuration is derived from the previous one, because each row copies a
+// list.
 const amendMost = 10
 
-// amend makes the configuration after a change of rows from the one before it. Of objects, the order means nothing.
+// amend derives the configuration after a change of rows from the previous one. The order of objects does not matter.
 func (r *Room) amend(ctx context.Context, q db.Querier, c Config, rows []apply.Row) (Config, bool, error) {
 	if len(rows) > amendMost {
 		return c, false, nil
