@@ -74,7 +74,7 @@ type rolling struct {
 
 // rolls is the rolling update in this program.
 type rolls struct {
-	mu     sync.Mutex // held by whoever changes the file
+	mu     sync.Mutex // held while the file is changed
 	begun  chan struct{}
 	within time.Duration
 }
