@@ -37,7 +37,7 @@ func newBench(t *testing.T) *bench {
 }
 
 // told takes what was told since the last time.
-func (b *bench) told(t *testing.T) (list []alarm.Event) {
+func (b *bench) outbox(t *testing.T) (list []alarm.Event) {
 	t.Helper()
 	if err := b.db.Write(t.Context(), func(tx *db.Tx) (err error) {
 		list, err = b.Take(t.Context(), tx, 1000)
@@ -50,7 +50,7 @@ func (b *bench) told(t *testing.T) (list []alarm.Event) {
 
 func (b *bench) wantTold(t *testing.T, n int) []alarm.Event {
 	t.Helper()
-	list := b.told(t)
+	list := b.outbox(t)
 	if len(list) != n {
 		t.Fatalf("%d events instead of %d: %+v", len(list), n, list)
 	}
