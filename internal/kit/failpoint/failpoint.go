@@ -15,14 +15,14 @@ import (
 
 // Names of the points, in the order in which a mutation passes them.
 const (
-	TxWritten     = "tx.written" // rows and audit entry written, not committed
-	TxChecked     = "tx.checked" // accepted by the daemon's checker, not committed
-	TxCommitted   = "tx.committed" // committed, nothing on disk yet
-	Staged        = "host.install.staged" // the new file lies beside the old one
+	TxWritten     = "tx.written"           // rows and audit entry written, not committed
+	TxChecked     = "tx.checked"           // accepted by the daemon's checker, not committed
+	TxCommitted   = "tx.committed"         // committed, nothing on disk yet
+	Staged        = "host.install.staged"  // the new file lies beside the old one
 	Renamed       = "host.install.renamed" // the new file is in place, the daemon does not know
-	ApplyReloaded = "apply.reloaded" // the daemon was reloaded, nothing verified
-	ApplyVerified = "apply.verified" // verified, last known good not yet written
-	ApplyDone     = "apply.done" // everything done but the answer
+	ApplyReloaded = "apply.reloaded"       // the daemon was reloaded, nothing verified
+	ApplyVerified = "apply.verified"       // verified, last known good not yet written
+	ApplyDone     = "apply.done"           // everything done but the answer
 )
 
 // All lists the points of a mutation.

@@ -37,7 +37,7 @@ func (e *Refused) Error() string { return e.why }
 type Door struct {
 	machine host.Machine
 	roots   *x509.CertPool // nil for those of the system
-	listens uint16 // the port of the API, if it is not the usual one
+	listens uint16         // the port of the API, if it is not the usual one
 }
 
 // New returns the door of a machine.
@@ -126,7 +126,7 @@ func (d *Door) allow(ctx context.Context, to netip.AddrPort) error {
 	return err
 }
 
-// own tells whether the machine has the address.
+// own reports whether the machine has the address.
 func (d *Door) own(ctx context.Context, ip netip.Addr) (bool, error) {
 	links, err := d.machine.Links(ctx)
 	if err != nil {
@@ -142,7 +142,7 @@ func (d *Door) own(ctx context.Context, ip netip.Addr) (bool, error) {
 	return false, nil
 }
 
-// limited refuses plain HTTP, and answers without an end.
+// limited refuses plain HTTP, and bounds answers.
 type limited struct {
 	*http.Transport
 	plain bool
