@@ -151,7 +151,7 @@ func TestReasons(t *testing.T) {
 	x.Machine.SetPortUsers(host.PortUser{Protocol: "UDP", Address: netip.MustParseAddr("10.10.0.1"), Port: 53, PID: 29958, Program: "python3"},
 		host.PortUser{Protocol: "TCP", Address: netip.MustParseAddr("0.0.0.0"), Port: 80, PID: 7, Program: "nginx"},
 		host.PortUser{Protocol: "UDP", Address: netip.MustParseAddr("::"), Port: 123, PID: 8, Program: "ntpd"})
-	for said, want := range map[string]string{
+	for message, want := range map[string]string{
 		"exit status 1: [1794766446] unbound[495:0] error: can't bind socket: Address already in use for 10.10.0.1 port 53; [1794766446] unbound[495:0] fatal error: could not open ports": "UDP 53 on 10.10.0.1 is used by python3 (pid 29958).",
 		"exit status 1: [ALERT]    (8) : Starting frontend web: cannot bind socket (Address already in use) [0.0.0.0:80]":                                                                  "TCP 80 on all addresses is used by nginx (pid 7).",
 		"exit status 1: [1794766446] chronyd[495:0] fatal error: could not open its socket":                                                                                                "chrony does not run: could not open its socket.",
@@ -161,9 +161,9 @@ func TestReasons(t *testing.T) {
 		"the address 192.0.2.7 is not one of this machine":                                                                                                                                 "The address 192.0.2.7 is not one of this machine.",
 		"parsing /etc/chrony/conf.d/gateway.conf:5: unknown directive":                                                                                                                     "Parsing unknown directive.",
 	} {
-		x.setSick(errors.New(said))
-		if s := x.Engine.Refresh(t.Context(), apply.NTP, true); s.LastError != want || s.Detail != said {
-			t.Errorf("%s:\n%q instead of\n%q\n%s", said, s.LastError, want, s.Detail)
+		x.setSick(errors.New(message))
+		if s := x.Engine.Refresh(t.Context(), apply.NTP, true); s.LastError != want || s.Detail != message {
+			t.Errorf("%s:\n%q instead of\n%q\n%s", message, s.LastError, want, s.Detail)
 		}
 	}
 }

@@ -447,11 +447,11 @@ func TestJoiningLeavesTheSchemaAlone(t *testing.T) {
 	if err := d.Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	heard, listening := make(chan string, 1), make(chan struct{})
+	received, listening := make(chan string, 1), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- d.Listen(ctx, "own", func() { close(listening) }, func(payload string) error { heard <- payload; return nil })
+		ended <- d.Listen(ctx, "own", func() { close(listening) }, func(payload string) error { received <- payload; return nil })
 	}()
 	<-listening
 	// It stays attached although the watch may not read the schema version.
@@ -467,7 +467,7 @@ func TestJoiningLeavesTheSchemaAlone(t *testing.T) {
 		t.Error("it may read the schema's version, so this proves nothing")
 	}
 	dbtest.Exec(t, owner, "NOTIFY own, 'hello'")
-	if payload := <-heard; payload != "hello" {
+	if payload := <-received; payload != "hello" {
 		t.Errorf("heard %q", payload)
 	}
 	cancel()

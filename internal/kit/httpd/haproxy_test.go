@@ -100,10 +100,10 @@ func throughHAProxy(t *testing.T, program string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said, _ := io.ReadAll(res.Body)
+		answer, _ := io.ReadAll(res.Body)
 		res.Body.Close()
-		if res.ProtoMajor != version || !strings.Contains(string(said), `"127.0.0.5: 127.0.0.5:`) || !strings.Contains(string(said), "to "+address) {
-			t.Errorf("%s: %s %s", protocol, res.Proto, said)
+		if res.ProtoMajor != version || !strings.Contains(string(answer), `"127.0.0.5: 127.0.0.5:`) || !strings.Contains(string(answer), "to "+address) {
+			t.Errorf("%s: %s %s", protocol, res.Proto, answer)
 		}
 	}
 
@@ -114,8 +114,8 @@ func throughHAProxy(t *testing.T, program string) {
 		t.Fatal(err)
 	}
 	defer conn.CloseNow()
-	if _, said, err := conn.Read(t.Context()); err != nil || string(said) != `[0, "invalid Prefix"]` {
-		t.Errorf("%s, %v", said, err)
+	if _, answer, err := conn.Read(t.Context()); err != nil || string(answer) != `[0, "invalid Prefix"]` {
+		t.Errorf("%s, %v", answer, err)
 	}
 	h2 := openH2(t, dialer, address, ":method", "CONNECT", ":protocol", "websocket", ":scheme", "https", ":authority", address, ":path", "/api/v1/counted",
 		"sec-websocket-version", "13", "authorization", "Bearer viewer", "origin", "https://"+address)

@@ -128,11 +128,11 @@ func TestPortChangesHands(t *testing.T) {
 	}
 	slow := make(chan string, 1)
 	go func() {
-		said, err := ask(t.Context(), client, url+"/slow")
+		answer, err := ask(t.Context(), client, url+"/slow")
 		if err != nil {
-			said = err.Error()
+			answer = err.Error()
 		}
-		slow <- said
+		slow <- answer
 	}()
 	waittest.Until(t, "a hundred answers", func() bool { return port1.Load() >= 100 })
 	neighbour(t, address, "neighbour")
@@ -160,8 +160,8 @@ func TestPortChangesHands(t *testing.T) {
 	if port2.Load() == 0 {
 		t.Error("the neighbour was never asked")
 	}
-	if said := <-slow; said != "slow port" {
-		t.Errorf("what was under way ended with %q", said)
+	if answer := <-slow; answer != "slow port" {
+		t.Errorf("what was under way ended with %q", answer)
 	}
 	t.Logf("%d connections, %d to the neighbour", asked.Load(), port2.Load())
 }

@@ -187,7 +187,7 @@ func TestSync(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines = append(lines, fmt.Sprint(line.Table, line.Here["email"], line.Here["address"], line.Primary["email"]))
-		if _, told := line.Here["last_login_at"]; told {
+		if _, has := line.Here["last_login_at"]; has {
 			t.Error("what is the node's own is in the file")
 		}
 	}
