@@ -21,8 +21,9 @@ type Config struct {
 	ServiceGroups []ServiceGroup
 	Rules         []*Rule // which no one changes: configurations share them
 	NAT           []NATRule
-	// What other rooms ask for.
+	// Openings are what other rooms ask for: those of what is stored, and behind them those of what runs beside it.
 	Openings []policy.Opening
+	stored   int // how many of them are of what is stored
 	Tunnels  []policy.Tunnel
 	// Defaults are tunnels that take everything, whatever it came in by.
 	Defaults []value.IfName
@@ -66,17 +67,26 @@ func (r *Room) borrow(ctx context.Context, q db.Querier, c *Config) (err error) 
 			return err
 		})
 	}
+	c.stored = len(c.Openings)
+	r.stand(c)
 	read(func() error { c.Tunnels, err = r.deps.Tunnels(ctx, q); return err })
 	read(func() error { c.Defaults, err = r.deps.Defaults(ctx, q); return err })
 	read(func() error { c.Peers, err = r.deps.Peers(ctx, q); return err })
 	return err
 }
 
+// stand adds the openings of what runs.
+func (r *Room) stand(c *Config) {
+	stored := c.Openings[:c.stored:c.stored]
+	c.Openings = append(stored, policy.Without(r.deps.Standing(), stored)...)
+}
+
 // amendMost is how many rows a change may touch whose configuration is made from the one before it: each copies a list.
 const amendMost = 10
 
-// amend makes the configuration after a change of rows from the one before it. Of objects, the order means nothing.
-func (r *Room) amend(ctx context.Context, q db.Querier, c Config, rows []apply.Row) (Config, bool, error) {
+// amend makes the configuration after a change of rows from the one before it. Of objects, the order means nothing. What other rooms lend of what
+// is stored is as before: a change of it has a revision of its own. What runs is not stored.
+func (r *Room) amend(_ context.Context, _ db.Querier, c Config, rows []apply.Row) (Config, bool, error) {
 	if len(rows) > amendMost {
 		return c, false, nil
 	}
@@ -98,7 +108,8 @@ func (r *Room) amend(ctx context.Context, q db.Querier, c Config, rows []apply.R
 			return c, false, nil
 		}
 	}
-	return c, true, r.borrow(ctx, q, &c)
+	r.stand(&c)
+	return c, true, nil
 }
 
 func amended[T any](k *resource.Kind[T], list []T, row apply.Row) []T {

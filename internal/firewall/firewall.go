@@ -41,7 +41,7 @@ type Room struct {
 	insights insights
 }
 
-// Deps is what other rooms lend.
+// Deps is what other rooms lend. What the table depends on is of rows that feed the packet filter.
 type Deps struct {
 	// Interfaces are those of each zone.
 	Interfaces func(ctx context.Context, q db.Querier) (map[value.Zone][]value.IfName, error)
@@ -49,6 +49,8 @@ type Deps struct {
 	ZoneUsers func(ctx context.Context, q db.Querier, zone value.Zone) ([]resource.User, error)
 	// Openings are what the services of the gateway ask for.
 	Openings []policy.Source
+	// Standing are openings for what they run with, as far as that is not what is stored.
+	Standing func() []policy.Opening
 	// Tunnels are the active tunnels that serve peers.
 	Tunnels func(ctx context.Context, q db.Querier) ([]policy.Tunnel, error)
 	// Defaults are tunnels that take everything, whatever it came in by.

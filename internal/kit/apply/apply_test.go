@@ -95,7 +95,11 @@ func newToy(t *testing.T, change func(*toy)) *toy {
 			x.given = lines
 			x.mu.Unlock()
 			if gate != nil {
-				<-gate
+				select {
+				case <-gate:
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
 			}
 			return x.Machine.Restart(ctx, host.Chrony)
 		},

@@ -62,6 +62,9 @@ func (l *lane) links(ctx context.Context) string {
 // fallBack restores the last known good configuration, and reports whether it runs; its error adds that to the cause. A daemon
 // that was not notified of the failed state is left alone as long as it runs with the good one.
 func (l *lane) fallBack(ctx context.Context, now *target, notified bool, cause error) (back bool, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return false, cause // the program is ending, which says nothing about the state
+	}
 	good, config := l.lastGood()
 	if partial(cause) || errors.Is(cause, host.ErrNotInstalled) || len(good) == 0 || sameFiles(good, now.files) {
 		return false, cause

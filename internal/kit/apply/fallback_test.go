@@ -48,6 +48,29 @@ func TestFailedApplyFallsBack(t *testing.T) {
 	}
 }
 
+// A cancelled pass says nothing about the state that it was to apply.
+func TestEndOfTheProgramDoesNotFallBack(t *testing.T) {
+	t.Parallel()
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	x.set(func() { x.gate = make(chan struct{}) })
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		_, _ = x.addAs(t.Context(), "b") // nobody completes it
+	}()
+	waittest.Until(t, "the daemon is told", func() bool {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return slices.Contains(x.given, "b")
+	})
+	x.Stop()
+	<-answered
+	if got := x.file(t); got != "a\nb\n" {
+		t.Fatalf("the program has left %q", got)
+	}
+}
+
 // A daemon that runs with the last known good configuration is not restarted into the same failure again and again.
 func TestFailedStateIsNotTriedOnATimer(t *testing.T) {
 	t.Parallel()

@@ -149,9 +149,8 @@ func (e *storedError) Unwrap() error { return e.error }
 // run serves the lane until ctx ends.
 func (l *lane) run(ctx context.Context) {
 	var settles sync.WaitGroup
-	defer settles.Wait()
 	due := time.Now().Add(l.engine.tick) // signals do not postpone it: the daemon is checked even if changes keep coming
-	defer l.writeLate()
+	defer l.leave(&settles)
 	for ctx.Err() == nil {
 		wait, chore := l.next(due)
 		switch l.wait(ctx, wait) {
@@ -167,7 +166,7 @@ func (l *lane) run(ctx context.Context) {
 				l.mu.Lock()
 				l.settling, l.behind = true, time.Time{}
 				l.mu.Unlock()
-				settles.Go(func() { l.settle(ctx) })
+				settles.Go(l.settle)
 				continue
 			case writing:
 				l.writeLate()
@@ -179,6 +178,18 @@ func (l *lane) run(ctx context.Context) {
 		l.pass(ctx)
 		due = time.Now().Add(l.pause())
 	}
+}
+
+// leave makes the files match the daemon, which continues without this program.
+func (l *lane) leave(settles *sync.WaitGroup) {
+	settles.Wait()
+	l.mu.Lock()
+	behind := !l.behind.IsZero()
+	l.mu.Unlock()
+	if behind {
+		l.settle()
+	}
+	l.writeLate()
 }
 
 // Reasons why a wait ended.

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/secret"
@@ -18,15 +16,14 @@ import (
 
 // Standing lists the openings for what runs that the stored state does not ask for: while the last known good configuration runs
 // in its place, and as long as that is possible.
-func (e *Engine) Standing(context.Context, db.Querier) ([]policy.Opening, error) {
-	var all []policy.Opening
+func (e *Engine) Standing() (all []policy.Opening) {
 	for _, id := range e.order {
 		l := e.lanes[id]
 		l.mu.Lock()
 		all = append(all, l.standing...)
 		l.mu.Unlock()
 	}
-	return all, nil
+	return all
 }
 
 // updateStanding records the openings for what runs after a pass that ended with err, and makes the packet filter read them if

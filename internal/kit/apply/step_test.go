@@ -120,6 +120,17 @@ func TestFilesFollowWhatCameMeanwhile(t *testing.T) {
 	}
 }
 
+// Daemons continue without the program, and may be restarted before it is.
+func TestFilesFollowBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	s := newStepping(t)
+	s.want(t, "a", apply.Live)
+	s.Stop()
+	if got := s.file(t); got != "a\nfirst\n" {
+		t.Fatalf("the program has left %q", got)
+	}
+}
+
 func TestStepThatFailsTakesTheFullWay(t *testing.T) {
 	t.Parallel()
 	s := newStepping(t)

@@ -102,9 +102,10 @@ func (l *lane) reach(ctx context.Context, to int64) bool {
 	}
 }
 
-// settle writes the files that match what the daemon already runs with, while changes continue.
-func (l *lane) settle(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, applyWithin)
+// settle writes the files that match what the daemon already runs with, while changes continue. The end of the program does not
+// interrupt it.
+func (l *lane) settle() {
+	ctx, cancel := context.WithTimeout(context.Background(), applyWithin)
 	defer cancel()
 	l.mu.Lock()
 	first := l.filesAt + 1
