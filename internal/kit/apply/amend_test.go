@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// A file in parts is changed part by part, as long as it is known what is there, and is always the whole that was rendered.
+// A file in parts is changed part by part as long as its content is known, and always equals the whole rendering.
 func TestPartsAreChangedAlone(t *testing.T) {
 	x := kittest.New(t)
 	dbtest.Exec(t, x.DB, `CREATE TABLE toy_lines (line text NOT NULL)`)
@@ -56,7 +56,7 @@ func TestPartsAreChangedAlone(t *testing.T) {
 			t.Fatalf("%s: %d changes of parts", line, amends)
 		}
 	}
-	// What is there is another file, and gets the whole.
+	// A foreign file is replaced as a whole.
 	x.Machine.SetFile(nftables.Table, table([]string{"x"}))
 	add("d")
 	if amends, installs := x.Machine.Amends(nftables.Table), x.Machine.Installs(nftables.Table); amends != 3 || installs != 5 {
@@ -66,7 +66,7 @@ func TestPartsAreChangedAlone(t *testing.T) {
 	if amends := x.Machine.Amends(nftables.Table); amends != 4 {
 		t.Fatalf("%d changes of parts", amends)
 	}
-	// The same file that someone has changed is put back as a whole.
+	// A file that someone has edited is restored as a whole.
 	x.Machine.SetFile(nftables.Table, "else")
 	x.Engine.Refresh(t.Context(), apply.PacketFilter, false)
 	if content, err := x.Machine.Read(nftables.Table); err != nil || string(content) != table(lines) {

@@ -33,7 +33,7 @@ const (
 	// stuckAfter is how many refusals of a take-back raise an alarm; from then on the change may still be confirmed.
 	stuckAfter = 5
 	// alarmRows limits the rows that an alarm names.
-	toldRows = 20
+	alarmRows = 20
 )
 
 // WaitingSet is a change set that is reverted unless it is confirmed.
@@ -139,7 +139,7 @@ func (r *Registry) waitingSet(id uuid.UUID) (apply.Waiting, error) {
 
 func (r *Registry) mountConfirm() {
 	httpd.Handle(r.Router, http.MethodGet, "/change-sets/waiting", httpd.Read, httpd.Doc{ID: "change-set.waiting", Tag: "system", Summary: "Change sets that are waiting to be confirmed on this node, and on the primary of a standby"}, func(c *httpd.Call, _ struct{}) ([]WaitingSet, error) {
-		there, err := r.waitingThere(c)
+		there, err := r.waitingAtPrimary(c)
 		if err != nil {
 			r.Log.Warn("what waits at other nodes is not known", "err", err) // the list for this node needs no database
 		}
@@ -162,7 +162,7 @@ func (r *Registry) mountConfirm() {
 		<-ctx.Done()
 		return nil
 	})
-	confirm := httpd.Doc{ID: "change-set.confirm", Tag: "system", Summary: "Keep a change set that is waiting to be confirmed", Audit: "change-set.confirm", OnPrimary: r.settledThere}
+	confirm := httpd.Doc{ID: "change-set.confirm", Tag: "system", Summary: "Keep a change set that is waiting to be confirmed", Audit: "change-set.confirm", OnPrimary: r.settleOnPrimary}
 	httpd.Handle(r.Router, http.MethodPost, "/change-sets/{id}/confirm", httpd.Write, confirm, func(c *httpd.Call, in struct {
 		ID   uuid.UUID `path:"id" doc:"Id of the change set."`
 		Body *Confirmation
@@ -177,14 +177,14 @@ func (r *Registry) mountConfirm() {
 			return Stored{}, errLate
 		}
 		if in.Body != nil {
-			r.show(c, in.Body.Proof, in.ID)
+			r.redeem(c, in.Body.Proof, in.ID)
 		}
 		if !c.Local() && !c.Connected().After(w.AppliedAt) {
 			return Stored{}, errConnection
 		}
 		return r.settle(c, w, changes.Confirmed, "change-set.confirm")
 	})
-	discard := httpd.Doc{ID: "change-set.discard", Tag: "system", Summary: "Take back a change set that is waiting to be confirmed, without waiting", Audit: "<kind>.<verb>", OnPrimary: r.settledThere}
+	discard := httpd.Doc{ID: "change-set.discard", Tag: "system", Summary: "Take back a change set that is waiting to be confirmed, without waiting", Audit: "<kind>.<verb>", OnPrimary: r.settleOnPrimary}
 	httpd.Handle(r.Router, http.MethodPost, "/change-sets/{id}/discard", httpd.Write, discard, func(c *httpd.Call, in idInput) (Discarded, error) {
 		list := r.Engine.Waiting()
 		i := slices.IndexFunc(list, func(w apply.Waiting) bool { return w.ID == in.ID })
@@ -209,7 +209,7 @@ func (r *Registry) appliedAt(ctx context.Context, id uuid.UUID) (time.Time, erro
 	if !errors.Is(err, errNotWaiting) {
 		return w.AppliedAt, err
 	}
-	list, failed := r.waitingThere(ctx)
+	list, failed := r.waitingAtPrimary(ctx)
 	i := slices.IndexFunc(list, func(w WaitingSet) bool { return w.ID == id })
 	switch {
 	case failed != nil:
@@ -223,7 +223,7 @@ func (r *Registry) appliedAt(ctx context.Context, id uuid.UUID) (time.Time, erro
 }
 
 // redeem replaces the age of the request's connection with that of the connection that earned the proof.
-func (r *Registry) show(c *httpd.Call, proof string, set uuid.UUID) {
+func (r *Registry) redeem(c *httpd.Call, proof string, set uuid.UUID) {
 	if connected, ok := r.proofs.take(proof, set, c.Actor.UserID, r.Clock.Now()); ok {
 		c.Reached(connected)
 	}
@@ -231,7 +231,7 @@ func (r *Registry) show(c *httpd.Call, proof string, set uuid.UUID) {
 
 // settleOnPrimary reports whether the primary decides about a waiting set. Only sets that this node made for itself alone are
 // decided here; a set that has not been replicated to this node belongs to another one.
-func (r *Registry) settledThere(c *httpd.Call) (bool, error) {
+func (r *Registry) settleOnPrimary(c *httpd.Call) (bool, error) {
 	c.Anew()
 	id, err := httpd.PathID(c.Request, "id")
 	if err != nil {
@@ -241,7 +241,7 @@ func (r *Registry) settledThere(c *httpd.Call) (bool, error) {
 	if err := c.Peek(&body); err != nil {
 		return false, err
 	}
-	r.show(c, body.Proof, id) // the primary does not know proofs that were given here
+	r.redeem(c, body.Proof, id) // the primary does not know proofs that were given here
 	set, err := r.Changes.Get(c, r.DB, id)
 	if fault.Is(err, fault.NotFound) {
 		return true, nil
@@ -262,7 +262,7 @@ func (r *Registry) settle(ctx context.Context, w apply.Waiting, state, action st
 		return Stored{}, err
 	}
 	if r.stuck(w.ID) {
-		r.settled(ctx, w.ID)
+		r.clearStays(ctx, w.ID)
 	}
 	set, err := r.Changes.Get(ctx, r.DB, w.ID)
 	return r.stored(set), err
@@ -280,12 +280,12 @@ func (r *Registry) takeBack(ctx context.Context, id uuid.UUID, why string) (out 
 	}
 	switch {
 	case err == nil && len(out.Unrestored) == 0:
-		r.settled(ctx, id)
+		r.clearStays(ctx, id)
 	case err == nil:
 		r.refused.forget(id)
-		r.tell(ctx, id, "Some rows of an unconfirmed change are not taken back. Remove what is in the way, and revert the change set.", out.Unrestored)
+		r.raiseStays(ctx, id, "Some rows of an unconfirmed change are not taken back. Remove what is in the way, and revert the change set.", out.Unrestored)
 	case !db.Away(err) && !errors.Is(err, errMoved) && !db.Passing(err) && context.Cause(ctx) == nil && r.refused.count(id) == stuckAfter:
-		r.tell(ctx, id, "An unconfirmed change cannot be taken back: "+fault.From(err).Message+" It is tried again. Change what is in the way, or confirm the change after all.", nil)
+		r.raiseStays(ctx, id, "An unconfirmed change cannot be taken back: "+fault.From(err).Message+" It is tried again. Change what is in the way, or confirm the change after all.", nil)
 	}
 	return out, err
 }
@@ -311,7 +311,7 @@ func (r *Registry) takeBackOnce(ctx context.Context, id uuid.UUID, why string) (
 		return v.out, err
 	}
 	v.set.Reason = why
-	v.set.first = func(tx *db.Tx) error { return r.still(ctx, tx, nil, v.rows) }
+	v.set.first = func(tx *db.Tx) error { return r.checkBasis(ctx, tx, nil, v.rows) }
 	intent := changes.Intent{Set: fresh, Reason: why, Reverts: id, TakesBack: true}
 	if len(v.set.Operations) == 0 {
 		err = r.DB.Write(ctx, func(tx *db.Tx) error { r.Changes.Settle(tx, id, changes.TakenBack); return nil })
@@ -361,9 +361,9 @@ var ChangeStays = &alarm.Kind{
 }
 
 // raiseStays raises an alarm about a set that was never confirmed and could not be taken back, or about some of its rows.
-func (r *Registry) tell(ctx context.Context, id uuid.UUID, message string, rows []Unrestored) {
+func (r *Registry) raiseStays(ctx context.Context, id uuid.UUID, message string, rows []Unrestored) {
 	for i, x := range rows {
-		if i == toldRows {
+		if i == alarmRows {
 			message += fmt.Sprintf("\nand %d more", len(rows)-i)
 			break
 		}
@@ -377,7 +377,7 @@ func (r *Registry) tell(ctx context.Context, id uuid.UUID, message string, rows 
 }
 
 // clearStays clears the alarm about a set.
-func (r *Registry) settled(ctx context.Context, id uuid.UUID) {
+func (r *Registry) clearStays(ctx context.Context, id uuid.UUID) {
 	r.refused.forget(id)
 	if err := r.Alarms.Clear(context.WithoutCancel(ctx), ChangeStays, id.String()); err != nil {
 		r.Log.Warn("an alarm about an unconfirmed change stays", "change_set", id, "err", err)

@@ -140,13 +140,13 @@ func (s *section) rename(list []*entry) {
 // encoded fills in the fields of a stored row in document form.
 func (c *catalogue) encoded(s *section, e *entry) (err error) {
 	if e.fields == nil {
-		e.fields, err = s.shownIn(c, e.row, e.id)
+		e.fields, err = s.documentValues(c, e.row, e.id)
 	}
 	return err
 }
 
 // included reports whether documents contain a row.
-func (c *catalogue) said(s *section, e *entry) (bool, error) {
+func (c *catalogue) included(s *section, e *entry) (bool, error) {
 	if e.passing {
 		return false, nil
 	}
@@ -154,7 +154,7 @@ func (c *catalogue) said(s *section, e *entry) (bool, error) {
 		return true, err
 	}
 	// An extension that has only default values is omitted.
-	usual, err := s.shownIn(c, s.imagined(nil, e.id), e.id)
+	usual, err := s.documentValues(c, s.rowFrom(nil, e.id), e.id)
 	return !slices.EqualFunc(usual, e.fields, func(a, b wire.Raw) bool { return string(a) == string(b) }), err
 }
 
@@ -260,7 +260,7 @@ func named(names map[uuid.UUID]string, id *uuid.UUID) (wire.Raw, error) {
 }
 
 // documentValues returns a row in document form: a value for each field, or nil for one that is omitted.
-func (s *section) shownIn(c *catalogue, stored record, id uuid.UUID) ([]wire.Raw, error) {
+func (s *section) documentValues(c *catalogue, stored record, id uuid.UUID) ([]wire.Raw, error) {
 	v := reflect.ValueOf(s.view(stored)).Elem()
 	var made []string
 	if s.Made != nil {
@@ -377,7 +377,7 @@ func (k *kind) secretIn(c *catalogue, f documentField, v reflect.Value, id uuid.
 }
 
 // rowFrom returns a row with those fields of a body that can be decoded.
-func (k *kind) imagined(body map[string]jsontext.Value, id uuid.UUID) record {
+func (k *kind) rowFrom(body map[string]jsontext.Value, id uuid.UUID) record {
 	v := k.fresh()
 	v.meta().ID = id
 	for _, f := range k.codec.fields {

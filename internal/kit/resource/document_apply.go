@@ -43,12 +43,12 @@ type Planned struct {
 // out returns the answer. A row that is created in two steps is listed once.
 func (p *planning) out() Planned {
 	out := Planned{Changes: []DocumentChange{}, Files: []apply.FileDiff{}, Impact: []Impact{}, Unchanged: p.mentions, Basis: p.basis}
-	told := map[*DocumentChange]bool{}
+	seen := map[*DocumentChange]bool{}
 	for i, c := range p.changes {
-		if told[c] {
+		if seen[c] {
 			continue
 		}
-		told[c] = true
+		seen[c] = true
 		out.Changes = append(out.Changes, *c)
 		if row := p.rowOf[i]; row != nil && (row.at.text != nil || row.at.node != nil) {
 			out.Unchanged--
@@ -86,12 +86,12 @@ func (p *planning) rehearse(ctx context.Context, impact bool) (Result, error) {
 // pick keeps the given operations, in the given order.
 func (p *planning) pick(order []int) {
 	var set []Operation
-	var told []*DocumentChange
+	var changes []*DocumentChange
 	var rows []*plannedRow
 	for _, i := range order {
-		set, told, rows = append(set, p.set.Operations[i]), append(told, p.changes[i]), append(rows, p.rowOf[i])
+		set, changes, rows = append(set, p.set.Operations[i]), append(changes, p.changes[i]), append(rows, p.rowOf[i])
 	}
-	p.set.Operations, p.changes, p.rowOf = set, told, rows
+	p.set.Operations, p.changes, p.rowOf = set, changes, rows
 }
 
 // mayHelp reports whether a failed operation might succeed in another order.
@@ -230,7 +230,7 @@ func (r *Registry) applyDocument(c *httpd.Call, body []byte, prune bool, basis *
 	if outdated(basis, p.basis) {
 		return Planned{}, errMoved
 	}
-	p.set.first = func(tx *db.Tx) error { return r.still(c, tx, basis, nil) }
+	p.set.first = func(tx *db.Tx) error { return r.checkBasis(c, tx, basis, nil) }
 	out.Files = []apply.FileDiff{}
 	if len(p.set.Operations) == 0 {
 		return out, nil

@@ -28,7 +28,7 @@ func (p *planning) arrange(s *section, rows []*plannedRow, deleted []*entry) (ot
 	stays := longestRise(places)
 	byID := make(map[uuid.UUID]*plannedRow, len(rows))
 	behind := map[uuid.UUID][]uuid.UUID{} // rows that follow each row that keeps its place
-	var first []uuid.UUID // rows that come before any that keeps its place
+	var first []uuid.UUID                 // rows that come before any that keeps its place
 	var last *uuid.UUID
 	fixed := map[uuid.UUID]bool{}
 	for _, row := range rows {

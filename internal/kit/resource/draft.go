@@ -250,7 +250,7 @@ func (r *Registry) keepDraft(ctx context.Context, d *draft, action string, chang
 		return err
 	}
 	d.updated = r.Clock.Now()
-	told, err := r.showDraft(ctx, &draft{list: slices.DeleteFunc(changed, func(x drafted) bool { return x.ID == uuid.Nil })})
+	view, err := r.showDraft(ctx, &draft{list: slices.DeleteFunc(changed, func(x drafted) bool { return x.ID == uuid.Nil })})
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (r *Registry) keepDraft(ctx context.Context, d *draft, action string, chang
 		} else if err := storeDraft(ctx, tx, d, was, content); err != nil {
 			return err
 		}
-		for _, x := range told.Operations {
+		for _, x := range view.Operations {
 			if err := r.Audit.Write(ctx, tx, action, x.Name, map[string]any{"kind": x.Kind, "id": x.ID, "verb": x.Verb}); err != nil {
 				return err
 			}
@@ -385,10 +385,10 @@ func (r *Registry) showDraft(ctx context.Context, d *draft) (Draft, error) {
 		out.Version, out.UpdatedAt = &d.version, &d.updated
 	}
 	err := r.byKind(d, func(h *kind, places []int, some []drafted) error {
-		shown, err := h.showDraft(ctx, r.DB, some)
+		views, err := h.showDraft(ctx, r.DB, some)
 		for n, i := range places {
 			if err == nil {
-				out.Operations[i] = shown[n]
+				out.Operations[i] = views[n]
 			}
 		}
 		return err
@@ -483,7 +483,7 @@ func (r *Registry) planDraft(c *httpd.Call, o DraftOptions, basis *uuid.UUID, im
 	}
 	out = DraftResult{Result: v.out.Result, Conflicts: v.out.Conflicts, Refused: v.out.Unrestored, Basis: v.out.Basis, Version: &d.version}
 	v.set.first = func(tx *db.Tx) error {
-		if err := r.still(c, tx, basis, v.rows); err != nil {
+		if err := r.checkBasis(c, tx, basis, v.rows); err != nil {
 			return err
 		}
 		return dropDraft(c, tx, d.user, d.version)

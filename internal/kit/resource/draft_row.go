@@ -60,7 +60,7 @@ func (k *kind) draft(ctx context.Context, r *Registry, q db.Querier, op Operatio
 	if _, err := wire.Decode(op.Body, row); err != nil {
 		return nil, err
 	}
-	if d.Body, err = k.together(d.Body, op.Body); err != nil || d.Verb == "create" {
+	if d.Body, err = k.mergeBodies(d.Body, op.Body); err != nil || d.Verb == "create" {
 		return d, err
 	}
 	differs := false
@@ -149,7 +149,7 @@ func (k *kind) wanted(d drafted, base record) (record, error) {
 }
 
 // mergeBodies overlays an earlier body with a later one.
-func (k *kind) together(earlier, later wire.Raw) (wire.Raw, error) {
+func (k *kind) mergeBodies(earlier, later wire.Raw) (wire.Raw, error) {
 	if earlier == nil {
 		earlier = wire.Raw("{}")
 	}
@@ -218,16 +218,16 @@ func (k *kind) showDraft(ctx context.Context, q db.Querier, list []drafted) ([]D
 		return nil, err
 	}
 	out, pairs := make([]DraftOperation, len(list)), make([]pair, len(list))
-	var shown []record
+	var views []record
 	for i, d := range list {
 		was := bases[i]
 		now, err := k.wanted(d, was)
 		if err != nil {
 			return nil, err
 		}
-		out[i] = DraftOperation{Kind: d.Kind, Verb: d.Verb, ID: d.ID, Name: k.called(now), AddedAt: d.At}
+		out[i] = DraftOperation{Kind: d.Kind, Verb: d.Verb, ID: d.ID, Name: k.nameOf(now), AddedAt: d.At}
 		if now == nil {
-			out[i].Name = k.called(was)
+			out[i].Name = k.nameOf(was)
 		}
 		if d.Base == nil {
 			was = nil
@@ -247,7 +247,7 @@ func (k *kind) showDraft(ctx context.Context, q db.Querier, list []drafted) ([]D
 				continue
 			}
 			view := k.view(row)
-			shown = append(shown, view)
+			views = append(views, view)
 			if place == 0 {
 				pairs[i].was = view
 			} else {
@@ -255,7 +255,7 @@ func (k *kind) showDraft(ctx context.Context, q db.Querier, list []drafted) ([]D
 			}
 		}
 	}
-	if err := k.join(ctx, q, shown...); err != nil {
+	if err := k.join(ctx, q, views...); err != nil {
 		return nil, err
 	}
 	for i, p := range pairs {
@@ -318,8 +318,8 @@ func (k *kind) rebase(ctx context.Context, tx *db.Tx, v *inverse, list []drafted
 			return nil, err
 		}
 		x := rebased{name: Unrestored{Kind: k.Name, ID: d.ID, added: d.At}, now: now}
-		if x.name.Name = k.called(want); want == nil {
-			x.name.Name = k.called(base)
+		if x.name.Name = k.nameOf(want); want == nil {
+			x.name.Name = k.nameOf(base)
 		}
 		if d.Base == nil && (now == nil || k.extends == "") {
 			base = nil
@@ -348,9 +348,9 @@ func (k *kind) onto(v *inverse, d drafted, called Unrestored, base, want, now re
 	}
 	differs := false
 	var stored object
-	shown, err := wire.Encode(k.view(now))
+	current, err := wire.Encode(k.view(now))
 	if err == nil {
-		err = json.Unmarshal(shown, &stored)
+		err = json.Unmarshal(current, &stored)
 	}
 	if err != nil {
 		return nil, err
@@ -365,7 +365,7 @@ func (k *kind) onto(v *inverse, d drafted, called Unrestored, base, want, now re
 	}
 	for _, f := range k.codec.fields {
 		if f.Given && !wire.Given(body)[f.Name] {
-			if body, err = k.together(wire.Raw(`{"`+f.Name+`":`+string(stored[f.Name])+`}`), body); err != nil {
+			if body, err = k.mergeBodies(wire.Raw(`{"`+f.Name+`":`+string(stored[f.Name])+`}`), body); err != nil {
 				return nil, err
 			}
 		}

@@ -201,7 +201,7 @@ func (r *Registry) impactOn(ctx context.Context, a *assessment) Impact {
 	out := unknown(a.area, "")
 	if x.err != nil {
 		out.Why = "It could not be worked out."
-		if f, told := errors.AsType[*fault.Error](x.err); told {
+		if f, ok := errors.AsType[*fault.Error](x.err); ok {
 			out.Why = f.Message
 		} else {
 			r.Log.Warn("the impact of a change is not known", "err", x.err)

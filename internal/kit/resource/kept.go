@@ -176,9 +176,9 @@ func isMeta(f wire.Field) bool { return len(f.Index) > 1 && f.Index[0] == 0 }
 // the gateway maintains.
 func (k *kind) restore(then, row record) (given map[string]bool, err error) {
 	body := map[string]any{}
-	there, lives := row.meta().ID != uuid.Nil, k.lives(row)
+	there, maintained := row.meta().ID != uuid.Nil, k.maintained(row)
 	for _, f := range k.codec.fields {
-		if isMeta(f) || !k.keeps(f.Name) || there && lives(f) {
+		if isMeta(f) || !k.keeps(f.Name) || there && maintained(f) {
 			continue
 		}
 		field(row, f).Set(field(then, f))

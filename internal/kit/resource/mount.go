@@ -33,7 +33,7 @@ type route struct {
 	feeds            []string
 	typ              reflect.Type
 	defaults         map[string]any // of a new row
-	below            bool // the collection of one parent, beside that of all rows
+	below            bool           // the collection of one parent, beside that of all rows
 }
 
 func (k *kind) route(r *Registry) route {
@@ -359,7 +359,7 @@ func (k *kind) mountChanges(x route, path string, in reflect.Type, find func(c *
 	}
 }
 
-func (k *kind) shown(ctx context.Context, q db.Querier, where string, args ...any) ([]record, error) {
+func (k *kind) views(ctx context.Context, q db.Querier, where string, args ...any) ([]record, error) {
 	list, err := k.query(ctx, q, where, args...)
 	if err != nil {
 		return nil, err
@@ -442,7 +442,7 @@ func (k *kind) mountChild(r *Registry, under, column, parent string) {
 		if err != nil {
 			return httpd.Encoded{}, err
 		}
-		list, err := k.shown(c, r.DB, " WHERE "+k.Column+" = $1", parent)
+		list, err := k.views(c, r.DB, " WHERE "+k.Column+" = $1", parent)
 		if err != nil {
 			return httpd.Encoded{}, err
 		}

@@ -76,7 +76,7 @@ type Table struct {
 	// Kind is empty for a table that belongs to no kind.
 	Kind, Name string
 	Where      Where
-	Columns []string
+	Columns    []string
 	// Key is the id column. Unkept are the columns without history.
 	Key    string
 	Unkept []string
@@ -129,10 +129,10 @@ type Change struct {
 	Before wire.Raw               `json:"before" doc:"The row before the change; null if it is new."`
 	After  wire.Raw               `json:"after" doc:"The row after the change; null if it was deleted."`
 	Usual  []string               `json:"usual" doc:"Of a new row, the fields that are as in every new row."`
-	first  bool // the row extends another and was not stored before
-	idle   bool // nothing changed
+	first  bool                   // the row extends another and was not stored before
+	idle   bool                   // nothing changed
 	fields map[string][2]wire.Raw // that differ
-	with   []User // rows that a delete removes as well
+	with   []User                 // rows that a delete removes as well
 	row    apply.Row
 	by     time.Time // when it is taken back unless it is confirmed
 }
@@ -378,7 +378,7 @@ func (c *Change) set(ctx context.Context) string {
 
 type auditDetails struct {
 	ID        string                 `json:"id"`
-	Fields    map[string][2]wire.Raw `json:"fields"` // before and after
+	Fields    map[string][2]wire.Raw `json:"fields"`         // before and after
 	With      []User                 `json:"with,omitempty"` // rows that a delete removed as well; at most maxWith of WithCount
 	WithCount int                    `json:"with_count,omitzero"`
 	ChangeSet string                 `json:"change_set,omitempty"`
@@ -405,7 +405,7 @@ func (k *kind) prepare(ctx context.Context, r *Registry, op *Operation) error {
 	var was record
 	now := k.fresh()
 	if op.Verb == "update" {
-		stored, err := k.meant(ctx, r.DB, *op)
+		stored, err := k.target(ctx, r.DB, *op)
 		if err != nil {
 			return nil
 		}
@@ -420,7 +420,7 @@ func (k *kind) prepare(ctx context.Context, r *Registry, op *Operation) error {
 }
 
 // target returns the stored row that an update refers to.
-func (k *kind) meant(ctx context.Context, q db.Querier, op Operation) (record, error) {
+func (k *kind) target(ctx context.Context, q db.Querier, op Operation) (record, error) {
 	if k.single {
 		return k.get(ctx, q, "")
 	}
@@ -645,11 +645,11 @@ func (k *kind) stored(ctx context.Context, tx *db.Tx, op Operation) (record, Cha
 
 // encode returns a row as the API shows it.
 func (k *kind) encode(ctx context.Context, q db.Querier, v record) (wire.Raw, error) {
-	shown := k.view(v)
-	if err := k.join(ctx, q, shown); err != nil {
+	view := k.view(v)
+	if err := k.join(ctx, q, view); err != nil {
 		return nil, err
 	}
-	return wire.Encode(shown)
+	return wire.Encode(view)
 }
 
 func (k *kind) join(ctx context.Context, q db.Querier, rows ...record) error {
@@ -660,9 +660,9 @@ func (k *kind) join(ctx context.Context, q db.Querier, rows ...record) error {
 }
 
 func (k *kind) view(v record) record {
-	shown := k.copied(v)
-	k.complete(shown)
-	return shown
+	view := k.copied(v)
+	k.complete(view)
+	return view
 }
 
 // differences returns the fields that differ between two rows as the API shows them, and hence no secrets.

@@ -16,13 +16,13 @@ type Secrets struct {
 }
 
 // secretState locates the fields in which a row reports the state of its secrets.
-type told struct {
+type secretState struct {
 	again      []int
 	configured map[string][]int // by name of the secret
 }
 
-func newTold(t reflect.Type) told {
-	where, secrets := told{configured: map[string][]int{}}, false
+func newSecretState(t reflect.Type) secretState {
+	where, secrets := secretState{configured: map[string][]int{}}, false
 	names := map[string]wire.Field{}
 	for _, f := range wire.Fields(t) {
 		names[f.Name] = f
@@ -42,8 +42,8 @@ func newTold(t reflect.Type) told {
 
 // complete fills in derived fields before a row is served.
 func (k *kind) complete(v record) {
-	if k.codec.told.again != nil {
-		k.tellSecrets(v)
+	if k.codec.secrets.again != nil {
+		k.reportSecrets(v)
 	}
 	if k.View != nil {
 		k.View(v)
@@ -52,7 +52,7 @@ func (k *kind) complete(v record) {
 
 // reportSecrets fills in which secrets are set and which must be entered again. Secrets that the gateway generates are not among
 // the latter: it makes new ones.
-func (k *kind) tellSecrets(v record) {
+func (k *kind) reportSecrets(v record) {
 	row, again := reflect.ValueOf(v).Elem(), []string{}
 	var made []string
 	if k.Made != nil {
@@ -67,12 +67,12 @@ func (k *kind) tellSecrets(v record) {
 			if !readable && !slices.Contains(made, f.Name) {
 				again = append(again, f.Name)
 			}
-			if at := k.codec.told.configured[f.Name]; at != nil {
+			if at := k.codec.secrets.configured[f.Name]; at != nil {
 				row.FieldByIndex(at).SetBool(text.Set() && readable)
 			}
 		case k.codec.packed[i]:
 			again = append(again, k.box.Unreadable(f.Name, field.Interface())...)
 		}
 	}
-	row.FieldByIndex(k.codec.told.again).Set(reflect.ValueOf(again))
+	row.FieldByIndex(k.codec.secrets.again).Set(reflect.ValueOf(again))
 }

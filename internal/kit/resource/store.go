@@ -19,9 +19,9 @@ import (
 // codec holds the SQL of a kind, generated once from its struct.
 type codec struct {
 	fields                 []wire.Field
-	packed                 []bool // isPacked for each of fields
+	packed                 []bool       // isPacked for each of fields
 	prepared               []wire.Field // fields that implement Prepared
-	told                   told
+	secrets                secretState
 	table, key             string
 	columns                string // column list and table of a SELECT
 	selectAll, insert, del string
@@ -35,7 +35,7 @@ type Prepared interface {
 }
 
 func newCodec(t reflect.Type, table, key string) codec {
-	c := codec{table: table, key: key, told: newTold(t)}
+	c := codec{table: table, key: key, secrets: newSecretState(t)}
 	var columns, values []string
 	for _, f := range wire.Fields(t) {
 		if !f.Stored {
