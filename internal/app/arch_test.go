@@ -95,7 +95,8 @@ func TestKitKnowsNoAreaAndAreasDoNotKnowEachOther(t *testing.T) {
 
 // reachesPast tells whether a package is behind the verbs of the host. Of a daemon, rooms have the names.
 func reachesPast(pkg string) bool {
-	return slices.ContainsFunc([]string{"machine", "home", "talk", "helper"}, func(p string) bool { return strings.HasPrefix(pkg, "internal/kit/host/"+p) })
+	behind := []string{"machine", "home", "talk", "helper"}
+	return slices.ContainsFunc(behind, func(p string) bool { return strings.HasPrefix(pkg, "internal/kit/host/"+p) })
 }
 
 // Programs that run as root and serve others import no room, because rooms read what strangers send: gateway-upgrade imports only

@@ -19,8 +19,8 @@ import (
 
 // daemons are all that there are, in the order in which they start. Every closed list comes from this one.
 var daemons = []daemon.Daemon{
-	own, chrony.Daemon, haproxy.Daemon, nftables.Daemon, unbound.Daemon, squid.Daemon, kea.Daemon, freeradius.Daemon, crowdsec.Daemon, keepalived.Daemon,
-	wireguard.Daemon, postgresql.Daemon, journald,
+	own, chrony.Daemon, haproxy.Daemon, nftables.Daemon, unbound.Daemon, squid.Daemon, kea.Daemon, freeradius.Daemon, crowdsec.Daemon,
+	keepalived.Daemon, wireguard.Daemon, postgresql.Daemon, journald,
 }
 
 // Conversations are those with running daemons.
@@ -45,8 +45,8 @@ var jobsVerbs = daemon.Verbs{"BeginJob": daemon.Served, "EndJob": daemon.Repeata
 var Verbs = func() daemon.Verbs {
 	all := daemon.Verbs{}
 	lists := []daemon.Verbs{
-		machineVerbs, filesVerbs, unitsVerbs, logsVerbs, journalVerbs, networkVerbs, tunnelsVerbs, portsVerbs, filterVerbs, packagesVerbs, connectionsVerbs,
-		backupsVerbs, probesVerbs, jobsVerbs,
+		machineVerbs, filesVerbs, unitsVerbs, logsVerbs, journalVerbs, networkVerbs, tunnelsVerbs, portsVerbs, filterVerbs,
+		packagesVerbs, connectionsVerbs, backupsVerbs, probesVerbs, jobsVerbs,
 	}
 	for _, d := range daemons {
 		lists = append(lists, d.Verbs)

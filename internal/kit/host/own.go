@@ -116,15 +116,18 @@ var own = daemon.Daemon{
 		APILogSource:       {Services: daemon.Services(API)},
 		SchedulerLogSource: {Services: daemon.Services(Scheduler)},
 		// systemd alone starts the last two.
-		HelperLogSource: {Services: slices.Concat(daemon.Services(Helper), daemon.Services(job.Names()...), daemon.Services("gateway-firewall", "gateway-probe"))},
-		WAFLogSource:    {Services: daemon.Services(WAF)},
+		HelperLogSource: {Services: slices.Concat(
+			daemon.Services(Helper), daemon.Services(job.Names()...), daemon.Services("gateway-firewall", "gateway-probe"))},
+		WAFLogSource: {Services: daemon.Services(WAF)},
 	},
 	Shown: []daemon.Shown{
-		{Name: "api", Title: "API", Description: "The service behind the console, and the changes it applies.", Sources: []LogSource{APILogSource}, Admins: true},
+		{Name: "api", Title: "API",
+			Description: "The service behind the console, and the changes it applies.", Sources: []LogSource{APILogSource}, Admins: true},
 		{Name: "scheduler", Title: "Scheduler", Description: "Background jobs.", Sources: []LogSource{SchedulerLogSource}, Admins: true},
 		{Name: "helper", Title: "Helper", Description: "What the gateway does as root: its start, upgrades, restores and diagnostics.",
 			Sources: []LogSource{HelperLogSource}, Admins: true},
-		{Name: "waf", Title: "WAF agent", Description: "The agent of the web application firewall.", Sources: []LogSource{WAFLogSource}, Admins: true},
+		{Name: "waf", Title: "WAF agent",
+			Description: "The agent of the web application firewall.", Sources: []LogSource{WAFLogSource}, Admins: true},
 	},
 }
 
@@ -132,7 +135,8 @@ var own = daemon.Daemon{
 var journald = daemon.Daemon{
 	Sources: map[LogSource]daemon.LogSourceSpec{JournalLogSource: {Services: daemon.Services("systemd-journald")}},
 	Shown: []daemon.Shown{{
-		Order: 10, Name: "journal", Title: "Log daemon", Description: "The journal itself: what it rotates, and what it had to drop.", Sources: []LogSource{JournalLogSource},
+		Order: 10, Name: "journal", Title: "Log daemon",
+		Description: "The journal itself: what it rotates, and what it had to drop.", Sources: []LogSource{JournalLogSource},
 	}},
 }
 

@@ -14,8 +14,8 @@ const (
 	Local Privilege = iota + 1
 	// Served verbs need root. The helper does them, once.
 	Served
-	// Repeatable verbs are served, and may be done twice: they read, or leave what they leave however often they are done. They are asked for again
-	// when the helper dies in the middle of one.
+	// Repeatable verbs are served, and may be done twice: they read, or have the same result however often they are done. They are asked for
+	// again if the helper dies in the middle of one.
 	Repeatable
 	// Probed verbs look at the network. A process that is not root does them.
 	Probed
@@ -23,8 +23,8 @@ const (
 
 // Helper does the verbs that are served.
 type Helper interface {
-	// Ask asks for a verb, and decodes its results into pointers. called decodes the arguments of a callback, one after the other, and calls it;
-	// it is nil for a verb without one.
+	// Ask asks for a verb, and decodes its results into pointers. For a verb with a callback, called decodes the callback's arguments, one after
+	// the other, and calls it.
 	Ask(ctx context.Context, verb string, args []any, called func(decode func(any) error) error, results ...any) error
 }
 
@@ -39,7 +39,7 @@ func Do(ctx context.Context, h Helper, verb string, args ...any) error {
 	return h.Ask(ctx, verb, args, nil)
 }
 
-// Until is the end of a verb that lasts until its context ends: that is how it ends well.
+// Until returns the error of a verb that lasts until its context ends: none if the context has ended.
 func Until(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

@@ -58,8 +58,9 @@ func New(local host.Machine, socket string) *Client {
 		probes: &Client{socket: beside, does: "gateway-probe, which looks at the network"},
 	}
 	a := asker{c}
-	c.ServedProxy, c.ServedLeases, c.ServedBans = haproxy.ServedProxy{Helper: a}, kea.ServedLeases{Helper: a}, crowdsec.ServedBans{Helper: a}
-	c.ServedRouter, c.ServedDatabase = keepalived.ServedRouter{Helper: a}, postgresql.ServedDatabase{Helper: a}
+	c.ServedProxy, c.ServedLeases = haproxy.ServedProxy{Helper: a}, kea.ServedLeases{Helper: a}
+	c.ServedBans, c.ServedRouter = crowdsec.ServedBans{Helper: a}, keepalived.ServedRouter{Helper: a}
+	c.ServedDatabase = postgresql.ServedDatabase{Helper: a}
 	return c
 }
 

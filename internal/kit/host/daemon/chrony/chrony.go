@@ -66,5 +66,8 @@ var Daemon = daemon.Daemon{
 		Makestep: {Argv: []string{chronyc, "-n", "makestep"}, Timeout: 5 * time.Second, Asks: string(Unit)},
 	},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit)}},
-	Shown:   []daemon.Shown{{Order: 4, Name: "ntp", Title: "NTP", Description: "The time daemon, chrony.", Sources: []daemon.LogSource{LogSource}}},
+	Shown: []daemon.Shown{{
+		Order: 4, Name: "ntp", Title: "NTP",
+		Description: "The time daemon, chrony.", Sources: []daemon.LogSource{LogSource},
+	}},
 }

@@ -39,7 +39,7 @@ const (
 // The commands.
 const (
 	Machines      daemon.Command = "crowdsec.machines"       // who reports to CrowdSec
-	MachineAdd    daemon.Command = "crowdsec.machine-add"    // make an account for the machine of the operand, or another password for it, and print that
+	MachineAdd    daemon.Command = "crowdsec.machine-add"    // make an account for the machine of the operand, or a new password, and print it
 	Bouncers      daemon.Command = "crowdsec.bouncers"       // who asks CrowdSec for its decisions
 	BouncerAdd    daemon.Command = "crowdsec.bouncer-add"    // let the bouncer of the operand ask, and print its key
 	BouncerRemove daemon.Command = "crowdsec.bouncer-remove" // the bouncer of the operand may ask no more
@@ -50,8 +50,8 @@ const (
 // LogSource is what both say.
 const LogSource daemon.LogSource = "ids"
 
-// Port is the port of the loopback where CrowdSec's local API answers. Its package writes the same one into the credentials of its own agent
-// and tool.
+// Port is the port of the loopback where CrowdSec's local API answers. Its package writes the same one into the credentials of its own
+// agent and tool.
 const Port = 8080
 
 // The logs that CrowdSec reads: a unit's in the journal, files where there is no journal, and those that the gateway writes for it.
@@ -120,13 +120,14 @@ var Daemon = daemon.Daemon{
 	},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit, Bouncer)}},
 	Shown: []daemon.Shown{{
-		Order: 8, Name: "ids", Title: "Intrusion detection", Description: "CrowdSec and its firewall bouncer.", Sources: []daemon.LogSource{LogSource},
+		Order: 8, Name: "ids", Title: "Intrusion detection",
+		Description: "CrowdSec and its firewall bouncer.", Sources: []daemon.LogSource{LogSource},
 	}},
 	Verbs: verbs,
 }
 
-// cscli runs CrowdSec's own tool with the gateway's configuration, and has it answer in JSON. It sets the mode of CrowdSec's database, for which
-// it must own that.
+// cscli runs CrowdSec's own tool with the gateway's configuration, and has it answer in JSON. It sets the mode of CrowdSec's database, and
+// must own it for that.
 func cscli(operand func(string) error, args ...string) daemon.CommandSpec {
 	return daemon.CommandSpec{
 		Argv:    append([]string{"/usr/bin/cscli", "--config", configPath, "--error", "--output", "json"}, args...),

@@ -21,11 +21,11 @@ type Detection interface {
 // Bans are the kernel's tables of the running firewall bouncer.
 type Bans interface {
 	// DetectionSpare has the firewall bouncer's tables drop the packets of whom it bans before anything else is done with them, forwarded
-	// ones too, and let those of these addresses pass. A bouncer that has no tables, or not yet, is daemon.ErrNotRunning. All of this goes with the
-	// tables when it ends.
+	// ones too, and let those of these addresses pass. A bouncer that has no tables, or not yet, is daemon.ErrNotRunning. All of this goes
+	// with the tables when it ends.
 	DetectionSpare(ctx context.Context, addresses []netip.Addr) error
-	// DetectionDropped is of which of these addresses the kernel drops every packet. That the tables are not there is daemon.ErrNotRunning, and
-	// that they are not as DetectionSpare leaves them is an error.
+	// DetectionDropped returns those of the addresses of which the kernel drops every packet. Missing tables are daemon.ErrNotRunning; tables
+	// that are not as DetectionSpare leaves them are an error.
 	DetectionDropped(ctx context.Context, of []netip.Addr) ([]netip.Addr, error)
 }
 
@@ -42,8 +42,8 @@ func (s ServedBans) DetectionDropped(ctx context.Context, of []netip.Addr) ([]ne
 	return daemon.Ask[[]netip.Addr](ctx, s.Helper, "DetectionDropped", of)
 }
 
-// The firewall bouncer's tables, its chain in each, which drops packets that come to the gateway itself, and the set with whose. The gateway
-// adds a chain that drops every packet of these, and the set with whose are let pass.
+// The firewall bouncer's tables, its chain in each, which drops packets that come to the gateway itself, and the set with whose. The
+// gateway adds a chain that drops every packet of these, and the set with whose are let pass.
 const (
 	BansChain = "gateway-bans"
 	SparedSet = "gateway-spared"

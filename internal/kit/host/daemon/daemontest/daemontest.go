@@ -21,8 +21,8 @@ type Machine interface {
 	Read(p daemon.Place) ([]byte, error)
 	// Script sets what answers a command.
 	Script(c daemon.Command, s Script)
-	// Hear has a function hear which verbs bring a unit to life, before others see it. It reads places by the function that it is given, and asks the
-	// machine nothing else.
+	// Hear registers a function that is called with each verb that starts a unit, before others see that it runs. The function may read places
+	// by the one that it gets, and must not call the machine.
 	Hear(u daemon.Unit, told func(verb string, read func(daemon.Place) []byte))
 }
 

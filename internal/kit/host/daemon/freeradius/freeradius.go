@@ -38,7 +38,9 @@ var Daemon = daemon.Daemon{
 	Units: []daemon.UnitSpec{{
 		Unit: Unit, Name: "FreeRADIUS", Binary: binary,
 		// As the package's unit runs it: without a privilege from the start. -P: or it would not say when it serves.
-		Argv: []string{"/usr/bin/setpriv", "--reuid=freerad", "--regid=freerad", "--init-groups", binary, "-f", "-P", "-d", "/etc/freeradius/gateway"},
+		Argv: []string{
+			"/usr/bin/setpriv", "--reuid=freerad", "--regid=freerad", "--init-groups", binary, "-f", "-P", "-d", "/etc/freeradius/gateway",
+		},
 		Folders: []daemon.Folder{
 			daemon.FolderAt("/etc/freeradius", 0o750, "freerad", "freerad"),
 			daemon.FolderAt("/etc/freeradius/gateway", 0o750, "root", "freerad"),
@@ -55,7 +57,8 @@ var Daemon = daemon.Daemon{
 		Users:   daemon.FileAt("/etc/freeradius/gateway/gateway-users", 0o640, "root", "freerad", admitUsers),
 	},
 	Commands: map[daemon.Command]daemon.CommandSpec{
-		Check: {Argv: []string{binary, "-C", "-l", "stdout", "-d", "{freeradius.config}/.."}, Timeout: 30 * time.Second, Rights: daemon.Checking,
+		Check: {Argv: []string{binary, "-C", "-l", "stdout", "-d", "{freeradius.config}/.."}, Timeout: 30 * time.Second,
+			Rights: daemon.Checking,
 			Staged: []daemon.Place{Config, Clients, Users}},
 	},
 	Logs: map[daemon.Log]daemon.LogSpec{

@@ -1,5 +1,5 @@
-// Package grammar reads configurations by the rules that daemons have for where a word, a line and a text end, and takes only the forms that
-// the gateway's renderers write.
+// Package grammar reads configurations by the rules that daemons have for where a word, a line and a text end. What the gateway's renderers
+// do not write is refused.
 package grammar
 
 import (
@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// Longest is how long a line may be. Some daemons cut longer ones, each at a length of its own, and read the rest as another line; for one
-	// that does not, there is no limit.
+	// Longest is the limit of a line. Some daemons cut longer ones, each at a length of its own, and read the rest as another line; AnyLength is
+	// for those that do not.
 	Longest, AnyLength = 1000, 0
 
 	// Address is one of IPv4 or IPv6, or a network.

@@ -101,7 +101,9 @@ var Daemon = daemon.Daemon{
 	}},
 	Commands: map[daemon.Command]daemon.CommandSpec{
 		Check: {Argv: []string{binary, "-c", "-f", "{haproxy.config}"}, Timeout: time.Minute, Rights: daemon.Checking, Words: alerts,
-			Staged: []daemon.Place{Config, Inspection, CertificateList, ManagementList, BlockedPage, MaintenancePage, Hosts, Wildcards, Routes, Headers, Switches}},
+			Staged: []daemon.Place{
+				Config, Inspection, CertificateList, ManagementList, BlockedPage, MaintenancePage, Hosts, Wildcards, Routes, Headers, Switches,
+			}},
 		Version: {Argv: []string{binary, "-vv"}, Timeout: 5 * time.Second},
 	},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{
@@ -109,9 +111,11 @@ var Daemon = daemon.Daemon{
 		RequestsLogSource: {Services: daemon.Services(Unit), Requests: &yes},
 	},
 	Shown: []daemon.Shown{
-		{Order: 1, Name: "reverse-proxy", Title: "Reverse proxy", Description: "Messages of HAProxy about itself and its servers.", Sources: []daemon.LogSource{LogSource}},
-		{Order: 1, Name: Requests, Title: "Reverse proxy, requests", Description: "Requests of domains whose access log is on, and requests of all domains that failed.",
-			Sources: []daemon.LogSource{RequestsLogSource}},
+		{Order: 1, Name: "reverse-proxy", Title: "Reverse proxy",
+			Description: "Messages of HAProxy about itself and its servers.", Sources: []daemon.LogSource{LogSource}},
+		{Order: 1, Name: Requests, Title: "Reverse proxy, requests",
+			Description: "Requests of domains whose access log is on, and requests of all domains that failed.",
+			Sources:     []daemon.LogSource{RequestsLogSource}},
 	},
 	Verbs:    verbs,
 	Refusals: []error{(*ReloadRefused)(nil)},

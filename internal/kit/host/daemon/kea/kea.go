@@ -43,11 +43,15 @@ var Daemon = daemon.Daemon{
 		Config: daemon.FileAt("/etc/kea/gateway/kea-dhcp4.conf", 0o644, "root", "root", admit),
 	},
 	Commands: map[daemon.Command]daemon.CommandSpec{
-		Check: {Argv: []string{binary, "-t", "{kea.config}"}, Timeout: 30 * time.Second, Rights: daemon.Checking, Env: []string{"KEA_LOCKFILE_DIR=none"},
+		Check: {Argv: []string{binary, "-t", "{kea.config}"}, Timeout: 30 * time.Second,
+			Rights: daemon.Checking, Env: []string{"KEA_LOCKFILE_DIR=none"},
 			Staged: []daemon.Place{Config}},
 	},
-	Sources:  map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit)}},
-	Shown:    []daemon.Shown{{Order: 5, Name: "dhcp", Title: "DHCP", Description: "The DHCP server, Kea.", Sources: []daemon.LogSource{LogSource}}},
+	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit)}},
+	Shown: []daemon.Shown{{
+		Order: 5, Name: "dhcp", Title: "DHCP",
+		Description: "The DHCP server, Kea.", Sources: []daemon.LogSource{LogSource},
+	}},
 	Verbs:    verbs,
 	Refusals: []error{(*Refused)(nil)},
 }

@@ -61,12 +61,14 @@ var Daemon = daemon.Daemon{
 	},
 	Commands: map[daemon.Command]daemon.CommandSpec{
 		// Debian 13's refuses to check anything unless it can read how it was built.
-		Check: {Argv: []string{binary, "-t", "-f", "{keepalived.config}"}, Timeout: 10 * time.Second, Asks: "the network", Rights: daemon.CheckingAsNobody,
+		Check: {Argv: []string{binary, "-t", "-f", "{keepalived.config}"}, Timeout: 10 * time.Second, Asks: "the network",
+			Rights: daemon.CheckingAsNobody,
 			Staged: []daemon.Place{Config}, Reads: []string{"/etc/keepalived/keepalived.config-opts"}},
 	},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit)}},
 	Shown: []daemon.Shown{{
-		Order: 9, Name: "vrrp", Title: "Virtual addresses", Description: "keepalived, which moves the virtual addresses of a cluster.", Sources: []daemon.LogSource{LogSource},
+		Order: 9, Name: "vrrp", Title: "Virtual addresses",
+		Description: "keepalived, which moves the virtual addresses of a cluster.", Sources: []daemon.LogSource{LogSource},
 	}},
 	Verbs: verbs,
 }

@@ -28,11 +28,15 @@ const binary = "/usr/sbin/nft"
 var Daemon = daemon.Daemon{
 	Packages: []string{"nftables"},
 	Places: map[daemon.Place]daemon.PlaceSpec{
-		Table: {Path: "/var/lib/gateway-helper/packet-filter.nft", Mode: 0o600, Owner: "root", Group: "root", Grammar: admit, Part: admitPart},
+		Table: {
+			Path: "/var/lib/gateway-helper/packet-filter.nft", Mode: 0o600, Owner: "root", Group: "root", Grammar: admit, Part: admitPart,
+		},
 	},
 	Commands: map[daemon.Command]daemon.CommandSpec{
-		Check: {Argv: []string{binary, "-c", "-f", "{packet-filter.table}"}, Timeout: 30 * time.Second, Asks: PacketFilter, Rights: daemon.CheckingApart,
+		Check: {Argv: []string{binary, "-c", "-f", "{packet-filter.table}"}, Timeout: 30 * time.Second, Asks: PacketFilter,
+			Rights: daemon.CheckingApart,
 			Staged: []daemon.Place{Table}},
-		Load: {Argv: []string{binary, "-f", "{packet-filter.table}"}, Timeout: 30 * time.Second, Asks: PacketFilter, Rights: daemon.Loading},
+		Load: {Argv: []string{binary, "-f", "{packet-filter.table}"}, Timeout: 30 * time.Second, Asks: PacketFilter,
+			Rights: daemon.Loading},
 	},
 }

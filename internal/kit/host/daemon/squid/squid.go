@@ -64,8 +64,10 @@ var Daemon = daemon.Daemon{
 	Logs:    map[daemon.Log]daemon.LogSpec{AccessLog: {Path: "/var/log/squid/access.log"}},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit)}},
 	Shown: []daemon.Shown{
-		{Order: 2, Name: "forward-proxy", Title: "Forward proxy", Description: "Messages of squid.", Sources: []daemon.LogSource{LogSource}},
-		{Order: 2, Name: "forward-proxy-access", Title: "Forward proxy, requests", Description: "Requests of the forward proxy's clients.", Files: []daemon.Log{AccessLog}},
+		{Order: 2, Name: "forward-proxy", Title: "Forward proxy",
+			Description: "Messages of squid.", Sources: []daemon.LogSource{LogSource}},
+		{Order: 2, Name: "forward-proxy-access", Title: "Forward proxy, requests",
+			Description: "Requests of the forward proxy's clients.", Files: []daemon.Log{AccessLog}},
 	},
 	Verbs: verbs,
 }

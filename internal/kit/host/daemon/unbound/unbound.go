@@ -49,6 +49,9 @@ var Daemon = daemon.Daemon{
 			Staged: []daemon.Place{DropIn}},
 	},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Services: daemon.Services(Unit)}},
-	Shown:   []daemon.Shown{{Order: 3, Name: "dns", Title: "DNS", Description: "The resolver, unbound.", Sources: []daemon.LogSource{LogSource}}},
-	Verbs:   verbs,
+	Shown: []daemon.Shown{{
+		Order: 3, Name: "dns", Title: "DNS",
+		Description: "The resolver, unbound.", Sources: []daemon.LogSource{LogSource},
+	}},
+	Verbs: verbs,
 }

@@ -31,7 +31,10 @@ var Daemon = daemon.Daemon{
 		Go: {Argv: []string{"/usr/bin/wireguard-go"}, Timeout: 10 * time.Second, Asks: "the network", Operand: isLink},
 	},
 	Sources: map[daemon.LogSource]daemon.LogSourceSpec{LogSource: {Slice: `system-gateway\x2dwireguard.slice`}},
-	Shown:   []daemon.Shown{{Order: 7, Name: "tunnels", Title: "Tunnels", Description: "Tunnels that run in userspace.", Sources: []daemon.LogSource{LogSource}}},
+	Shown: []daemon.Shown{{
+		Order: 7, Name: "tunnels", Title: "Tunnels",
+		Description: "Tunnels that run in userspace.", Sources: []daemon.LogSource{LogSource},
+	}},
 }
 
 func isLink(name string) error {
