@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/db/dbtest"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/machine/backups"
 	"edge.internal/gateway/internal/kit/kittest"
 	"edge.internal/gateway/test/offsite"

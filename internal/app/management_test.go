@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/app"
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy/proxytest"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/units"

@@ -33,7 +33,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/db/dbtest"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/hosttest"
 	"edge.internal/gateway/internal/kit/host/machine/backups"
 	"edge.internal/gateway/internal/kit/httpd"

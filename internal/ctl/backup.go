@@ -23,7 +23,7 @@ import (
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/control"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/jobs"
 	"edge.internal/gateway/internal/kit/host/machine/units"

@@ -13,9 +13,9 @@ import (
 
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/helper"
 	"edge.internal/gateway/internal/kit/host/helper/guard"
-	"edge.internal/gateway/internal/kit/host/home"
 	"edge.internal/gateway/internal/kit/host/machine"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/probe"

@@ -23,19 +23,6 @@ var daemons = []daemon.Daemon{
 	keepalived.Daemon, wireguard.Daemon, postgresql.Daemon, journald,
 }
 
-// Conversations are those with running daemons.
-type Conversations interface {
-	haproxy.Proxy
-	unbound.Resolver
-	squid.ForwardProxy
-	kea.Leases
-	freeradius.Radius
-	crowdsec.Detection
-	crowdsec.Bans
-	keepalived.VirtualRouter
-	postgresql.Database
-}
-
 func init() { daemon.Know(daemons) }
 
 // jobsVerbs are those of job.Machine.

@@ -10,6 +10,14 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host/daemon"
+	"edge.internal/gateway/internal/kit/host/daemon/crowdsec"
+	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
+	"edge.internal/gateway/internal/kit/host/daemon/kea"
+	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
+	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
+	"edge.internal/gateway/internal/kit/host/daemon/squid"
+	"edge.internal/gateway/internal/kit/host/daemon/unbound"
 	"edge.internal/gateway/internal/kit/job"
 	"edge.internal/gateway/internal/kit/parts"
 )
@@ -45,6 +53,19 @@ type Machine interface {
 var machineVerbs = daemon.Verbs{
 	"Run":   daemon.Served,
 	"Facts": daemon.Local, "Vendors": daemon.Local, "Resources": daemon.Local,
+}
+
+// Conversations are those with running daemons.
+type Conversations interface {
+	haproxy.Proxy
+	unbound.Resolver
+	squid.ForwardProxy
+	kea.Leases
+	freeradius.Radius
+	crowdsec.Detection
+	crowdsec.Bans
+	keepalived.VirtualRouter
+	postgresql.Database
 }
 
 // Files reads and replaces the files of the closed list of places.

@@ -18,7 +18,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy/proxytest"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
 // proxy asks the agent about every request, and answers with what the agent set. Its time limits suit a slow machine, because these tests

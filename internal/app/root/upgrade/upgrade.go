@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/app/root"
 	"edge.internal/gateway/internal/kit"
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/host/machine/jobs"
 	"edge.internal/gateway/internal/kit/host/machine/packages"

@@ -39,6 +39,9 @@ func join[K ~string, V any](list, more map[K]V) {
 
 // listed finds an entry.
 func listed[K ~string, V any](list map[K]V, kind string, name K) (V, error) {
+	if len(places) == 0 {
+		panic("the closed lists are package host's, and this program has not got it")
+	}
 	v, ok := list[name]
 	if !ok {
 		return v, fmt.Errorf("no %s %q in the list", kind, string(name))

@@ -23,7 +23,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/daemon/kea"
 	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 	"edge.internal/gateway/internal/kit/host/daemon/postgresql"
-	"edge.internal/gateway/internal/kit/host/talk"
+	"edge.internal/gateway/internal/kit/host/daemon/talk"
 )
 
 // Client is a machine for a program that is not root. What needs no privilege, or one that a group gives, is done in this process by

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host/daemon"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/host/daemon"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
 // serve answers in CrowdSec's place.

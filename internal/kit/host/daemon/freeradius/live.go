@@ -18,7 +18,7 @@ import (
 	"layeh.com/radius/rfc2869"
 
 	"edge.internal/gateway/internal/kit/host/daemon"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
 // live is the FreeRADIUS of a machine.

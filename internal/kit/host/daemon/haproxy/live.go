@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"edge.internal/gateway/internal/kit/host/daemon"
-	"edge.internal/gateway/internal/kit/host/home"
-	"edge.internal/gateway/internal/kit/host/talk"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
+	"edge.internal/gateway/internal/kit/host/daemon/talk"
 )
 
 const (

@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy"
 	"edge.internal/gateway/internal/kit/host/daemon/haproxy/proxytest"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/waittest"

@@ -14,8 +14,8 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/child"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/daemon/kea"
-	"edge.internal/gateway/internal/kit/host/home"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/waittest"
 )

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"edge.internal/gateway/internal/kit/host/home"
-	"edge.internal/gateway/internal/kit/host/talk"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
+	"edge.internal/gateway/internal/kit/host/daemon/talk"
 )
 
 // live is the keepalived of a machine.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/host/daemon"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
 func TestSquidThatDoesNotRun(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/child"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/daemon/unbound"
-	"edge.internal/gateway/internal/kit/host/home"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/waittest"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 )
 
 // bouncer makes the tables of a firewall bouncer, as that does.

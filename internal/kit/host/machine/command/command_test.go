@@ -11,7 +11,7 @@ import (
 
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/daemon/chrony"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/waittest"
 )

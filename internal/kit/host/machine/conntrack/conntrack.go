@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
 )
 

@@ -22,8 +22,8 @@ import (
 	"edge.internal/gateway/internal/kit/disk"
 	"edge.internal/gateway/internal/kit/failpoint"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/daemon/nftables"
-	"edge.internal/gateway/internal/kit/host/home"
 	"edge.internal/gateway/internal/kit/parts"
 )
 

@@ -16,8 +16,8 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/host/daemon/chrony"
 	"edge.internal/gateway/internal/kit/host/daemon/freeradius"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/daemon/nftables"
-	"edge.internal/gateway/internal/kit/host/home"
 	"edge.internal/gateway/internal/kit/parts"
 )
 

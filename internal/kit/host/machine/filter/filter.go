@@ -14,8 +14,8 @@ import (
 
 	"edge.internal/gateway/internal/kit/conf/nft"
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/daemon/nftables"
-	"edge.internal/gateway/internal/kit/host/home"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/filter/nfnl"
 )

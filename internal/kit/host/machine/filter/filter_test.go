@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/daemon/nftables"
-	"edge.internal/gateway/internal/kit/host/home"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 )

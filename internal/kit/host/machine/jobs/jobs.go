@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"edge.internal/gateway/internal/kit/host"
-	"edge.internal/gateway/internal/kit/host/home"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/machine/files"
 	"edge.internal/gateway/internal/kit/job"
 )

@@ -23,8 +23,8 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon/home"
 	"edge.internal/gateway/internal/kit/host/daemon/wireguard"
-	"edge.internal/gateway/internal/kit/host/home"
 	"edge.internal/gateway/internal/kit/host/machine/command"
 	"edge.internal/gateway/internal/kit/host/machine/network"
 	"edge.internal/gateway/internal/kit/host/machine/units"

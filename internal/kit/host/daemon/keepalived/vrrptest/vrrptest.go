@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"edge.internal/gateway/internal/kit/host"
+	"edge.internal/gateway/internal/kit/host/daemon"
 	"edge.internal/gateway/internal/kit/host/daemon/keepalived"
 )
 
@@ -326,7 +326,7 @@ func (x *Node) wait() error {
 
 func (x *Node) signal(pid int, s syscall.Signal) error {
 	if pid == 0 {
-		return host.ErrNotRunning
+		return daemon.ErrNotRunning
 	}
 	return syscall.Kill(pid, s)
 }
