@@ -12,13 +12,13 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
-// told is everything that the gateway says to anybody, but for the one answer that may show a secret.
-type told struct {
+// exposed is all output of the gateway, except for the one answer that may show a secret.
+type exposed struct {
 	strings.Builder
 	secrets map[string]string
 }
 
-func (s *told) hear(a *kittest.Answer) *kittest.Answer {
+func (s *exposed) hear(a *kittest.Answer) *kittest.Answer {
 	s.Write(a.Body)
 	for _, values := range a.Header {
 		s.WriteString(strings.Join(values, " "))
@@ -26,14 +26,14 @@ func (s *told) hear(a *kittest.Answer) *kittest.Answer {
 	return a
 }
 
-// What is shown once is shown in no other answer, nor in the audit log, the log or the database.
+// What is shown once is in no other answer, nor in the audit log, the log or the database.
 func TestShownOnceAndNeverAgain(t *testing.T) {
 	h := newHouse(t)
-	s := &told{secrets: map[string]string{"password": plain, "wrong password": "a wrong password", "signing secret": string(h.room.signer.key), "key of the flows": string(h.room.flows.key)}}
+	s := &exposed{secrets: map[string]string{"password": plain, "wrong password": "a wrong password", "signing secret": string(h.room.signer.key), "key of the flows": string(h.room.flows.key)}}
 	session := h.enter(t, admin, plain)
 	s.secrets["session"] = strings.TrimPrefix(session, "gateway_session=")
 
-	// A second factor, used well and badly.
+	// A second factor, used rightly and wrongly.
 	a := h.enrol(t, session)
 	s.secrets["TOTP secret"] = a.secret
 	for i, code := range a.codes {
@@ -58,7 +58,7 @@ func TestShownOnceAndNeverAgain(t *testing.T) {
 	s.hear(h.by(t, token, http.MethodPost, "/users", map[string]any{"email": "b@example.net", "password": plain}))
 	s.hear(h.by(t, token+"x", http.MethodGet, "/auth/me", nil))
 
-	// Single sign-on, used well and badly.
+	// Single sign-on, used rightly and wrongly.
 	p := newIDP(t, h)
 	h.trust(t, session, p)
 	s.secrets["client secret"] = p.ClientSecret
@@ -101,7 +101,7 @@ func TestShownOnceAndNeverAgain(t *testing.T) {
 	for name, secret := range s.secrets {
 		for _, form := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(secret))} {
 			if secret == "" || strings.Contains(s.String(), form) {
-				t.Errorf("the %s was told", name)
+				t.Errorf("the %s was exposed", name)
 			}
 		}
 	}

@@ -18,14 +18,14 @@ import (
 // clockSkew is how far the provider's clock may be ahead.
 const clockSkew = time.Minute
 
-// vouched is for whom the provider vouches.
+// vouched is the identity confirmed by the provider.
 type vouched struct {
 	subject, email string
-	// unverified is why the address does not count, if it does not.
+	// unverified is why the address does not count; nil if it does.
 	unverified error
 }
 
-// auditName is the address for the audit log: text from outside, which nobody has looked at yet.
+// auditName returns the address for the audit log: unverified text from outside.
 func (v *vouched) auditName() string {
 	text := strings.Map(printable, v.email)
 	return strings.ToValidUTF8(text[:min(len(text), 254)], "")
@@ -38,8 +38,8 @@ func printable(r rune) rune {
 	return r
 }
 
-// idClaims are the claims that decide. They are read once more by their exact names, because the library below does not
-// mind the case of a name, and some providers let their users choose further claims.
+// idClaims are the claims that decide. They are read again by their exact names, because the library ignores the case of names, and some
+// providers let their users choose additional claims.
 type idClaims struct {
 	Subject       string         `json:"sub"`
 	Nonce         string         `json:"nonce"`
@@ -49,8 +49,7 @@ type idClaims struct {
 	EmailVerified jsontext.Value `json:"email_verified"`
 }
 
-// vouch looks at the token: the signature by one of the provider's keys, issuer, audience, expiry; and then what the
-// library leaves to its caller.
+// vouch verifies the token: signature, issuer, audience, expiry, and then what the library leaves to its caller.
 func (r *Room) vouch(ctx context.Context, s *OIDCSettings, p *provider, f flow, raw string) (*vouched, error) {
 	if raw == "" {
 		return nil, errors.New("the provider sent no ID token: check that openid is among the scopes")

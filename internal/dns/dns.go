@@ -1,5 +1,4 @@
-// Package dns owns name resolution: its settings, the zones and records of the house, and the unbound daemon that follows
-// them.
+// Package dns manages name resolution: its settings, the local zones and records, and the unbound daemon that serves them.
 package dns
 
 import (
@@ -13,7 +12,6 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Room is the resolver.
 type Room struct {
 	*kit.Kit
 	settings resource.Singleton[Settings]
@@ -27,7 +25,6 @@ type Room struct {
 // feeds: the settings also decide what the packet filter opens.
 var feeds = []apply.ID{apply.DNS, apply.PacketFilter}
 
-// New builds the room.
 func New(k *kit.Kit) *Room {
 	r := &Room{Kit: k, settings: settings, zones: zones, records: records, history: trafficHistory{Point: traffic}}
 	r.zones.Check, r.records.Check = r.checkZone, r.checkRecord
@@ -46,7 +43,7 @@ func (r *Room) Mount() {
 	r.mountStatus()
 }
 
-// Openings asks for port 53 while the resolver listens on an address that others can reach.
+// Openings requests port 53 while the resolver listens on an address that others can reach.
 func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, error) {
 	s, err := r.settings.Load(ctx, q)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 var judgeLine = regexp.MustCompile(`(?m)^external_acl_type .* ([0-9a-f]{32}) \S+ \S+$`)
 
-// bench is a room whose squid takes what it is given: its judge says what the installed files say.
+// bench is a room whose squid accepts everything: its judge reports what is in the installed files.
 func bench(t *testing.T) (*kittest.Bench, *fwdproxy.Room) {
 	t.Helper()
 	b := kittest.New(t)
@@ -168,7 +168,7 @@ func TestEntryLife(t *testing.T) {
 	want("deny 0 dstdomain .ads.example")
 	b.Do(t, "admin", http.MethodDelete, "/forward-proxy/acls/"+first.ID.String(), nil).Want(t, 200)
 	want()
-	// squid has heard of nothing.
+	// squid was not involved.
 	if b.Machine.Runs(host.SquidCheck) != checks || b.Machine.Reloads(host.Squid) != 0 || b.Machine.Restarts(host.Squid) != 1 || file(t, b, host.SquidDropIn) != config {
 		t.Error("squid was disturbed")
 	}
@@ -186,7 +186,7 @@ func TestServerAddressesNeedSquid(t *testing.T) {
 	b, _ := bench(t)
 	b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"enabled":true}`).Want(t, 200)
 	checks := b.Machine.Runs(host.SquidCheck)
-	// The judge goes on with the configuration that it was started with, until squid reads its files.
+	// The judge keeps the configuration it was started with until squid reads its files.
 	running, reads := file(t, b, host.SquidDropIn), 0
 	b.Machine.JudgeSquid(func(bool) (host.SquidJudge, error) {
 		if b.Machine.Reloads(host.Squid) > reads {
@@ -229,7 +229,7 @@ func TestBadEntries(t *testing.T) {
 	if a := b.Do(t, "admin", http.MethodPost, "/forward-proxy/acls", `{"name":"a","type":"method","value":"PUT","action":"deny"}`); a.Status != 409 && a.Status != 400 {
 		t.Errorf("the same name twice: %d", a.Status)
 	}
-	// What was good for one type need not be for another.
+	// What is valid for one type need not be for another.
 	var rows []fwdproxy.ACL
 	b.Get(t, "/forward-proxy/acls").Want(t, 200).Into(t, &rows)
 	b.Do(t, "admin", http.MethodPut, "/forward-proxy/acls/"+rows[0].ID.String(), `{"type":"port"}`).WantField(t, "value")
@@ -244,7 +244,7 @@ func TestRefusedBySquid(t *testing.T) {
 	if !strings.Contains(a.Error.Message, "Bungled") || strings.Contains(a.Error.Message, "Processing") {
 		t.Errorf("%s", a.Error.Message)
 	}
-	// A warning is a refusal too: squid has skipped something.
+	// A warning is a refusal, too: squid has skipped something.
 	b.Machine.Say(host.SquidCheck, "2026/11/15 11:50:48| WARNING: because of this '10.1.0.0/16' is ignored\n")
 	if a := b.Do(t, "admin", http.MethodPut, "/forward-proxy/settings", `{"port":8080}`).Want(t, 400); !strings.Contains(a.Error.Message, "is ignored") {
 		t.Errorf("%s", a.Error.Message)
@@ -349,7 +349,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// While the database is away, the daemon still follows the machine: an address that comes back is among its own again.
+// While the database is away, the daemon still follows the machine: an address that returns is among its own again.
 func TestFollowsTheMachineWithoutADatabase(t *testing.T) {
 	d, server := dbtest.Own(t)
 	b := kittest.NewOn(t, d)
