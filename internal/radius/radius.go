@@ -1,5 +1,4 @@
-// Package radius owns the log-in service for network equipment: the RADIUS server's settings, its clients and users, and the
-// FreeRADIUS daemon that follows them.
+// Package radius manages logins to network equipment: the RADIUS server's settings, its clients and users, and the FreeRADIUS daemon.
 package radius
 
 import (
@@ -12,7 +11,6 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Room is the RADIUS server.
 type Room struct {
 	*kit.Kit
 	settings resource.Singleton[Settings]
@@ -23,7 +21,6 @@ type Room struct {
 // feeds: the settings also decide what the packet filter opens.
 var feeds = []apply.ID{apply.RADIUS, apply.PacketFilter}
 
-// New builds the room.
 func New(k *kit.Kit) *Room {
 	r := &Room{Kit: k, settings: settings, clients: clients, users: users}
 	apply.Register(k.Engine, apply.Component[Config]{
@@ -41,7 +38,7 @@ func (r *Room) Mount() {
 	r.mountStatus()
 }
 
-// Openings asks for the server's ports while it is enabled.
+// Openings requests the server's ports while it is on.
 func (r *Room) Openings(ctx context.Context, q db.Querier) ([]policy.Opening, error) {
 	s, err := r.settings.Load(ctx, q)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// recentLimit is how many entries a search returns when the caller does not say.
+	// recentLimit is the default number of entries of a search.
 	recentLimit = 100
-	// liveSnapshot is how many entries a stream begins with.
+	// liveSnapshot is how many past entries a stream begins with.
 	liveSnapshot = 50
 )
 
