@@ -102,11 +102,11 @@ func send[T any](ctx context.Context, client *http.Client, method, to string, in
 		return out, err
 	}
 	defer res.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
+	body, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
 	if err != nil {
 		return out, err
 	}
-	out, refused, err := httpd.Open[T](said)
+	out, refused, err := httpd.Open[T](body)
 	if err != nil {
 		return out, fmt.Errorf("the answer (%s) is none of a gateway: %w", res.Status, err)
 	}

@@ -109,7 +109,7 @@ func (r *Room) repairing() (Repairing, error) {
 // if still needed. A requested repair belongs to another program, and continues.
 func (r *Room) endInterrupted() {
 	last, err := r.noted()
-	if _, wished := Job.Wish(r.Host); err != nil || wished == nil || last.State != "running" {
+	if _, noWish := Job.Wish(r.Host); err != nil || noWish == nil || last.State != "running" {
 		return
 	}
 	last.State, last.Error, last.EndedAt = "failed", "It was interrupted.", new(r.Clock.Now())

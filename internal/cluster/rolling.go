@@ -528,15 +528,15 @@ func (r *Room) awaitSecondary(ctx context.Context, u *rolling) error {
 	if is.Version != u.To || is.State == job.Running {
 		return fmt.Errorf("it runs version %s", is.Version)
 	}
-	said, err := r.askIdentity(ctx, m)
+	answer, err := r.askIdentity(ctx, m)
 	if err != nil {
 		return err
 	}
-	if said.Role != Standby || !said.Streaming {
+	if answer.Role != Standby || !answer.Streaming {
 		return errors.New("it has the new version, and does not follow the primary")
 	}
 	for _, name := range u.Live {
-		if said.Components[name] != string(apply.Live) {
+		if answer.Components[name] != string(apply.Live) {
 			return fmt.Errorf("it has the new version, and %s is no longer live", name)
 		}
 	}

@@ -56,7 +56,7 @@ type hearing struct {
 }
 
 // hear records an answer or its absence, and returns the node's status, if it is known.
-func (h *heard) hear(id string, said Identity, err error, now time.Time) Status {
+func (h *heard) hear(id string, answer Identity, err error, now time.Time) Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.of == nil {
@@ -68,7 +68,7 @@ func (h *heard) hear(id string, said Identity, err error, now time.Time) Status 
 		h.of[id] = x
 	}
 	if x.err = err; err == nil {
-		x.Identity, x.at, x.missed = said, now, 0
+		x.Identity, x.at, x.missed = answer, now, 0
 		return Online
 	}
 	return ""
@@ -197,8 +197,8 @@ func (r *Room) askIdentity(ctx context.Context, m Member) (Identity, error) {
 // asked is the result of asking a node.
 type asked struct {
 	Member
-	said Identity
-	err  error
+	answer Identity
+	err    error
 }
 
 // askAll asks all other nodes concurrently, and records their answers.
@@ -215,7 +215,7 @@ func (r *Room) askAll(ctx context.Context, ask func(ctx context.Context, m Membe
 	}
 	var all sync.WaitGroup
 	for i := range answers {
-		all.Go(func() { answers[i].said, answers[i].err = ask(ctx, answers[i].Member) })
+		all.Go(func() { answers[i].answer, answers[i].err = ask(ctx, answers[i].Member) })
 	}
 	all.Wait()
 	now := r.Clock.Now()
@@ -223,11 +223,11 @@ func (r *Room) askAll(ctx context.Context, ask func(ctx context.Context, m Membe
 		a := &answers[i]
 		if a.Expected() {
 			if a.err == nil { // it has joined, but could not report it
-				a.err = r.register(ctx, a.said.ID, a.FQDN, Registration{APIPort: portOf(a.APIURL), Version: a.said.Version})
+				a.err = r.register(ctx, a.answer.ID, a.FQDN, Registration{APIPort: portOf(a.APIURL), Version: a.answer.Version})
 			}
 			continue
 		}
-		status, version, hash := r.heard.hear(a.ID, a.said, a.err, now), a.said.Version, a.said.ConfigHash
+		status, version, hash := r.heard.hear(a.ID, a.answer, a.err, now), a.answer.Version, a.answer.ConfigHash
 		if a.err != nil {
 			version, hash = a.Version, a.ConfigHash
 		}
@@ -267,7 +267,7 @@ func (r *Room) beat(ctx context.Context, s State) {
 		switch {
 		case a.Expected():
 		case a.err == nil:
-			heard = append(heard, a.said)
+			heard = append(heard, a.answer)
 		default:
 			whole = false
 			// Only heartbeats count, because viewing the cluster asks more often.
@@ -287,7 +287,7 @@ func (r *Room) beat(ctx context.Context, s State) {
 // verdict is the decision that follows from the answers of other nodes.
 type verdict struct {
 	do   string
-	whom Identity
+	node Identity
 }
 
 // Possible decisions.
@@ -346,25 +346,25 @@ func (r *Room) act(ctx context.Context, s State, v verdict, whole bool) {
 	var err error
 	switch v.do {
 	case doFence:
-		newer := Node{v.whom.ID, v.whom.FQDN}
-		if v.whom.Role != Primary {
-			newer = Node{ID: v.whom.PrimaryID}
+		newer := Node{v.node.ID, v.node.FQDN}
+		if v.node.Role != Primary {
+			newer = Node{ID: v.node.PrimaryID}
 			if m, ok, _ := member(ctx, r.DB, newer.ID); ok {
 				newer.Name = m.FQDN
 			}
 		}
-		if _, err = r.Fence(ctx, v.whom.Epoch, newer); err == nil {
-			r.Log.Warn("there is a newer primary: this node takes no more changes", "primary", newer.Name, "epoch", v.whom.Epoch)
-			if v.whom.Role == Primary {
-				r.followSoon(ctx, v.whom.ID)
+		if _, err = r.Fence(ctx, v.node.Epoch, newer); err == nil {
+			r.Log.Warn("there is a newer primary: this node takes no more changes", "primary", newer.Name, "epoch", v.node.Epoch)
+			if v.node.Role == Primary {
+				r.followSoon(ctx, v.node.ID)
 			}
 		}
 	case doSplit:
-		if _, err = r.Split(ctx, s.Epoch, Node{v.whom.ID, v.whom.FQDN}); err == nil {
-			r.Log.Error("another node is the primary, too: both take no more changes until one of them is promoted", "other", v.whom.FQDN, "epoch", s.Epoch)
+		if _, err = r.Split(ctx, s.Epoch, Node{v.node.ID, v.node.FQDN}); err == nil {
+			r.Log.Error("another node is the primary, too: both take no more changes until one of them is promoted", "other", v.node.FQDN, "epoch", s.Epoch)
 		}
 	case doFollow:
-		r.followSoon(ctx, v.whom.ID)
+		r.followSoon(ctx, v.node.ID)
 	default:
 		switch since := r.stepping(s); {
 		case s.Role == SteppingDown && (since > r.deps.Pace.Resume && whole || since > r.deps.Pace.ResumeAnyway):
