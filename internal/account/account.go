@@ -31,6 +31,7 @@ type Deps struct {
 	Primary Primary
 }
 
+// Room manages accounts, logins and sessions.
 type Room struct {
 	*kit.Kit
 	deps      Deps

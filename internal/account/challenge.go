@@ -33,15 +33,18 @@ func refusal(field, message string) *fault.Error {
 	return &fault.Error{Kind: fault.Unauthenticated, Message: message, Fields: map[string]string{field: message}}
 }
 
+// SecondStep completes a login with a code.
 type SecondStep struct {
 	Challenge string `json:"challenge" required:"true" maxLength:"100" doc:"What the first step answered."`
 	Code      string `json:"code" required:"true" maxLength:"64" doc:"The six digits of the authenticator app, or a recovery code."`
 }
 
+// PasskeyBegin requests the options for a passkey login.
 type PasskeyBegin struct {
 	Challenge string `json:"challenge" required:"true" maxLength:"100" doc:"What the first step answered."`
 }
 
+// PasskeySecondStep completes a login with a passkey.
 type PasskeySecondStep struct {
 	Challenge  string   `json:"challenge" required:"true" maxLength:"100" doc:"What the first step answered."`
 	Credential wire.Raw `json:"credential" required:"true" doc:"What the browser answered, as a PublicKeyCredential in its JSON form."`

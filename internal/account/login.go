@@ -18,6 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/throttle"
 )
 
+// Credentials starts a login.
 type Credentials struct {
 	Email      string         `json:"email" required:"true" maxLength:"254" doc:"The user's address, exactly as it is stored."`
 	Password   password.Typed `json:"password,omitzero" required:"true" doc:"The user's password."`

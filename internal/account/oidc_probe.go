@@ -12,11 +12,13 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
+// OIDCTest is the result of a test of the settings.
 type OIDCTest struct {
 	OK    bool       `json:"ok" doc:"Whether every step was right."`
 	Steps []OIDCStep `json:"steps" doc:"The steps in order, up to the first that failed."`
 }
 
+// OIDCStep is one step of such a test.
 type OIDCStep struct {
 	Name  string `json:"name" enum:"discovery,issuer,keys" doc:"Finding the provider's description, that it is the right provider's, and its keys."`
 	OK    bool   `json:"ok" doc:"Whether the step was right."`

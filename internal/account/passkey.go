@@ -31,6 +31,7 @@ type Passkey struct {
 	LastUsedAt *time.Time `json:"last_used_at" doc:"When it was last used to log in."`
 }
 
+// PasskeyOptions are passed to the browser to create or use a passkey.
 type PasskeyOptions struct {
 	Options wire.Raw `json:"options" doc:"The publicKey options in their JSON form, for navigator.credentials."`
 }

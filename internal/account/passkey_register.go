@@ -19,6 +19,7 @@ import (
 
 const maxPasskeys = 20
 
+// NewPasskey completes a registration.
 type NewPasskey struct {
 	Name       value.Line `json:"name" required:"true" doc:"Name given by the user."`
 	Credential wire.Raw   `json:"credential" required:"true" doc:"What the browser answered, as a PublicKeyCredential in its JSON form."`

@@ -12,6 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/password"
 )
 
+// PasswordChange changes the caller's own password.
 type PasswordChange struct {
 	Current password.Typed  `json:"current_password,omitzero" required:"true" doc:"Current password."`
 	New     password.Chosen `json:"new_password,omitzero" required:"true" doc:"At least 12 characters."`

@@ -85,11 +85,13 @@ func readResetToken(paths kit.Paths) (t resetToken, err error) {
 	return t, nil
 }
 
+// PasswordReset sets the admin's password with a reset token.
 type PasswordReset struct {
 	Token secret.Text     `json:"token,omitzero" required:"true" doc:"The token that gateway-ctl reset-password has printed."`
 	New   password.Chosen `json:"new_password,omitzero" required:"true" doc:"At least 12 characters."`
 }
 
+// ResetAccount is the result of a reset.
 type ResetAccount struct {
 	Email   value.Email `json:"email" doc:"Whose password was set."`
 	Ended   Ended       `json:"ended" doc:"What the reset has ended; zero while it is pending."`

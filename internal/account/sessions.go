@@ -16,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
+// Session is a login of the user that has not ended.
 type Session struct {
 	ID        uuid.UUID `json:"id" doc:"Id of the session."`
 	Address   string    `json:"address" doc:"Where the user logged in from."`

@@ -24,6 +24,7 @@ type TOTPSetup struct {
 	QRPNG      []byte `json:"qr_png" doc:"The URL as a QR code, to scan: a PNG in base 64."`
 }
 
+// TOTPCode confirms a setup.
 type TOTPCode struct {
 	Code string `json:"code" required:"true" maxLength:"64" doc:"The six digits that the app shows."`
 }
@@ -33,6 +34,7 @@ type RecoveryCodes struct {
 	Codes []string `json:"recovery_codes" doc:"Ten codes. Each works once in place of the app's code."`
 }
 
+// OwnPassword confirms a request with the caller's password.
 type OwnPassword struct {
 	Password password.Typed `json:"password,omitzero" required:"true" doc:"The password of your own account."`
 }

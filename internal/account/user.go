@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
+// User is a person who may log in.
 type User struct {
 	resource.Meta
 	Email       value.Email     `json:"email" required:"true" doc:"The user logs in with it, exactly as written."`
@@ -116,6 +117,7 @@ func (r *Room) passwordSet(ctx context.Context, tx *db.Tx, id uuid.UUID, email s
 	return r.Audit.Write(ctx, tx, "user.password", email, map[string]any{"id": id})
 }
 
+// NewPassword sets a user's password.
 type NewPassword struct {
 	Password password.Chosen `json:"password,omitzero" required:"true" doc:"At least 12 characters."`
 }

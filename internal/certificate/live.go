@@ -36,7 +36,7 @@ func (r *Room) confirm(ctx context.Context, row *Certificate, within time.Durati
 		return nil
 	})
 	if err != nil {
-		r.Log.Error("what the proxy shows could not be stored", "certificate", row.Label(), "err", err)
+		r.Log.Error("the certificate that the proxy serves could not be stored", "certificate", row.Label(), "err", err)
 	}
 }
 

@@ -58,7 +58,7 @@ func (r *Room) Pairs(ctx context.Context, q db.Querier) ([]Pair, error) {
 		if k.chain != row.CertificatePEM || k.chain == "" {
 			if k.pair, err = r.open(row); err != nil {
 				if !errors.Is(err, secret.ErrOtherKey) {
-					r.Log.Warn("a certificate cannot be shown", "certificate", row.Label(), "err", err)
+					r.Log.Warn("a certificate cannot be served", "certificate", row.Label(), "err", err)
 				}
 				continue
 			}

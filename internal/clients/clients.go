@@ -39,6 +39,7 @@ type Deps struct {
 	Blocks func(ctx context.Context) (map[netip.Addr][]Block, error)
 }
 
+// Lease is an address that a device got.
 type Lease struct {
 	MAC, Hostname string
 	Address       netip.Addr
@@ -78,11 +79,13 @@ type Login struct {
 	Station string // where, according to the equipment
 }
 
+// Room lists clients.
 type Room struct {
 	*kit.Kit
 	deps Deps
 }
 
+// New builds the room.
 func New(k *kit.Kit, d Deps) *Room { return &Room{Kit: k, deps: d} }
 
 const (
@@ -122,6 +125,7 @@ type Client struct {
 	seenAt map[string]time.Time // when it was last seen, by interface
 }
 
+// Address is one address of a client.
 type Address struct {
 	Address   string `json:"address" doc:"IPv4 or IPv6 address."`
 	Interface string `json:"interface" doc:"Interface of the gateway that it is behind."`
@@ -141,6 +145,7 @@ type Block struct {
 	Zone string `json:"-"`
 }
 
+// Problem is a source that could not be asked.
 type Problem struct {
 	Source string `json:"source" enum:"neighbours,leases,tunnels,radius,connections" doc:"Which source."`
 	Error  string `json:"error" doc:"Why it could not be asked."`
@@ -214,6 +219,7 @@ func (r *Room) one(ctx context.Context, id string) (Client, error) {
 	return Client{}, fault.New(fault.NotFound, "No source knows this client now. It may have left the network.")
 }
 
+// Ended counts ended connections.
 type Ended struct {
 	Ended int `json:"ended" doc:"How many connections were removed from the table."`
 }

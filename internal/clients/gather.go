@@ -78,7 +78,7 @@ var words = map[string]string{
 // their own problems.
 func (t *gathered) failed(log *slog.Logger, source string, err error) {
 	if err != nil {
-		log.Debug("clients are not known from a source", "component", source, "err", err)
+		log.Debug("a source of clients cannot be asked", "component", source, "err", err)
 		t.problems = append(t.problems, Problem{Source: source, Error: words[source]})
 	}
 }

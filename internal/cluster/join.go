@@ -417,7 +417,7 @@ func (r *Room) enrol(ctx context.Context, primary Member) error {
 		if _, err = Ask[Primacy](ctx, r, primary, http.MethodPost, registerPath, Registration{InternalIP: own, MgmtIP: own, APIPort: r.agentPort(), Version: r.Version}); err == nil {
 			return nil
 		}
-		r.Log.Warn("this node could not register at the primary", "primary", primary.FQDN, "try", n+1, "err", err)
+		r.Log.Warn("this node could not register with the primary", "primary", primary.FQDN, "try", n+1, "err", err)
 	}
 	return fmt.Errorf("registering at the primary: %w", err)
 }

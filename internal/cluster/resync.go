@@ -165,6 +165,6 @@ func (r *Room) resync(ctx context.Context, s State, primary Member, why string) 
 	if s.SyncedAt != nil && !r.past(*s.SyncedAt, r.deps.Pace.Resync) || r.refused() { // until a person has decided
 		return
 	}
-	r.Log.Warn("this node is made the same as the primary again", "primary", primary.FQDN, "why", why)
+	r.Log.Warn("synchronising this node with the primary", "primary", primary.FQDN, "why", why)
 	r.followSoon(ctx, primary.ID)
 }

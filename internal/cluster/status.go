@@ -523,7 +523,7 @@ func (r *Room) leave(c *httpd.Call, in struct {
 	if !m.Expected() {
 		_, failed := Ask[struct{}](c, r, m, http.MethodPost, "/agent/cluster/leave", nil)
 		if out.Reached = failed == nil; !out.Reached {
-			r.Log.Warn("a node leaves that does not answer", "node", m.FQDN, "err", failed)
+			r.Log.Warn("removing a node that does not answer", "node", m.FQDN, "err", failed)
 		}
 		if err := r.think(c, m.ID, Leaving, m.Version, m.ConfigHash); err != nil {
 			return Left{}, err

@@ -253,13 +253,13 @@ func (r *Room) beat(ctx context.Context, s State) {
 		return
 	}
 	if err := r.think(ctx, r.node().ID, Online, r.Version, r.hashed(ctx)); err != nil {
-		r.Log.Warn("what this node is was not written down", "err", err)
+		r.Log.Warn("the status of this node was not stored", "err", err)
 	}
 	// Rows of nodes also arrive by replication, and certificates are renewed.
 	if r.refusedLately() {
-		r.Log.Warn("PostgreSQL does not start with the settings for other nodes: they do not reach it")
+		r.Log.Warn("PostgreSQL does not start with the settings for other nodes, so they cannot reach it")
 	} else if err := r.publishMembers(ctx); err != nil {
-		r.Log.Warn("not all are told who the nodes are", "err", err)
+		r.Log.Warn("the list of nodes was not applied everywhere", "err", err)
 	}
 	var heard []Identity
 	whole := true
@@ -273,7 +273,7 @@ func (r *Room) beat(ctx context.Context, s State) {
 			// Only heartbeats count, because viewing the cluster asks more often.
 			if r.heard.miss(a.ID) {
 				if err := r.think(ctx, a.ID, Offline, a.Version, a.ConfigHash); err != nil {
-					r.Log.Warn("that a node is offline was not written down", "node", a.FQDN, "err", err)
+					r.Log.Warn("the status of an offline node was not stored", "node", a.FQDN, "err", err)
 				}
 			}
 		}
@@ -354,14 +354,14 @@ func (r *Room) act(ctx context.Context, s State, v verdict, whole bool) {
 			}
 		}
 		if _, err = r.Fence(ctx, v.node.Epoch, newer); err == nil {
-			r.Log.Warn("there is a newer primary: this node takes no more changes", "primary", newer.Name, "epoch", v.node.Epoch)
+			r.Log.Warn("there is a newer primary: this node accepts no more changes", "primary", newer.Name, "epoch", v.node.Epoch)
 			if v.node.Role == Primary {
 				r.followSoon(ctx, v.node.ID)
 			}
 		}
 	case doSplit:
 		if _, err = r.Split(ctx, s.Epoch, Node{v.node.ID, v.node.FQDN}); err == nil {
-			r.Log.Error("another node is the primary, too: both take no more changes until one of them is promoted", "other", v.node.FQDN, "epoch", s.Epoch)
+			r.Log.Error("another node is the primary, too: neither accepts changes until one of them is promoted", "other", v.node.FQDN, "epoch", s.Epoch)
 		}
 	case doFollow:
 		r.followSoon(ctx, v.node.ID)
@@ -369,7 +369,7 @@ func (r *Room) act(ctx context.Context, s State, v verdict, whole bool) {
 		switch since := r.stepping(s); {
 		case s.Role == SteppingDown && (since > r.deps.Pace.Resume && whole || since > r.deps.Pace.ResumeAnyway):
 			if err = r.Resume(ctx); err == nil {
-				r.Log.Warn("no other node has become the primary: this one takes changes again")
+				r.Log.Warn("no other node has become the primary: this one accepts changes again")
 			}
 		case s.Role == Standby:
 			r.heal(ctx, s)

@@ -24,12 +24,14 @@ type Deps struct {
 	Serves func(ctx context.Context, q db.Querier) (bool, error)
 }
 
+// Interface is a declared interface of the gateway.
 type Interface struct {
 	Name   value.IfName
 	Zone   value.Zone
 	Active bool
 }
 
+// Room manages the DHCP server.
 type Room struct {
 	*kit.Kit
 	deps         Deps
@@ -41,6 +43,7 @@ type Room struct {
 // feeds: the settings also decide what the packet filter opens.
 var feeds = []apply.ID{apply.DHCP, apply.PacketFilter}
 
+// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.settings, r.subnets, r.reservations = r.settingsKind(), r.subnetKind(), r.reservationKind()

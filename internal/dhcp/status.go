@@ -43,6 +43,7 @@ type Usage struct {
 	Declined int64     `json:"declined" doc:"Addresses that a device uses without a lease."`
 }
 
+// Leases lists the addresses in use.
 type Leases struct {
 	Leases []Lease `json:"leases" doc:"Those that match, by address; at most 2000."`
 	Total  int     `json:"total" doc:"How many match, also those that are not shown."`

@@ -58,6 +58,7 @@ type Rewrite struct {
 	From, To    string
 }
 
+// Room runs diagnostics.
 type Room struct {
 	*kit.Kit
 	deps     Deps
@@ -66,6 +67,7 @@ type Room struct {
 	table    *host.Question[host.ConnectionPage]
 }
 
+// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	return &Room{Kit: k, deps: d, runs: runs{meetings: map[uuid.UUID]*meeting{}}, table: host.NewQuestion[host.ConnectionPage]()}
 }

@@ -12,6 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
+// Room manages the forward proxy.
 type Room struct {
 	*kit.Kit
 	settings resource.Singleton[Settings]
@@ -24,6 +25,7 @@ type Room struct {
 // feeds: the settings also decide what the packet filter opens.
 var feeds = []apply.ID{apply.ForwardProxy, apply.PacketFilter}
 
+// New builds the room.
 func New(k *kit.Kit) *Room {
 	r := &Room{Kit: k, settings: settings, acls: acls, history: trafficHistory{Point: traffic}}
 	apply.Register(k.Engine, apply.Component[Config]{

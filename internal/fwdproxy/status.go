@@ -28,6 +28,7 @@ type Stats struct {
 	Error            string  `json:"error" doc:"Why the proxy could not be asked; empty when it could."`
 }
 
+// History is the traffic of the last hour.
 type History struct {
 	StepSeconds int       `json:"step_seconds" doc:"Seconds between two points."`
 	Points      []Traffic `json:"points" doc:"The oldest first. A step in which the proxy could not be asked is missing."`

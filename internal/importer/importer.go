@@ -131,6 +131,7 @@ type Note struct {
 	Why  string
 }
 
+// Report collects notes.
 type Report struct{ notes []Note }
 
 func (r *Report) Add(line int, what, why string, args ...any) {

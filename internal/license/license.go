@@ -28,6 +28,7 @@ type Deps struct {
 // Usage holds the counts of what licenses limit.
 type Usage struct{ Nodes, Domains, TunnelPeers int }
 
+// Room manages the license.
 type Room struct {
 	*kit.Kit
 	deps  Deps
@@ -66,6 +67,7 @@ type Record struct {
 	CheckedAt *time.Time `json:"checked_at" doc:"When the signature of the license was verified."`
 }
 
+// Limits lists the limits with their use.
 type Limits struct {
 	Nodes       Limit `json:"nodes" doc:"Nodes of the cluster; a single gateway counts as one."`
 	Domains     Limit `json:"domains" doc:"Domains of the reverse proxy."`
@@ -79,6 +81,7 @@ type Limit struct {
 	Over  bool `json:"over" doc:"Whether there are more than the license is for."`
 }
 
+// Key installs a license.
 type Key struct {
 	Key secret.Text `json:"key,omitzero" required:"true" doc:"The license as it was issued, from its BEGIN line to its END line. White space does not matter."`
 }
@@ -174,7 +177,7 @@ func (r *Room) record(ctx context.Context) Record {
 	usage, err := r.deps.Usage(ctx, r.DB)
 	if err != nil {
 		if !db.Away(err) {
-			r.Log.Warn("what the license limits cannot be counted", "err", err)
+			r.Log.Warn("the use of the license's limits cannot be counted", "err", err)
 		}
 		return out
 	}

@@ -17,6 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
+// Room manages the network.
 type Room struct {
 	*kit.Kit
 	deps       Deps
@@ -35,6 +36,7 @@ type Deps struct {
 	Services Services
 }
 
+// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.interfaces, r.addresses, r.routes = r.interfaceKind(), r.addressKind(), r.routeKind()

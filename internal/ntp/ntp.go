@@ -14,12 +14,14 @@ import (
 // feeds: the settings also decide what the packet filter opens.
 var feeds = []apply.ID{apply.NTP, apply.PacketFilter}
 
+// Room manages the time service.
 type Room struct {
 	*kit.Kit
 	pools    resource.Kind[Pool]
 	settings resource.Singleton[Settings]
 }
 
+// New builds the room.
 func New(k *kit.Kit) *Room {
 	r := &Room{Kit: k, pools: pools, settings: settings}
 	apply.Register(k.Engine, apply.Component[Config]{

@@ -40,6 +40,7 @@ type Source struct {
 	ErrorSeconds  float64 `json:"error_seconds" doc:"Margin of error of the offset."`
 }
 
+// Sources lists the time sources.
 type Sources struct {
 	Sources []Source `json:"sources" doc:"What the daemon asks for the time."`
 	Error   string   `json:"error" doc:"Why the daemon could not be asked; empty when it could."`

@@ -14,6 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
+// Stats are the proxy's statistics since its start.
 type Stats struct {
 	Backends  []BackendStats  `json:"backends" doc:"Each backend as a whole, and each of its servers."`
 	Frontends []FrontendStats `json:"frontends" doc:"Each frontend."`
@@ -55,6 +56,7 @@ type FrontendStats struct {
 	Responses5xx int64  `json:"responses_5xx" doc:"Responses with status 5xx."`
 }
 
+// History is the traffic of the last hour.
 type History struct {
 	StepSeconds int       `json:"step_seconds" doc:"Seconds between two points."`
 	Points      []Traffic `json:"points" doc:"The oldest first. A step in which the proxy could not be asked is missing."`

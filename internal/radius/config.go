@@ -24,6 +24,7 @@ type Config struct {
 	Problems []string `json:"problems"`
 }
 
+// ConfigClient is a client with its secret in plain text.
 type ConfigClient struct {
 	ID      uuid.UUID    `json:"id"`
 	Name    Name         `json:"name"`
@@ -33,6 +34,7 @@ type ConfigClient struct {
 	RequireMessageAuthenticator bool `json:"require_message_authenticator"`
 }
 
+// ConfigUser is a user with the password in plain text.
 type ConfigUser struct {
 	Name            Name             `json:"name"`
 	Password        Password         `json:"password"`

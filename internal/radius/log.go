@@ -37,7 +37,7 @@ func (r *Room) Run(ctx context.Context) {
 	for {
 		for _, l := range []host.Log{host.RadiusLogins, host.RadiusServer} {
 			if err := r.Host.TrimLog(l); err != nil {
-				r.Log.Warn("a log may grow for ever", "err", err)
+				r.Log.Warn("a log cannot be trimmed", "err", err)
 			}
 		}
 		select {

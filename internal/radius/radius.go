@@ -11,6 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
+// Room manages the RADIUS server.
 type Room struct {
 	*kit.Kit
 	settings resource.Singleton[Settings]
@@ -21,6 +22,7 @@ type Room struct {
 // feeds: the settings also decide what the packet filter opens.
 var feeds = []apply.ID{apply.RADIUS, apply.PacketFilter}
 
+// New builds the room.
 func New(k *kit.Kit) *Room {
 	r := &Room{Kit: k, settings: settings, clients: clients, users: users}
 	apply.Register(k.Engine, apply.Component[Config]{

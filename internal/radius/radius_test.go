@@ -471,7 +471,7 @@ func TestLogsAreTrimmed(t *testing.T) {
 	cancel()
 	room.Run(ctx)
 	if b.Machine.Trims(host.RadiusLogins) != 1 || b.Machine.Trims(host.RadiusServer) != 1 {
-		t.Fatal("a log may grow for ever")
+		t.Fatal("a log cannot be trimmed")
 	}
 }
 

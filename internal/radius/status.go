@@ -22,6 +22,7 @@ type Authentication struct {
 	Reason   string    `json:"reason" doc:"Why not; empty when it was."`
 }
 
+// Authentications lists the last login attempts.
 type Authentications struct {
 	Authentications []Authentication `json:"authentications" doc:"The last 200, the newest first."`
 	Error           string           `json:"error" doc:"Why they are not known; empty if they are."`
@@ -45,6 +46,7 @@ func (t *Test) Validate() error {
 	return c.Err()
 }
 
+// Tested is the result of a test login.
 type Tested struct {
 	Accepted   bool     `json:"accepted" doc:"Whether the server accepted the login."`
 	Attributes []string `json:"attributes" doc:"Attributes of the reply, for example Session-Timeout = 3600."`

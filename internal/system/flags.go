@@ -8,10 +8,12 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
+// Flag is a global switch.
 type Flag struct {
 	Enabled bool `json:"enabled" given:"true" doc:"Whether it is on."`
 }
 
+// Retention says how long things are kept.
 type Retention struct {
 	AuditDays  int `json:"audit_days" minimum:"0" maximum:"3650" doc:"Days to keep audit entries; 0 keeps them forever."`
 	BackupKeep int `json:"backup_keep" minimum:"1" maximum:"1000" doc:"How many successful backups are kept."`

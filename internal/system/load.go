@@ -18,6 +18,7 @@ type Load struct {
 	Conntrack  uint64    `json:"conntrack_count" doc:"Tracked connections."`
 }
 
+// LoadHistory is the load of the last hour.
 type LoadHistory struct {
 	StepSeconds int    `json:"step_seconds" doc:"Seconds between two points."`
 	Points      []Load `json:"points" doc:"The points of the last hour, the oldest first. Where the machine could not be asked, points are missing. Kept in memory, since the service started."`

@@ -19,14 +19,17 @@ type Service struct {
 	Detail string     `json:"detail" doc:"Why it failed, or why its state is unknown. The daemon's own words are for administrators."`
 }
 
+// Services lists the daemons.
 type Services struct {
 	Services []Service `json:"services" doc:"The daemons of the gateway."`
 }
 
+// Restart selects the daemon to restart.
 type Restart struct {
 	Kind string `json:"kind" required:"true" enum:"reverse-proxy,forward-proxy,dns,ntp,scheduler" doc:"Which daemon."`
 }
 
+// Toggle switches a daemon on or off.
 type Toggle struct {
 	Service string `json:"service" required:"true" enum:"ids-agent,ids-firewall-bouncer,waf" doc:"Which daemon."`
 	Enabled bool   `json:"enabled" given:"true" doc:"Whether it runs, now and after the next boot."`

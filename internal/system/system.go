@@ -16,6 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
+// Room manages the gateway as a whole.
 type Room struct {
 	*kit.Kit
 	deps     Deps
@@ -49,6 +50,7 @@ type Flags struct {
 	Retention   Retention
 }
 
+// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	return &Room{Kit: k, deps: d, settings: settings, history: history.History[host.Resources, Load]{Point: load}}
 }

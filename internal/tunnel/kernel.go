@@ -15,6 +15,7 @@ import (
 // program behind a link exits at that moment.
 const rounds = 3
 
+// Machine is the part of the machine that tunnels depend on.
 type Machine interface {
 	host.Network
 	host.Tunnels

@@ -16,6 +16,7 @@ type NewKey struct {
 	PublicKey Key `json:"public_key" doc:"The new public key. Every device that has the old one needs it."`
 }
 
+// NextAddress is a free address for the next peer.
 type NextAddress struct {
 	Address Networks `json:"address" doc:"The first free address of each network of the interface, with commas between them."`
 }

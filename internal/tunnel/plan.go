@@ -43,6 +43,7 @@ type Plan struct {
 	Problems []string
 }
 
+// Step is one change of the kernel's state.
 type Step struct {
 	// Link is the affected link; empty for routing rules.
 	Link string

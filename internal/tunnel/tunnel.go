@@ -21,6 +21,7 @@ import (
 // feeds: interfaces also decide what the packet filter opens and forwards; peers do not.
 var feeds = []apply.ID{apply.Tunnel, apply.PacketFilter}
 
+// Room manages the tunnels.
 type Room struct {
 	*kit.Kit
 	deps       Deps
@@ -40,6 +41,7 @@ type Deps struct {
 	Serves func(ctx context.Context, q db.Querier) (bool, error)
 }
 
+// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.interfaces, r.peers = r.interfaceKind(), r.peerKind()

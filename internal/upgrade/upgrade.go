@@ -22,6 +22,7 @@ import (
 	"edge.internal/gateway/internal/upgrade/runner"
 )
 
+// Room manages upgrades.
 type Room struct {
 	*kit.Kit
 	deps Deps
@@ -33,6 +34,7 @@ type Deps struct {
 	Clustered func(ctx context.Context) (bool, error)
 }
 
+// New builds the room.
 func New(k *kit.Kit, d Deps) *Room { return &Room{k, d} }
 
 // Versions lists the versions of the gateway and of its daemons.
@@ -45,6 +47,7 @@ type Versions struct {
 	Error       string     `json:"error" doc:"Why the versions are missing; empty otherwise."`
 }
 
+// Package is a package with its versions.
 type Package struct {
 	Name       string   `json:"name" doc:"Name of the package."`
 	Installed  string   `json:"installed" doc:"Installed version; empty if it is not installed. For a gateway that was not installed from a package, the running version."`
@@ -54,6 +57,7 @@ type Package struct {
 	Security   bool     `json:"security" doc:"Whether a newer version is a security update."`
 }
 
+// Upgrade is the running or the last upgrade.
 type Upgrade struct {
 	job.View
 	State string `json:"state" enum:"none,running,done,refused,taken_back,stuck" doc:"Progress. refused: nothing was changed. taken_back: the previous version was installed again, with its data. stuck: installing the previous version failed as well."`
@@ -62,6 +66,7 @@ type Upgrade struct {
 	Steps []Step `json:"steps" doc:"Steps in order. A step that was interrupted and repeated is listed again."`
 }
 
+// Step is one step of an upgrade.
 type Step struct {
 	Name string `json:"name" enum:"fetch,back-up,verify,install,confirm,reinstall,restore,recover" doc:"Step. confirm waits until the new version works; reinstall, restore and recover roll back."`
 	job.StepView

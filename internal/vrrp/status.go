@@ -77,7 +77,7 @@ func (r *Room) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := r.Host.FollowRouter(ctx, r.become)
 		if err != nil && !errors.Is(err, host.ErrNotInstalled) {
-			r.Log.Warn("keepalived is not heard", "err", err)
+			r.Log.Warn("keepalived's state cannot be followed", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -110,7 +110,7 @@ func (r *Room) note(s host.RouterState) bool {
 		err = os.WriteFile(r.path(), b, 0o600)
 	}
 	if err != nil {
-		r.Log.Warn("since when this node is what it is would be forgotten", "err", err)
+		r.Log.Warn("keepalived's state cannot be stored", "err", err)
 	}
 	return true
 }

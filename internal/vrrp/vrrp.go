@@ -15,6 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
+// Room manages the virtual addresses.
 type Room struct {
 	*kit.Kit
 	deps     Deps
@@ -44,12 +45,14 @@ type Deps struct {
 	Moved func()
 }
 
+// Interface is a declared interface.
 type Interface struct {
 	Name      value.IfName
 	Active    bool
 	Addresses []Address
 }
 
+// Address is an address of a declared interface.
 type Address struct {
 	Prefix   netip.Prefix
 	VIP      bool
@@ -58,6 +61,7 @@ type Address struct {
 
 const unit = host.Keepalived
 
+// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.settings = r.settingsKind()

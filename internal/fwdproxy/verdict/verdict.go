@@ -14,6 +14,7 @@ import (
 // warns about unknown ones.
 const Note = "verdict_"
 
+// Entry is one entry of the access list.
 type Entry struct {
 	Type, Value string
 	Allow       bool

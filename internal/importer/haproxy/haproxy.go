@@ -26,6 +26,7 @@ type conversion struct {
 	closed string
 }
 
+// Import converts an haproxy.cfg.
 func Import(ctx context.Context, text []byte) (*importer.Document, *importer.Report, error) {
 	c := &conversion{backends: map[string]*backend{}, domains: map[string]*domain{}}
 	sections, err := parse(string(text), func(l *line) {

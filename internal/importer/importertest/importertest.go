@@ -18,6 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the expected documents and reports")
 
+// Import is the importer under test.
 type Import func(ctx context.Context, text []byte) (*importer.Document, *importer.Report, error)
 
 // Golden imports the files of testdata with a suffix, and compares each result with the files beside it: NAME.yaml is the document,

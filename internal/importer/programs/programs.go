@@ -38,6 +38,7 @@ type Imported struct {
 	Left     []LeftOver `json:"left" doc:"What the document does not contain, in the order of the file."`
 }
 
+// LeftOver is something that was not imported.
 type LeftOver struct {
 	Line int    `json:"line" doc:"Line of the file."`
 	What string `json:"what" doc:"The directive or element."`

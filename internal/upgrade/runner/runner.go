@@ -28,6 +28,7 @@ const (
 // Job describes the upgrade to those who start or follow it.
 var Job = job.Kind[Wish, Upgrade]{Name: job.Upgrade, Begun: func(w Wish) Upgrade { return Upgrade{To: w.Version} }}
 
+// Wish is a request for a version.
 type Wish struct {
 	job.Wish
 	Version string `json:"version"`
@@ -36,6 +37,7 @@ type Wish struct {
 // Check refuses a version that no package can have.
 func (w Wish) Check() error { return host.IsVersion(w.Version) }
 
+// Upgrade is the public part of an upgrade's record.
 type Upgrade struct {
 	job.Record
 	From string `json:"from"` // empty until it is known
@@ -77,6 +79,7 @@ type Record struct {
 	Next   host.PackageFile `json:"next"`
 }
 
+// Runner runs upgrades.
 type Runner struct {
 	Folder  job.Folder
 	Effects Effects
