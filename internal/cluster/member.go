@@ -26,7 +26,7 @@ const (
 	// Joining has its certificate, but has not registered.
 	Joining Status = "joining"
 	// Online answers heartbeats.
-	Online  Status = "online"
+	Online Status = "online"
 	// Offline has missed three heartbeats.
 	Offline Status = "offline"
 	// Leaving is being removed.
