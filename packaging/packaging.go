@@ -1,4 +1,4 @@
-// Package packaging finds what the scripts of this folder fetch or make once for the tests.
+// Package packaging provides what the scripts of this folder download or build once for the tests.
 package packaging
 
 import (
@@ -11,23 +11,24 @@ import (
 	"strings"
 )
 
-// Path runs a script of this folder, vm.sh for one, which makes its result if it is not there yet, and answers where that is.
+// Path runs a script of this folder, such as vm.sh, which creates its result unless it exists, and returns the path of the
+// result.
 func Path(script string, words ...string) (string, error) {
 	folder, err := Tree()
 	if err != nil {
 		return "", err
 	}
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	cmd := exec.Command(filepath.Join(folder, "packaging", script), words...)
-	cmd.Stderr = &said
+	cmd.Stderr = &stderr
 	path, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("packaging/%s: %w: %s", script, err, &said)
+		return "", fmt.Errorf("packaging/%s: %w: %s", script, err, &stderr)
 	}
 	return strings.TrimSpace(string(path)), nil
 }
 
-// Tree is the checkout that the working directory is in.
+// Tree returns the checkout that contains the working directory.
 func Tree() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// places is how many labs, nodes and virtual machines run at once on this machine. More of them would only wait for each other.
+// places is how many labs, nodes and virtual machines may run at once on this machine. More of them would only wait for each
+// other.
 const places = 2
 
-// place is what a test holds, together with its subtests.
+// place is held by a test, together with its subtests.
 type place struct {
 	take    sync.Once
 	file    *os.File
@@ -28,8 +29,8 @@ var (
 	held        = map[string]*place{} // by the name of the test
 )
 
-// Place waits in turn for one of the places that this machine has for heavy fixtures, and returns how to leave it. A process that dies leaves its places. A
-// test and its subtests share one place: if a test waited for a second one, two of them could wait for each other forever.
+// Place waits for one of the places that this machine has for heavy fixtures. leave releases it; if the process dies, so does the
+// kernel. A test and its subtests share one place: if a test waited for a second one, two of them could deadlock.
 func Place(ctx context.Context, test string) (leave func(), err error) {
 	folder, err := cache()
 	if err != nil {
@@ -63,7 +64,7 @@ func Place(ctx context.Context, test string) (leave func(), err error) {
 	return leave, nil
 }
 
-// cache is the folder that cache.sh names.
+// cache returns the same folder as cache.sh.
 func cache() (string, error) {
 	folder := os.Getenv("GATEWAY_CACHE")
 	if folder == "" {
@@ -76,7 +77,7 @@ func cache() (string, error) {
 	return folder, os.MkdirAll(folder, 0o755)
 }
 
-// holderFor is the test whose place another one uses: that of a test that it is part of, or its own.
+// holderFor returns the test whose place the given test uses: an enclosing test that holds one, or itself.
 func holderFor(test string) string {
 	for name := test; ; {
 		if held[name] != nil {
@@ -90,7 +91,7 @@ func holderFor(test string) string {
 	}
 }
 
-// waitForPlace waits for its turn, and then for the first place that is free.
+// waitForPlace queues, and then waits for the first free place.
 func waitForPlace(ctx context.Context, folder string) (*os.File, error) {
 	turn, err := lock(ctx, filepath.Join(folder, "places.turn"))
 	if err != nil {
@@ -119,7 +120,7 @@ func waitForPlace(ctx context.Context, folder string) (*os.File, error) {
 	}
 }
 
-// lock locks a file until it is closed. The kernel lets those who wait for it in by the order in which they came.
+// lock locks a file until it is closed. The kernel serves waiters in the order of their arrival.
 func lock(ctx context.Context, path string) (*os.File, error) {
 	file, err := os.Create(path)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestThirdWaitsUntilOneLeaves(t *testing.T) {
 	first, second := take(t, "TestFirst"), take(t, "TestSecond")
 	defer second()
 
-	// Who no longer waits does not stand in the way.
+	// A caller that has given up does not block others.
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Place(impatient, "TestThird"); !errors.Is(err, context.Canceled) {
@@ -53,7 +53,7 @@ func TestPartsOfATestShareItsPlace(t *testing.T) {
 		leave()
 	}
 
-	// One of them still holds the place, so there is none for another test, whose name begins like theirs.
+	// One of them still holds the place, so there is none for another test whose name merely begins like theirs.
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Place(impatient, "TestFirstOther"); !errors.Is(err, context.Canceled) {

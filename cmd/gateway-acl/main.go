@@ -1,5 +1,5 @@
-// Command gateway-acl tells squid which requests the access list of the forward proxy lets through. squid starts it; nobody else
-// has a use for it.
+// Command gateway-acl is squid's external ACL helper: it decides which requests the access list of the forward proxy allows. Only
+// squid starts it.
 package main
 
 import (

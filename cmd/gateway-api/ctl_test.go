@@ -18,7 +18,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DB", dbtest.URL(t))
-			e.Setenv("TMPDIR", os.TempDir()) // the daemons' checks are another user, who cannot enter the script's own
+			e.Setenv("TMPDIR", os.TempDir()) // the daemons' checks run as another user, who cannot enter the script's own folder
 			return nil
 		},
 	})

@@ -1,7 +1,8 @@
-// Command gateway-api is five programs, by the name that it is called: gateway-api serves the API and the UI, and brings the machine
-// to what is stored; gateway-scheduler runs the periodic jobs; gateway-restore replaces the gateway's data by those of a backup, and
-// takes that back when the gateway does not serve; gateway-repair makes a standby the same as its primary again; gateway-ctl helps on the box itself. They know all rooms, so that each by itself
-// would be nearly as large as all of them.
+// Command gateway-api is five programs, selected by the name it is called by: gateway-api serves the API and the UI, and applies
+// the stored configuration to the machine; gateway-scheduler runs the periodic jobs; gateway-restore replaces the gateway's data
+// by those of a backup, and rolls back if the gateway then does not serve; gateway-repair makes a standby equal to its primary
+// again; gateway-ctl is the command line on the machine itself. All of them contain all rooms, so that separate binaries would
+// together be nearly five times as large.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command gateway-helper does for the gateway's other programs what needs root, and nothing else.
+// Command gateway-helper performs the operations of the gateway's other programs that need root, and nothing else.
 package main
 
 import (

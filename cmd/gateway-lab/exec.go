@@ -39,7 +39,7 @@ gateways these are gateway1, gateway2 and so on.`,
 			if err != nil {
 				return err
 			}
-			// From here on this process is the command: terminal, signals and exit code are its own.
+			// This process becomes the command, with its terminal, signals and exit code.
 			return fmt.Errorf("entering the lab: %w", syscall.Exec(inside.Path, inside.Args, inside.Environ()))
 		},
 	}

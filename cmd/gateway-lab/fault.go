@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// cableCommand pulls the cable of a gateway, or puts it in again.
+// cableCommand unplugs the cable of a gateway, or plugs it in again.
 func cableCommand(verb string, do func(*lab.Lab, lab.Side) error) *cobra.Command {
 	short := "Pull a gateway's cable out of a switch"
 	if verb == "heal" {
@@ -31,7 +31,7 @@ func cableCommand(verb string, do func(*lab.Lab, lab.Side) error) *cobra.Command
 	}
 }
 
-// signalCommand sends a signal to what a unit runs.
+// signalCommand sends a signal to the processes of a unit.
 func signalCommand(verb, signal string) *cobra.Command {
 	return &cobra.Command{
 		Use:     verb + " GATEWAY UNIT",
@@ -48,7 +48,7 @@ func signalCommand(verb, signal string) *cobra.Command {
 	}
 }
 
-// gateway finds a node of the lab by its name.
+// gateway returns a node of the lab by name.
 func gateway(cmd *cobra.Command, name string) (*lab.Lab, error) {
 	l, err := find(cmd)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// window is how much of the end of a log file is looked at for its last lines.
+// window is how much of the end of a log file is searched for its last lines.
 const window = 256 << 10
 
 func logsCommand() *cobra.Command {
@@ -49,7 +49,7 @@ func logsCommand() *cobra.Command {
 	return cmd
 }
 
-// printLogs prints the last lines of the files, each after the name of its unit when there are several.
+// printLogs prints the last lines of the files. If there are several, each line starts with its unit.
 func printLogs(ctx context.Context, out io.Writer, files []string, lines int, follow bool) error {
 	var logs []*logFile
 	for _, path := range files {
@@ -77,10 +77,10 @@ func printLogs(ctx context.Context, out io.Writer, files []string, lines int, fo
 	return nil
 }
 
-// logFile is a log file that is read to its end, again and again.
+// logFile is a log file that is polled for new lines.
 type logFile struct {
 	path, prefix string
-	file         os.FileInfo // which file it was
+	file         os.FileInfo // identity of the file at the last read
 	offset       int64
 	rest         []byte // a line that has not ended yet
 }
@@ -97,7 +97,7 @@ func (l *logFile) last(out io.Writer, lines int) error {
 	return l.print(out, bytes.Join(all, nil))
 }
 
-// next prints what has come since.
+// next prints new lines.
 func (l *logFile) next(out io.Writer) error {
 	content, err := l.read()
 	if err != nil {
@@ -106,7 +106,8 @@ func (l *logFile) next(out io.Writer) error {
 	return l.print(out, content)
 }
 
-// read returns what is new, and at first the end of the file. A file that was put aside is begun anew.
+// read returns the end of the file on the first call, and what is new on later ones. After a rotation it starts with the
+// beginning of the new file.
 func (l *logFile) read() ([]byte, error) {
 	f, err := os.Open(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +135,7 @@ func (l *logFile) read() ([]byte, error) {
 	return content, err
 }
 
-// print prints the lines that have ended.
+// print prints the complete lines.
 func (l *logFile) print(out io.Writer, content []byte) error {
 	l.rest = append(l.rest, content...)
 	for {

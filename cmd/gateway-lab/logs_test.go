@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// buffer is a bytes.Buffer for a writer and a reader at once.
+// buffer is a bytes.Buffer that can be written and read concurrently.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -1,4 +1,4 @@
-// Command gateway-lab runs a whole gateway, or several, in namespaces of their own, for trying, developing and testing.
+// Command gateway-lab runs one or more whole gateways in network namespaces, to try them out, develop and test.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 func main() {
 	lab.Init()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends at once, and the kernel ends the lab
+	context.AfterFunc(ctx, stop) // a second Ctrl-C exits immediately, and the kernel ends the lab
 	if err := root().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "gateway-lab:", err)
 		os.Exit(1)

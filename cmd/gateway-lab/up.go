@@ -25,7 +25,7 @@ func upCommand() *cobra.Command {
 			if opts.Dir, err = cmd.Flags().GetString("dir"); err != nil {
 				return err
 			}
-			// Several gateways are a cluster, unless the wizard is to be tried.
+			// Several gateways form a cluster, unless the user wants to try the wizard.
 			if opts.Nodes > 1 && opts.AdminEmail == "" && !opts.Apart {
 				opts.AdminEmail, opts.AdminPassword = "admin@lab.internal", rand.Text()
 			}
@@ -68,7 +68,7 @@ func up(ctx context.Context, out io.Writer, opts lab.Options) error {
 	}
 }
 
-// describe says what runs, what cannot, and where to go from here.
+// describe prints what runs, what cannot, and what to do next.
 func describe(ctx context.Context, out io.Writer, l *lab.Lab) error {
 	fmt.Fprintln(out)
 	unable, err := l.Unable(ctx)

@@ -1,4 +1,4 @@
-// Command gateway-license makes and reads licenses, on the desk of the one who issues them. No gateway needs it.
+// Command gateway-license creates and reads licenses. It is for the issuer of licenses; no gateway needs it.
 package main
 
 import (
@@ -52,7 +52,7 @@ goes into the programs when they are built: make build LICENSE_PUBLIC_KEY=...`,
 	}
 }
 
-// savePrivate writes a private key to a file that did not exist: a lost key cannot be made again.
+// savePrivate writes a private key to a new file. It never overwrites one: a lost key cannot be recreated.
 func savePrivate(path string, key ed25519.PrivateKey) error {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -145,7 +145,7 @@ func signCommand() *cobra.Command {
 	return cmd
 }
 
-// moment reads a time, or a day with the time of that day.
+// moment parses a time, or a day, which stands for a given time of that day.
 func moment(text string, ofDay time.Duration) (time.Time, error) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return day.Add(ofDay), nil

@@ -1,4 +1,4 @@
-// Command gateway-upgrade replaces the gateway by another version, and takes that back when it does not serve.
+// Command gateway-upgrade replaces the gateway by another version, and rolls back if that does not serve.
 package main
 
 import (

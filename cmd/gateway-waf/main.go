@@ -1,4 +1,4 @@
-// Command gateway-waf is the agent of the web application firewall: HAProxy asks it about requests.
+// Command gateway-waf is the agent of the web application firewall, which HAProxy asks about requests.
 package main
 
 import (

@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// caseInName is the id of an acceptance case in the name of a test, as in TestAU01LoginRight and "PX06PX07ServerNames".
+// caseInName matches the id of an acceptance case in the name of a test, as in TestAU01LoginRight and "PX06PX07ServerNames".
 var caseInName = regexp.MustCompile(`^(?:Test)?((?:[A-Z]{2}[0-9]{2})+)[A-Z]`)
 
-// testsOf are the tests of a folder: its test functions, and the words of its texts, which name subtests.
+// testsOf returns the tests of a folder: its test functions, and the words in its strings, which name subtests.
 func testsOf(t *testing.T, folder string) (functions, texts map[string]bool) {
 	t.Helper()
 	functions, texts = map[string]bool{}, map[string]bool{}
@@ -44,7 +44,7 @@ func testsOf(t *testing.T, folder string) (functions, texts map[string]bool) {
 	return functions, texts
 }
 
-// Every acceptance case names tests that exist, and every test that names a case is found with it.
+// Every acceptance case names tests that exist, and every test that names a case is listed with it.
 func TestEveryAcceptanceCaseHasItsTests(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "acceptance.md"))

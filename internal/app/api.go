@@ -37,16 +37,16 @@ import (
 
 var noInput = reflect.TypeFor[struct{}]()
 
-// proxyGroup is whom HAProxy's workers run as: they reach the service through its sockets.
+// proxyGroup is the group of HAProxy's workers, which connect to the service's sockets.
 const proxyGroup = "haproxy"
 
-// attachEvery is how often the service looks whether the database is there.
+// attachEvery is how often the service tries to attach the database.
 const attachEvery = time.Second
 
-// RunAPI runs gateway-api until the context ends.
+// RunAPI runs gateway-api until ctx ends.
 func RunAPI(ctx context.Context, cfg Config) error {
-	// The live heap is a few MiB: letting it grow fivefold before it is collected costs little memory and saves the
-	// collector's share of every request.
+	// The live heap is a few MiB: letting it grow fivefold before a collection costs little memory, and saves the collector's
+	// share of every request.
 	debug.SetGCPercent(400)
 	level, err := cfg.Level()
 	if err != nil {
@@ -84,7 +84,7 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), componentMetrics{k.Engine})
 	k.Router.Observe(metrics)
 
-	// The sockets come before the database: health and setup answer while it is away.
+	// The sockets come before the database: health and setup answer while it is unavailable.
 	own := house.SelfSigned.Config()
 	proxied, err := httpd.ListenProxied(k.Paths.Run("api.sock"), 0o660, proxyGroup, own)
 	if err != nil {
@@ -154,13 +154,13 @@ func RunAPI(ctx context.Context, cfg Config) error {
 	return group.Wait()
 }
 
-// ServeAgents serves the other nodes of the cluster at an address, which is held while there is a cluster, until the context ends.
+// ServeAgents serves the other nodes of the cluster at an address, which is held while there is a cluster, until ctx ends.
 func (h *House) ServeAgents(ctx context.Context, address string, ipv6 func() bool) error {
 	port := httpd.NewPort(h.Host, address)
 	return h.Cluster.Agents(ctx, port, func(ctx context.Context) error { return port.Hold(ctx, ipv6()) }, port.Release)
 }
 
-// attach waits for the database, brings its schema up to date, and lets the engine converge.
+// attach waits for the database, migrates it, and lets the engine converge.
 func attach(ctx context.Context, k *kit.Kit) {
 	last := ""
 	for n := 0; ; n++ {
@@ -202,8 +202,8 @@ func attach(ctx context.Context, k *kit.Kit) {
 	}
 }
 
-// grant gives the roles of other programs their rights, and tells whether all of them exist. Where the gateway's own role is a superuser,
-// as in a lab, it first makes what the package has one make.
+// grant grants privileges to the roles of other programs, and reports whether all roles exist. If the gateway's own role is a
+// superuser, as in a lab, it first creates what the package creates on a machine.
 func grant(ctx context.Context, d *db.DB) (all bool, err error) {
 	var super bool
 	if err := d.QueryRow(ctx, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user").Scan(&super); err != nil {
@@ -220,7 +220,7 @@ func grant(ctx context.Context, d *db.DB) (all bool, err error) {
 		}
 	}
 	err = d.Write(ctx, func(tx *db.Tx) error {
-		// One that is made after this question gets its rights the next time.
+		// A role that is created after this query gets its privileges the next time.
 		if err := tx.QueryRow(ctx, schema.Grantees).Scan(&all); err != nil {
 			return err
 		}
@@ -230,11 +230,12 @@ func grant(ctx context.Context, d *db.DB) (all bool, err error) {
 	return all, err
 }
 
-// grantWithin is how long the roles of other programs are waited for. gateway-database makes them; it starts together with this program.
+// grantWithin is how long to wait for the roles of other programs, which gateway-database creates; it starts together with this
+// program.
 const grantWithin = 10 * time.Minute
 
-// grantLater gives the rights as soon as all roles exist. Only the owner gives them: a superuser that touched the tables of a lesser role
-// could be made to run code of that role.
+// grantLater grants the privileges as soon as all roles exist. Only the owner may do this: a superuser that used the tables of a
+// lesser role could be made to run that role's code.
 func grantLater(ctx context.Context, d *db.DB) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, grantWithin, fmt.Errorf("their roles do not exist after %s", grantWithin))
 	defer cancel()
@@ -270,7 +271,7 @@ func serveMetrics(ctx context.Context, addr string, reg *prometheus.Registry, k 
 	}
 }
 
-// watchdog tells systemd, where it wants to know, that the service takes requests. One that does not is started again.
+// watchdog notifies systemd, if it asks for that, as long as the service answers requests. Otherwise systemd restarts it.
 func watchdog(ctx context.Context, log *slog.Logger, answers func(ctx context.Context) error) error {
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil || within == 0 {
@@ -293,7 +294,7 @@ func watchdog(ctx context.Context, log *slog.Logger, answers func(ctx context.Co
 	}
 }
 
-// answers asks the server for nothing in particular, which leaves no line in the log.
+// answers makes a request without any effect or log line.
 func answers(ctx context.Context, socket string) error {
 	client := httpd.SocketClient(socket, time.Minute)
 	req := (&http.Request{Method: http.MethodOptions, URL: &url.URL{Scheme: "http", Host: "gateway", Opaque: "*"}}).WithContext(ctx)
@@ -304,7 +305,7 @@ func answers(ctx context.Context, socket string) error {
 	return res.Body.Close()
 }
 
-// componentMetrics shows the state of each component.
+// componentMetrics exports the state of each component.
 type componentMetrics struct{ engine *apply.Engine }
 
 var componentLive = prometheus.NewDesc("gateway_component_live", "Whether what is stored is what runs.", []string{"component", "state"}, nil)
@@ -321,8 +322,8 @@ func (m componentMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// holdEngine makes sure that one process alone applies: gateway-api while it runs, gateway-ctl when it does not. It removes what
-// the last one left behind.
+// holdEngine makes sure that only one process applies configuration: gateway-api while it runs, otherwise gateway-ctl. It removes
+// temporary files of the last one.
 func holdEngine(k *kit.Kit) (release func(), err error) {
 	if err := os.MkdirAll(k.Paths.Run(""), 0o755); err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func sources(t *testing.T) []source {
 	return list
 }
 
-// area is the room a package belongs to; empty for the kit, the programs and the rest.
+// area returns the room that a package belongs to; empty for the kit, the programs and the rest.
 func area(pkg string) string {
 	rest, ok := strings.CutPrefix(pkg, "internal/")
 	room, _, _ := strings.Cut(rest, "/")
@@ -93,8 +93,8 @@ func TestKitKnowsNoAreaAndAreasDoNotKnowEachOther(t *testing.T) {
 	}
 }
 
-// What is root and is asked by others has nothing of the rooms in it, which read what strangers send: of its own, gateway-upgrade has what
-// the upgrade does, and no more.
+// Programs that run as root and serve others import no room, because rooms read what strangers send: gateway-upgrade imports only
+// the part of its room that performs the upgrade.
 func TestRootKnowsNoArea(t *testing.T) {
 	own := map[string]string{"cmd/gateway-upgrade": "internal/upgrade/runner"}
 	imports := map[string][]string{}
@@ -127,7 +127,7 @@ func TestRootKnowsNoArea(t *testing.T) {
 	}
 }
 
-// doors says which packages alone may import what.
+// doors lists the only packages that may import certain others.
 var doors = map[string][]string{
 	"os/exec":                           {"internal/kit/host", "internal/kit/db/private", "internal/lab", "cmd/gateway-lab", "packaging"},
 	"github.com/vishvananda/netlink":    {"internal/kit/host", "internal/lab"},
@@ -162,10 +162,10 @@ func TestOnlyTheDoorsTouchTheOutside(t *testing.T) {
 	}
 }
 
-// pure are the files of the host that have what rendering may name: its closed list of files, and what CrowdSec has.
+// pure are the files of the host that rendering may use: its list of places, and what CrowdSec has.
 var pure = []string{"internal/kit/host/place.go", "internal/kit/host/crowdsec.go"}
 
-// nameable is what rendering may use of the host.
+// nameable returns the names of the host that rendering may use.
 func nameable(all []source) map[string]bool {
 	names := map[string]bool{"File": true, "Place": true, "ProxyCertificate": true, "TunnelState": true, "Redacted": true}
 	for _, s := range all {
@@ -185,7 +185,7 @@ func nameable(all []source) map[string]bool {
 	return names
 }
 
-// Rendering is a pure function of the configuration: it names the files it makes, and asks nobody anything.
+// Rendering is a pure function of the configuration: it names the files that it creates, and uses nothing else.
 func TestRenderingIsPure(t *testing.T) {
 	all, seen := sources(t), 0
 	names := nameable(all)
@@ -232,12 +232,12 @@ var (
 	written = regexp.MustCompile(`(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)`)
 )
 
-// Only a room writes its tables, and they carry its name.
+// Only a room writes its tables, whose names begin with its name.
 func TestTablesBelongToTheirRoom(t *testing.T) {
 	owner := func(table string) string {
 		name, _, _ := strings.Cut(table, "_")
 		switch name {
-		case "ha": // as the contract calls them
+		case "ha": // as in the contract
 			return "cluster"
 		case "change":
 			return "changes"
@@ -280,8 +280,8 @@ func TestTablesBelongToTheirRoom(t *testing.T) {
 	}
 }
 
-// A room that asks the packet filter to open something says so with its component, too: then the engine keeps open what runs, while
-// something else is stored.
+// A room that asks the packet filter to open something must also declare that at its component: then the engine keeps open what
+// runs while something else is stored.
 func TestEveryRoomThatOpensKeepsWhatRunsOpen(t *testing.T) {
 	asks, keeps := map[string]bool{}, map[string]bool{}
 	for _, s := range sources(t) {

@@ -83,7 +83,7 @@ type House struct {
 	VRRP         *vrrp.Room
 	// Management is the management port of the service itself.
 	Management *Management
-	// SelfSigned is the gateway's certificate until it has a better one.
+	// SelfSigned is the certificate that the gateway uses until it has a better one.
 	SelfSigned *httpd.SelfSigned
 }
 
@@ -91,12 +91,12 @@ type House struct {
 func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, error) {
 	h := &House{Kit: k, Management: NewManagement(k.Host, k.Log, func() bool {
 		s := store.View()
-		return s.IPv6Enabled || !s.Completed // which the setup decides
+		return s.IPv6Enabled || !s.Completed // the setup decides about IPv6
 	}, k.Engine.Converge)}
 	var err error
 	h.Setup, err = setup.New(k, setup.Deps{
 		Store: store, Passwords: passwords, Join: h.join(store), Joining: func() string { return h.Cluster.Joining() },
-		Decided: func(ctx context.Context) { _ = h.System.TakeIPv6(ctx) }, // it has said what is wrong, and will try again
+		Decided: func(ctx context.Context) { _ = h.System.TakeIPv6(ctx) }, // it logs the error, and is retried
 	})
 	if err != nil {
 		return nil, err
@@ -119,20 +119,21 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	h.Firewall = firewall.New(k, firewall.Deps{
 		Interfaces: h.Network.ZoneInterfaces,
 		ZoneUsers:  h.Network.ZoneUsers,
-		Openings:   []policy.Source{h.NTP.Openings, h.DNS.Openings, h.ForwardProxy.Openings, h.DHCP.Openings, h.RADIUS.Openings, h.Tunnel.Openings, k.Engine.Standing},
+		Openings:   []policy.Source{h.NTP.Openings, h.DNS.Openings, h.ForwardProxy.Openings, h.DHCP.Openings, h.RADIUS.Openings, h.Tunnel.Openings},
+		Standing:   k.Engine.Standing,
 		Tunnels:    h.Tunnel.Tunnels,
 		Defaults:   h.Tunnel.Defaults,
 		Peers:      h.peers,
 		Resolve:    resolve,
 		Way: func(ctx context.Context, source, destination netip.Addr, in string) (firewall.Way, error) {
 			if in == "" {
-				// What the gateway sends itself has one of its own addresses, and may go another way for it.
+				// The gateway's own packets have one of its addresses, which may be routed differently.
 				if own, err := k.Host.RouteTo(ctx, source, netip.Addr{}, ""); err != nil || !own.Local {
 					source = netip.Addr{}
 				}
 			}
 			way, err := k.Host.RouteTo(ctx, destination, source, in)
-			return seen(way), err
+			return firewallWay(way), err
 		},
 		Network:   h.foresight,
 		Addresses: h.addresses,
@@ -208,7 +209,7 @@ func Build(k *kit.Kit, store *setup.Store, passwords *password.Hasher) (*House, 
 	return h, nil
 }
 
-// addresses are those of the gateway itself.
+// addresses returns those of the gateway itself.
 func (h *House) addresses(ctx context.Context, q db.Querier) ([]netip.Addr, error) {
 	declared, err := h.Network.Addresses(ctx, q)
 	if err != nil {
@@ -218,17 +219,17 @@ func (h *House) addresses(ctx context.Context, q db.Querier) ([]netip.Addr, erro
 	return append(declared, inTunnels...), err
 }
 
-// alertDeps lends alerts the gateway's name, and what can go wrong.
+// alertDeps gives alerts the gateway's name, and the kinds of alarms.
 func alertDeps(store *setup.Store) alert.Deps {
 	return alert.Deps{FQDN: func() string { return store.View().FQDN.String() }, Kinds: kinds}
 }
 
-// peers are the addresses of the other nodes of the cluster.
+// peers returns the addresses of the other nodes of the cluster.
 func (h *House) peers(ctx context.Context, q db.Querier) ([]netip.Addr, error) {
 	return h.Cluster.PeerAddresses(ctx, q)
 }
 
-// clusterDeps lends the cluster who this gateway is, and the way to other versions of it.
+// clusterDeps gives the cluster this gateway's identity, and access to other rooms.
 func (h *House) clusterDeps(store *setup.Store) cluster.Deps {
 	return cluster.Deps{
 		Node: func() cluster.Node {
@@ -270,7 +271,7 @@ func (h *House) clusterDeps(store *setup.Store) cluster.Deps {
 	}
 }
 
-// join has the cluster make this machine one of its nodes.
+// join returns the function that makes this machine a node of a cluster.
 func (h *House) join(store *setup.Store) func(context.Context, setup.Join) error {
 	return func(ctx context.Context, in setup.Join) error {
 		token, _ := in.JoinToken.Fresh()
@@ -284,11 +285,11 @@ func (h *House) join(store *setup.Store) func(context.Context, setup.Join) error
 	}
 }
 
-// idsDeps lends intrusion detection who must not be banned, and what the packet filter drops.
+// idsDeps gives intrusion detection the addresses that must not be banned, and the packets that are dropped.
 func (h *House) idsDeps() ids.Deps {
 	return ids.Deps{
 		Addresses: h.addresses, Peers: h.peers, Proxies: h.WAF.TrustedProxies, Operators: h.Account.Operators,
-		Drops: func(ctx context.Context, told func([]ids.Drop)) error {
+		Drops: func(ctx context.Context, send func([]ids.Drop)) error {
 			return h.Firewall.Drops(ctx, func(events []firewall.LogEvent) {
 				drops := make([]ids.Drop, 0, len(events))
 				for _, e := range events {
@@ -298,13 +299,13 @@ func (h *House) idsDeps() ids.Deps {
 						drops = append(drops, ids.Drop{At: e.Timestamp, Source: source, Destination: destination, Proto: e.Proto, Port: e.DestinationPort})
 					}
 				}
-				told(drops)
+				send(drops)
 			})
 		},
 	}
 }
 
-// diagDeps lends diagnostics what the packet filter would do, and which interfaces are where.
+// diagDeps gives diagnostics the verdicts of the packet filter, and the interfaces of each zone.
 func (h *House) diagDeps() diag.Deps {
 	return diag.Deps{
 		Resolve: resolve,
@@ -350,7 +351,7 @@ func resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// primary is the primary of the cluster, for the accounts.
+// primary gives the accounts access to the primary of the cluster.
 type primary struct{ *House }
 
 func (p primary) Away(ctx context.Context) (bool, error) { return p.Cluster.Away(ctx) }
@@ -363,14 +364,14 @@ func (p primary) Spend(ctx context.Context, s account.Spent) error {
 	return p.Cluster.Spend(ctx, s.UserID, s.Kind, s.Value)
 }
 
-// accounts are the accounts, for the cluster.
+// accounts gives the cluster access to the accounts.
 type accounts struct{ *account.Room }
 
 func (a accounts) Spend(ctx context.Context, user uuid.UUID, kind, value string) error {
 	return a.Room.Spend(ctx, account.Spent{UserID: user, Kind: kind, Value: value})
 }
 
-// accountDeps lends the accounts the admin whom the setup made.
+// accountDeps gives the accounts the administrator whom the setup created.
 func (h *House) accountDeps(store *setup.Store, passwords *password.Hasher) account.Deps {
 	return account.Deps{
 		Primary: primary{h},
@@ -392,7 +393,7 @@ func (h *House) accountDeps(store *setup.Store, passwords *password.Hasher) acco
 	}
 }
 
-// systemDeps lends the system room its flags, which live in the setup store, and the switches that are settings.
+// systemDeps gives the system room its flags, which are in the setup store, and the switches that are settings of other rooms.
 func (h *House) systemDeps(store *setup.Store) system.Deps {
 	flags := func(s *setup.State) system.Flags {
 		return system.Flags{IPv6: s.IPv6Enabled, IPv6Kept: s.IPv6Kept, Maintenance: s.Maintenance, AutoUpdate: s.AutoUpdate, Retention: system.Retention(s.Retention)}
@@ -418,7 +419,7 @@ func (h *House) systemDeps(store *setup.Store) system.Deps {
 	}
 }
 
-// dhcpDeps lends the DHCP server the gateway's interfaces, and whether it is this node's turn.
+// dhcpDeps gives the DHCP server the gateway's interfaces, and whether this node serves.
 func (h *House) dhcpDeps() dhcp.Deps {
 	return dhcp.Deps{Serves: h.serves, Interfaces: func(ctx context.Context, q db.Querier) ([]dhcp.Interface, error) {
 		rows, err := h.Network.Interfaces(ctx, q)
@@ -430,7 +431,7 @@ func (h *House) dhcpDeps() dhcp.Deps {
 	}}
 }
 
-// services lends the network what the other rooms do for one. They are built after it.
+// services gives the network room the functions of other rooms that serve a network. These rooms are built after it.
 func (h *House) services() network.Services {
 	return network.Services{
 		Zones:   func(ctx context.Context, q db.Querier) ([]value.Zone, error) { return h.Firewall.Zones(ctx, q) },
@@ -465,7 +466,7 @@ func (h *House) services() network.Services {
 	}
 }
 
-// selfSigned is made for every name that the gateway is reached by before the setup has named it.
+// selfSigned returns a certificate for every name by which the gateway can be reached before the setup has named it.
 func selfSigned(k *kit.Kit, store *setup.Store) *httpd.SelfSigned {
 	return &httpd.SelfSigned{Path: k.Paths.State("tls/self-signed.pem"), Names: func() []string {
 		names := []string{k.Host.Facts().Hostname, "localhost", "127.0.0.1", "::1"}
@@ -476,7 +477,7 @@ func selfSigned(k *kit.Kit, store *setup.Store) *httpd.SelfSigned {
 	}}
 }
 
-// proxyDeps lends the proxy what the setup has decided, the certificates, and what is to be inspected.
+// proxyDeps gives the proxy the decisions of the setup, the certificates, and what to inspect.
 func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 	return proxy.Deps{
 		FQDN:        func() string { return store.View().FQDN.String() },
@@ -487,7 +488,7 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 			pairs, err := h.Certificate.Pairs(ctx, q)
 			list := make([]proxy.Certificate, len(pairs))
 			for i, p := range pairs {
-				list[i] = shown(p)
+				list[i] = proxyCertificate(p)
 			}
 			if c, pem := h.Cluster.JoinCertificate(); c != nil {
 				list = append(list, proxy.Certificate{
@@ -499,11 +500,11 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 		Changed: func(row apply.Row) (was, now *proxy.Certificate, ok bool) {
 			before, after, ok := h.Certificate.Changed(row)
 			if before != nil {
-				c := shown(*before)
+				c := proxyCertificate(*before)
 				was = &c
 			}
 			if after != nil {
-				c := shown(*after)
+				c := proxyCertificate(*after)
 				now = &c
 			}
 			return was, now, ok
@@ -532,8 +533,8 @@ func (h *House) proxyDeps(store *setup.Store) proxy.Deps {
 	}
 }
 
-// shown is a certificate as the proxy has it. A name that no site could have is left out.
-func shown(p certificate.Pair) proxy.Certificate {
+// proxyCertificate converts a certificate to the proxy's form. Names that no site can have are omitted.
+func proxyCertificate(p certificate.Pair) proxy.Certificate {
 	c := proxy.Certificate{ID: p.ID, PEM: p.PEM, Trusted: p.Trusted, NotAfter: p.NotAfter}
 	for _, name := range p.Names {
 		if n, err := value.Parse[value.SiteName](name); err == nil {
@@ -543,7 +544,7 @@ func shown(p certificate.Pair) proxy.Certificate {
 	return c
 }
 
-// certificateDeps lends the certificates what the setup has decided.
+// certificateDeps gives the certificates the decisions of the setup.
 func (h *House) certificateDeps(store *setup.Store) certificate.Deps {
 	return certificate.Deps{
 		FQDN: func() string { return store.View().FQDN.String() },
@@ -575,7 +576,7 @@ func (h *House) certificateDeps(store *setup.Store) certificate.Deps {
 	}
 }
 
-// licenseDeps lends the license the key that the build has, and counts what licenses limit.
+// licenseDeps gives the license the public key of the build, and counts what licenses limit.
 func (h *House) licenseDeps() license.Deps {
 	d := license.Deps{Usage: func(ctx context.Context, q db.Querier) (license.Usage, error) {
 		domains, err := h.Proxy.CountDomains(ctx, q)
@@ -594,13 +595,13 @@ func (h *House) licenseDeps() license.Deps {
 	}
 	var err error
 	if d.PublicKey, err = document.ParsePublicKey(LicensePublicKey); err != nil {
-		// A mistake of the build; the gateway has other things to do than to verify licenses.
+		// A mistake in the build must not keep the gateway from starting.
 		h.Log.Error("this build has no usable public key for licenses", "err", err)
 	}
 	return d
 }
 
-// mountSpec serves the documentation of all routes, itself included.
+// mountSpec serves the documentation of all routes, including itself.
 func mountSpec(k *kit.Kit) {
 	spec := sync.OnceValues(func() ([]byte, error) { return wire.Encode(k.Router.Spec(k.Version)) })
 	k.Router.Add(httpd.Route{

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// refreshWithin is how long a refresh of apt's lists may take, and refreshEvery how often we ask whether it has ended.
+	// refreshWithin is how long a refresh of apt's lists may take, and refreshEvery the polling interval.
 	refreshWithin = 6 * time.Minute
 	refreshEvery  = time.Second
 )
 
-// autoUpdate upgrades the gateway to the available version, if the operator wants that. A version that was taken back is not tried
-// again: the next one is.
+// autoUpdate upgrades the gateway to the available version, if the operator has turned that on. A version that was taken back is
+// not tried again, but the next one is.
 func autoUpdate(ctx context.Context, k *kit.Kit, store *setup.Store) error {
 	if !store.View().AutoUpdate {
 		return nil
@@ -59,7 +59,7 @@ func autoUpdate(ctx context.Context, k *kit.Kit, store *setup.Store) error {
 			return rollAtNight(ctx, k, to)
 		}
 	case is.Role != cluster.Single:
-		return nil // the primary has it updated
+		return nil // the primary updates it
 	}
 	body, err := json.Marshal(upgrade.Wish{Version: to})
 	if err != nil {
@@ -83,7 +83,7 @@ func rollAtNight(ctx context.Context, k *kit.Kit, to string) error {
 	return err
 }
 
-// refreshed has apt fetch its lists, and returns what is in them.
+// refreshed has apt fetch its lists, and returns their contents.
 func refreshed(ctx context.Context, k *kit.Kit) (upgrade.Versions, error) {
 	began := time.Now()
 	if _, err := control.Ask[upgrade.Versions](ctx, k.Paths, http.MethodPost, "/system/package-versions/refresh", nil); err != nil {

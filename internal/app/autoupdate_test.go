@@ -18,7 +18,7 @@ import (
 	"edge.internal/gateway/internal/upgrade/runner"
 )
 
-// serve sets a whole house up, and serves its control socket as gateway-api does.
+// serve sets up a whole house, and serves its control socket as gateway-api does.
 func serve(t *testing.T, b *kittest.Bench) *setup.Store {
 	t.Helper()
 	store, err := setup.OpenStore(b.Paths)
@@ -51,7 +51,8 @@ func serve(t *testing.T, b *kittest.Bench) *setup.Store {
 	return store
 }
 
-// The scheduler upgrades the gateway at night, if the operator wants that, and does not try again what was taken back.
+// The scheduler upgrades the gateway at night, if the operator has turned that on, and does not retry a version that was taken
+// back.
 func TestAutoUpdate(t *testing.T) {
 	b := kittest.New(t)
 	store := serve(t, b)

@@ -21,7 +21,7 @@ import (
 	"edge.internal/gateway/internal/setup"
 )
 
-// backupDeps lends the backups the database, what its rows say of the machine, and a trial of another state.
+// backupDeps gives backups the database server, the machine's links in the configuration, and a trial of another state.
 func (h *House) backupDeps(store *setup.Store) backup.Deps {
 	return backup.Deps{
 		Server: h.DB.Server(), Migrations: schema.Migrations, Transient: account.Transient,
@@ -42,8 +42,8 @@ func (h *House) backupDeps(store *setup.Store) backup.Deps {
 	}
 }
 
-// aside builds the gateway on another database and another state folder, beside the one that runs, if there is one, and brings the database
-// up to date. Nothing of it serves or applies. Unless it fails, the database has to be closed.
+// aside builds the gateway on another database and another state folder, beside the running one, if any, and migrates the
+// database. It neither serves nor applies anything. Unless it fails, the caller must close the database.
 func aside(ctx context.Context, m host.Machine, log *slog.Logger, d *db.DB, paths kit.Paths, box *secret.Box) (h *House, err error) {
 	defer func() {
 		if err != nil {
@@ -60,8 +60,8 @@ func aside(ctx context.Context, m host.Machine, log *slog.Logger, d *db.DB, path
 	return Build(kit.New(d, m, clock.Real, log, box, paths, Version), store, password.New(password.Cost))
 }
 
-// scheduledBackup asks gateway-api for the backup of the day. One that runs and fails is reported there; one that cannot begin is reported here,
-// and is tried again.
+// scheduledBackup asks gateway-api for the daily backup. gateway-api reports a backup that fails; this function reports one that
+// cannot begin, which is retried.
 func scheduledBackup(ctx context.Context, k *kit.Kit, store *setup.Store) error {
 	if !store.View().Completed {
 		return fault.New(fault.Unavailable, "The gateway is not set up yet.")

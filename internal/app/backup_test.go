@@ -27,7 +27,7 @@ import (
 	"edge.internal/gateway/internal/setup"
 )
 
-// slowly is an empty archive that takes its time.
+// slowly is an empty archive that takes a while to read.
 type slowly struct{ leave chan struct{} }
 
 func (s slowly) Read([]byte) (int, error) {
@@ -35,13 +35,13 @@ func (s slowly) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// obstacle is something that keeps a backup from beginning.
+// obstacle keeps a backup from beginning.
 type obstacle struct {
 	name, reason string
 	busy         func(t *testing.T) (free func())
 }
 
-// heldReading is PostgreSQL's programs with a reading of a dump that waits: it closes entered, and begins when leave is closed.
+// heldReading wraps PostgreSQL's programs so that reading a dump waits: it closes entered, and begins when leave is closed.
 type heldReading struct {
 	host.Backups
 	entered, leave chan struct{}
@@ -53,7 +53,7 @@ func (h heldReading) ReadDump(ctx context.Context, dump, into *os.File) error {
 	return h.Backups.ReadDump(ctx, dump, into)
 }
 
-// slowObstacles are those that take seconds to make.
+// slowObstacles returns those that take seconds to set up.
 func slowObstacles(b *kittest.Bench) []obstacle {
 	programs := backups.New(home.Home{}, nil, dbtest.Address(b.DB), nil)
 	return []obstacle{
@@ -90,7 +90,7 @@ func slowObstacles(b *kittest.Bench) []obstacle {
 	}
 }
 
-// held posts a request whose programs stop where they have been told to, and waits until they do. What it answers lets them go on.
+// held posts a request whose programs have been set up to wait, and returns when they do. release lets them continue.
 func held(t *testing.T, b *kittest.Bench, programs host.Backups, path string, entered <-chan struct{}, leave chan<- struct{}) (release func()) {
 	ended := make(chan struct{})
 	go func() {
@@ -107,7 +107,7 @@ func held(t *testing.T, b *kittest.Bench, programs host.Backups, path string, en
 	}
 }
 
-// obstacles are the others, all there are.
+// obstacles returns all other obstacles.
 func obstacles(b *kittest.Bench) []obstacle {
 	programs := backups.New(home.Home{}, nil, dbtest.Address(b.DB), nil)
 	b.Machine.LendPostgreSQL(programs)
@@ -181,8 +181,8 @@ func obstacles(b *kittest.Bench) []obstacle {
 	}
 }
 
-// A scheduled backup that cannot begin is reported, whatever the reason, and is tried again: it is the kind of error that does not use up the
-// day's turn.
+// A scheduled backup that cannot begin is reported and retried, whatever the reason: its error is of the kind that does not use
+// up the day's run.
 func TestScheduledBackupThatCannotBegin(t *testing.T) {
 	b := kittest.New(t)
 	store := serve(t, b)
@@ -224,15 +224,15 @@ func TestScheduledBackupThatCannotBegin(t *testing.T) {
 	}
 }
 
-// For each reason, sixteen days on each of which the backup cannot begin: each day it is told once, however often it is tried, and the next try is
-// never far.
+// For each reason, sixteen days on each of which the backup cannot begin: each day it is reported once, however often it is
+// tried, and the next retry is always soon.
 func TestEveryDayWithoutABackupIsTold(t *testing.T) {
 	b := kittest.New(t)
 	store := serve(t, b)
 	now := clock.NewFake(time.Now())
 	k := *b.Kit
 	k.Clock, k.Alarms = now, alarm.New(b.DB, now)
-	told := func() (n int) {
+	raised := func() (n int) {
 		t.Helper()
 		if err := b.DB.QueryRow(t.Context(), "SELECT count(*) FROM alarm_events WHERE kind = $1 AND resolves IS NULL", backup.Failed.Name).Scan(&n); err != nil {
 			t.Fatal(err)
@@ -240,16 +240,17 @@ func TestEveryDayWithoutABackupIsTold(t *testing.T) {
 		return n
 	}
 	for _, x := range obstacles(b) {
-		before := told()
+		before := raised()
 		for day := range 16 {
 			free := x.busy(t)
 			for try := range 3 {
-				if err := scheduledBackup(t.Context(), &k, store); !fault.Is(err, fault.Unavailable) { // the scheduler tries again within a minute
+				// the scheduler retries within a minute
+				if err := scheduledBackup(t.Context(), &k, store); !fault.Is(err, fault.Unavailable) {
 					t.Errorf("day %d, try %d, %s: %v", day, try, x.name, err)
 				}
 				now.Move(time.Minute)
 			}
-			if n := told() - before; n != day+1 {
+			if n := raised() - before; n != day+1 {
 				t.Fatalf("day %d, %s: told %d times", day, x.name, n)
 			}
 			free()
@@ -258,7 +259,7 @@ func TestEveryDayWithoutABackupIsTold(t *testing.T) {
 	}
 }
 
-// reported is what is known about the scheduled backup.
+// reported returns the open alarm about the scheduled backup.
 func reported(t *testing.T, b *kittest.Bench) (message string, found bool) {
 	t.Helper()
 	open, err := b.Alarms.Open(t.Context())

@@ -33,8 +33,8 @@ import (
 	"edge.internal/gateway/internal/license/document"
 )
 
-// companions are what the routes with secret fields take besides them, to succeed. Each room with a secret adds a line. A
-// secret that must have a form is given here, with the mark beside it.
+// companions are the other fields that the routes with secret fields need to succeed. Each room with a secret adds a line. A
+// secret that must have a certain form is given here, with the mark in it.
 var companions = map[string]map[string]any{
 	"alert.channel.create": {
 		"kind": "email", "target": "ops@example.net",
@@ -74,7 +74,7 @@ var companions = map[string]map[string]any{
 	"tunnel.peer.create":       {"name": "canary", "interface_id": idOf("/tunnel/interfaces"), "private_key": canaryKey(), "preshared_key": canaryKey()},
 	"tunnel.peer.update":       {"name": "canary again", "private_key": canaryKey(), "preshared_key": canaryKey()},
 	"tunnel.peer.below.create": {"name": "another canary", "private_key": canaryKey(), "preshared_key": canaryKey()},
-	// The secrets of these prove who the caller is, and are wrong.
+	// Their secrets prove the caller's identity, and are wrong.
 	"auth.login":                {"email": adminEmail},
 	"auth.change-password":      {},
 	"auth.reset-password":       {},
@@ -87,13 +87,13 @@ var companions = map[string]map[string]any{
 	"setup.join-cluster":  nil,
 }
 
-// idOf stands for the id of what was made at a path.
+// idOf stands for the id of what was created at a path.
 type idOf string
 
-// keyMarks are secrets that have no room for the mark.
+// keyMarks are secrets that are too short for the mark.
 var keyMarks []string
 
-// canaryKey is a key of WireGuard that must not be told.
+// canaryKey returns a WireGuard key that must not appear anywhere.
 func canaryKey() string {
 	var raw [32]byte
 	_, _ = rand.Read(raw[:])
@@ -102,7 +102,7 @@ func canaryKey() string {
 	return key
 }
 
-// canaryLicense is a license that the gateways of these tests accept, and must not tell.
+// canaryLicense is a license that the gateways of these tests accept, and that must not appear anywhere.
 var canaryLicense = func() string {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -117,7 +117,7 @@ var canaryLicense = func() string {
 	return sealed.Text()
 }()
 
-// canaryPair is a certificate with its key, whose own text must not be told either.
+// canaryPair is a certificate with its key, whose text must not appear anywhere either.
 var canaryPair, keyMark = func() (map[string]any, string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -145,10 +145,10 @@ var canarySource = map[string]any{
 
 const mark = "canary-in-a-mine"
 
-// canaryPassphrase opens the backup that it has encrypted.
+// canaryPassphrase decrypts the backup.
 const canaryPassphrase = mark + "-backup"
 
-// late is 1 for what is there when the setup is complete.
+// late is 1 for routes that exist once the setup is complete.
 func late(r *httpd.Route) int {
 	if r.Policy.IsOwner() {
 		return 0
@@ -156,13 +156,13 @@ func late(r *httpd.Route) int {
 	return 1
 }
 
-// Every secret field of every route is filled with a mark, in requests that succeed and in such that fail. Nothing that
-// the gateway answers, writes into its logs or keeps in the database has it.
+// Every secret field of every route is filled with a mark, in requests that succeed and in requests that fail. No answer, log or
+// database row of the gateway contains it.
 func TestCanary(t *testing.T) {
 	h := build(t, kittest.New(t))
-	var admin, userID string // when there is one
-	var told strings.Builder
-	ids := map[string]string{} // of what was made, by the kind's path
+	var admin, userID string // once it exists
+	var output strings.Builder
+	ids := map[string]string{} // of what was created, by the kind's path
 	at := func(path string) string {
 		id := userID
 		if made := ids[strings.TrimSuffix(path, "/{id}")]; made != "" {
@@ -183,12 +183,12 @@ func TestCanary(t *testing.T) {
 			location := a.Header.Get("Location")
 			ids[r.Path] = location[strings.LastIndexByte(location, '/')+1:]
 		}
-		fmt.Fprintf(&told, "%s %s: %v %s\n", r.Method, r.Path, a.Header, a.Body)
+		fmt.Fprintf(&output, "%s %s: %v %s\n", r.Method, r.Path, a.Header, a.Body)
 		return a
 	}
 	marked := 0
 	routes := slices.DeleteFunc(enveloped(h.routes), func(r *httpd.Route) bool { return r.Body == nil || r.Body.Type.Kind() != reflect.Struct })
-	// What is closed when the setup is complete comes before it.
+	// Routes that close when the setup is complete come first.
 	slices.SortStableFunc(routes, func(a, b *httpd.Route) int { return cmp.Compare(late(a), late(b)) })
 	for _, r := range routes {
 		if late(r) == 1 && admin == "" {
@@ -200,7 +200,7 @@ func TestCanary(t *testing.T) {
 			if f.Secret {
 				secrets[f.Name] = fmt.Sprintf("%s-%d", mark, marked)
 			}
-			// A field that has secrets in it is among the companions, with the mark.
+			// A field with secrets inside is among the companions, with the mark.
 			holds = holds || secret.Holds(f.Type)
 		}
 		if len(secrets) == 0 && !holds {
@@ -230,7 +230,7 @@ func TestCanary(t *testing.T) {
 				id = uuid.NewString()
 			}
 			a := h.call(t, admin, http.MethodPost, "/change-sets", map[string]any{"preview": true, "operations": []any{map[string]any{"kind": kind, "verb": verb, "id": id, "body": good}}})
-			told.Write(a.Body)
+			output.Write(a.Body)
 		}
 	}
 	if marked < 5 {
@@ -238,32 +238,32 @@ func TestCanary(t *testing.T) {
 	}
 	for _, r := range h.routes {
 		if r.Method == http.MethodGet && r.Enveloped() && !r.WebSock {
-			told.Write(h.call(t, admin, http.MethodGet, at(r.Path), nil).Body)
+			output.Write(h.call(t, admin, http.MethodGet, at(r.Path), nil).Body)
 		}
 	}
 	entries, err := h.Audit.Search(t.Context(), audit.Filter{Limit: audit.MaxLimit})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.NewEncoder(&told).Encode(entries); err != nil {
+	if err := json.NewEncoder(&output).Encode(entries); err != nil {
 		t.Fatal(err)
 	}
-	told.WriteString(h.Logs.String())
+	output.WriteString(h.Logs.String())
 	var dump string
 	if err := h.DB.QueryRow(t.Context(), `SELECT string_agg(query_to_xml(format('SELECT * FROM %I', table_name), true, true, '')::text, '')
 		FROM information_schema.tables WHERE table_schema = 'public'`).Scan(&dump); err != nil {
 		t.Fatal(err)
 	}
-	told.WriteString(dump)
-	// AU09: neither has it the secret that signs sessions, in whatever form.
+	output.WriteString(dump)
+	// AU09: nor does the database have the secret that signs sessions, in whatever form.
 	signing, err := os.ReadFile(h.Paths.State("jwt-secret"))
 	if err != nil || len(signing) < 32 {
 		t.Fatal(len(signing), err)
 	}
 	signatures := []string{string(signing), hex.EncodeToString(signing), base64.RawStdEncoding.EncodeToString(signing), base64.RawURLEncoding.EncodeToString(signing)}
 	for _, secret := range append(append(signatures, mark, keyMark), keyMarks...) {
-		if i := strings.Index(told.String(), secret); i >= 0 {
-			t.Errorf("a secret was told: …%s…", told.String()[max(0, i-300):min(told.Len(), i+100)])
+		if i := strings.Index(output.String(), secret); i >= 0 {
+			t.Errorf("a secret was output: …%s…", output.String()[max(0, i-300):min(output.Len(), i+100)])
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// clientDeps lends the clients what other rooms know about devices.
+// clientDeps gives the clients what other rooms know about devices.
 func (h *House) clientDeps() clients.Deps {
 	return clients.Deps{
 		Zones: func(ctx context.Context) (map[value.Zone][]value.IfName, error) {

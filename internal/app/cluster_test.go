@@ -41,7 +41,7 @@ func join(t *testing.T, d *db.DB) member {
 	return member{b, h}
 }
 
-// members are a primary and a standby.
+// members returns a primary and a standby.
 func members(t *testing.T) (primary, standby member) {
 	t.Helper()
 	one, other := dbtest.Pair(t, dbtest.Server(t))
@@ -55,7 +55,8 @@ func members(t *testing.T) (primary, standby member) {
 	return primary, standby
 }
 
-// A standby refuses what all nodes share and names the primary; what is its own it takes, with its audit entry; and it applies what arrives.
+// A standby refuses changes of shared data and names the primary; it accepts changes of its own data, with an audit entry; and it
+// applies what is replicated.
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	primary, standby := members(t)
@@ -93,7 +94,7 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// A role that names no zone is told as a problem, and does not stop the rest.
+// A role that names no zone is reported as a problem, and does not stop the rest.
 func TestZoneThatIsGone(t *testing.T) {
 	t.Parallel()
 	primary, standby := members(t)
@@ -114,7 +115,8 @@ func TestZoneThatIsGone(t *testing.T) {
 	})
 }
 
-// A change of the node's own and one that arrives wait for each other: two states of a component never have the same revision, and both are applied.
+// A local change and a replicated one wait for each other: two states of a component never have the same revision, and both are
+// applied.
 func TestChangeMeetsArrival(t *testing.T) {
 	primary, standby := members(t)
 	written, proceed, stored := make(chan struct{}), make(chan struct{}), make(chan error, 1)

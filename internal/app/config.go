@@ -1,4 +1,4 @@
-// Package app builds the programs from the rooms: it is the only room that knows all rooms.
+// Package app builds the programs from the rooms. It is the only package that imports all rooms.
 package app
 
 import (
@@ -22,14 +22,14 @@ import (
 // Version is the version of the programs; the build sets it.
 var Version = "1.0.0"
 
-// LicensePublicKey is the public key that licenses are verified with: the base64 of its 32 bytes. The build sets it; one
-// that does not accepts no license.
+// LicensePublicKey verifies licenses: the base64 of a public key of 32 bytes. The build sets it; a build without it accepts no
+// license.
 var LicensePublicKey = ""
 
-// Config is what a program is told when it starts.
+// Config is the configuration of a program.
 type Config = start.Config
 
-// newKit builds the kit on the real machine. It needs no database yet.
+// newKit builds the kit on the real machine. The database need not be available yet.
 func newKit(cfg Config, level slog.Level) (*kit.Kit, error) {
 	log := start.NewLog(level)
 	paths := kit.Paths{Root: cfg.Root}

@@ -31,7 +31,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"GATEWAY_DB", "GATEWAY_LISTEN", "GATEWAY_LOG_LEVEL"} {
-		t.Setenv(name, "") // it is put back after the test
+		t.Setenv(name, "") // registers the variable to be restored after the test
 		os.Unsetenv(name)
 	}
 	t.Setenv("GATEWAY_LISTEN", ":1")
@@ -64,7 +64,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestWatchdog has systemd hear from the service while it takes requests, and not while it does not.
+// TestWatchdog checks that systemd is notified while the service answers requests, and not while it does not.
 func TestWatchdog(t *testing.T) {
 	root := t.TempDir()
 	paths := kit.Paths{Root: root}
@@ -77,7 +77,7 @@ func TestWatchdog(t *testing.T) {
 	}
 	defer systemd.Close()
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(root, "notify"))
-	t.Setenv("WATCHDOG_USEC", "60000") // it asks every 20 ms
+	t.Setenv("WATCHDOG_USEC", "60000") // notifies every 20 ms
 	t.Setenv("WATCHDOG_PID", "")
 	os.Unsetenv("WATCHDOG_PID")
 
@@ -104,9 +104,9 @@ func TestWatchdog(t *testing.T) {
 	if err := systemd.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
-	heard := make([]byte, 64)
-	if n, err := systemd.Read(heard); err == nil {
-		t.Fatalf("systemd is told %q while nothing answers", heard[:n])
+	received := make([]byte, 64)
+	if n, err := systemd.Read(received); err == nil {
+		t.Fatalf("systemd is told %q while nothing answers", received[:n])
 	}
 	control, err := net.Listen("unix", paths.Run("control.sock"))
 	if err != nil {
@@ -118,9 +118,9 @@ func TestWatchdog(t *testing.T) {
 	if err := systemd.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	n, err := systemd.Read(heard)
-	if err != nil || string(heard[:n]) != "WATCHDOG=1" {
-		t.Errorf("systemd is told %q, %v", heard[:n], err)
+	n, err := systemd.Read(received)
+	if err != nil || string(received[:n]) != "WATCHDOG=1" {
+		t.Errorf("systemd is told %q, %v", received[:n], err)
 	}
 }
 
@@ -128,7 +128,7 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// Where the API listens is no place for alerts, backups or identity providers to reach.
+// Alerts, backups and identity providers cannot connect to the API's own port.
 func TestOwnPortIsNoTarget(t *testing.T) {
 	cfg := Config{Root: t.TempDir(), Units: "none:a test", DB: "postgres:///none?host=/nowhere", Listen: "127.0.0.1:9443"}
 	if _, err := secret.Make(start.MasterKey(kit.Paths{Root: cfg.Root})); err != nil {

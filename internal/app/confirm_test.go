@@ -18,7 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// confirming is a house that takes back what is not confirmed, with a time source.
+// confirming returns a house that takes back unconfirmed changes, with a time source.
 func confirming(t *testing.T, b *kittest.Bench) (house, func()) {
 	t.Helper()
 	if err := b.Engine.Recover(); err != nil {
@@ -33,11 +33,11 @@ func confirming(t *testing.T, b *kittest.Bench) (house, func()) {
 	return h, stop
 }
 
-// sources is chrony's file, and the rows behind it.
+// sources returns chrony's file, and the rows behind it.
 func (h house) sources(t *testing.T, admin string) string {
 	t.Helper()
 	file, err := h.Machine.Read(host.ChronyDropIn)
-	if errors.Is(err, fs.ErrNotExist) { // right after the setup it may not be there yet
+	if errors.Is(err, fs.ErrNotExist) { // right after the setup it may not exist yet
 		h.Engine.Refresh(t.Context(), apply.NTP, false)
 		file, err = h.Machine.Read(host.ChronyDropIn)
 	}
@@ -53,10 +53,10 @@ func (h house) sources(t *testing.T, admin string) string {
 	return strings.Join(list, " ") + "\n" + string(file)
 }
 
-// soon is the least time there is to confirm something, for what nobody confirms, and later more than any test takes.
+// soon is the shortest time for a confirmation, for changes that nobody confirms, and later is longer than any test.
 const soon, later = 10 * time.Second, 600 * time.Second
 
-// try adds a time source that is to be confirmed.
+// try adds a time source that must be confirmed.
 func (h house) try(t *testing.T, admin, address string, within time.Duration) (set string) {
 	t.Helper()
 	a := kittest.Call(t, h.Handler(), http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": address}, "Authorization", "Bearer "+admin, "X-Test-Client", loopback, httpd.ConfirmWithinHeader, fmt.Sprint(within.Seconds())).Want(t, 201)
@@ -85,7 +85,7 @@ func TestConfirmedChangeStays(t *testing.T) {
 	if len(waiting) != 1 || waiting[0].ID.String() != id || waiting[0].Actor != adminEmail || waiting[0].AppliedAt == nil {
 		t.Fatalf("%+v", waiting)
 	}
-	// The same component takes no other change; others do.
+	// The same component accepts no other change; others do.
 	refused := h.call(t, admin, http.MethodPost, "/ntp/pools", map[string]any{"kind": "server", "address": "two.example.net"}).Want(t, 409)
 	until := waiting[0].ConfirmBy.UTC().Format("15:04:05 UTC")
 	if !strings.Contains(refused.Error.Message, adminEmail+" is waiting to be confirmed until "+until) || !strings.Contains(string(refused.Body), id) {
@@ -111,7 +111,7 @@ func TestConfirmedChangeStays(t *testing.T) {
 }
 
 func TestUnconfirmedChangeGoesBack(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // it mostly waits
 	h, _ := confirming(t, kittest.New(t))
 	admin := h.setUp(t)
 	before := h.sources(t, admin)
@@ -143,7 +143,7 @@ func TestDiscardedChangeGoesBackAtOnce(t *testing.T) {
 
 // A process that dies while a change waits leaves it to the next one.
 func TestUnconfirmedChangeGoesBackAtTheNextStart(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // it mostly waits
 	b := kittest.New(t)
 	h, stop := confirming(t, b)
 	admin := h.setUp(t)
@@ -151,16 +151,16 @@ func TestUnconfirmedChangeGoesBackAtTheNextStart(t *testing.T) {
 	id := h.try(t, admin, "one.example.net", later)
 	stop()
 	h, _ = confirming(t, kittest.Again(t, b))
-	// Its row says so earlier, when what is stored is not live yet.
+	// Its row is updated earlier, when what is stored is not live yet.
 	waittest.Until(t, "it does not wait any more", func() bool { return len(h.Engine.Waiting()) == 0 })
 	if after := h.sources(t, admin); after != before || h.set(t, admin, id).State != "taken_back" {
 		t.Errorf("%s\n%s", before, after)
 	}
 }
 
-// IPv6 is a change like others: it waits, goes back when it is discarded or the process dies, and can be reverted.
+// IPv6 is a change like others: it waits, is reverted if it is discarded or the process dies, and can be reverted later.
 func TestIPv6GoesBack(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // it mostly waits
 	b := kittest.New(t)
 	h, stop := confirming(t, b)
 	admin := h.setUp(t)
@@ -219,7 +219,7 @@ func TestIPv6GoesBack(t *testing.T) {
 	}
 }
 
-// A daemon that is switched off is switched on again if nobody confirms it.
+// A daemon that is turned off is turned on again if nobody confirms it.
 func TestServiceToggleGoesBack(t *testing.T) {
 	h, _ := confirming(t, kittest.New(t))
 	admin := h.setUp(t)

@@ -16,12 +16,12 @@ import (
 	"edge.internal/gateway/internal/system"
 )
 
-// Ctl is the command line of gateway-ctl.
+// Ctl returns the command line of gateway-ctl.
 func Ctl() *cobra.Command {
 	return ctl.New(ctl.Deps{Version: Version, Kit: newKit, Render: renderHere})
 }
 
-// renderHere does what gateway-api would do, under the lock that keeps it from starting meanwhile.
+// renderHere does what gateway-api would do, holding the lock that keeps it from starting in the meantime.
 func renderHere(ctx context.Context, cfg Config) (system.Rendered, error) {
 	if err := start.BecomeGateway(cfg.Root); err != nil {
 		return system.Rendered{}, err
@@ -50,7 +50,7 @@ func renderHere(ctx context.Context, cfg Config) (system.Rendered, error) {
 	for _, id := range k.Engine.Components() {
 		k.Engine.Pass(ctx, id)
 	}
-	k.Engine.Pass(ctx, apply.Network) // once more, for it forwards packets only when the packet filter is loaded
+	k.Engine.Pass(ctx, apply.Network) // again, because it forwards packets only once the packet filter is loaded
 	for _, s := range k.Engine.Statuses() {
 		if s.State == apply.Live {
 			out.Rendered = append(out.Rendered, string(s.Name))

@@ -27,42 +27,42 @@ func TestCtlChanges(t *testing.T) {
 		a.Into(t, &row)
 		return row, a.Header.Get(httpd.ChangeSetHeader)
 	}
-	want := func(said string, err error, words ...string) {
+	want := func(output string, err error, words ...string) {
 		t.Helper()
 		for _, word := range words {
-			if err != nil || !strings.Contains(said, word) {
-				t.Errorf("no %q in %q, %v", word, said, err)
+			if err != nil || !strings.Contains(output, word) {
+				t.Errorf("no %q in %q, %v", word, output, err)
 			}
 		}
 	}
 	_, first := pool("one.example.net", httpd.ReasonHeader, "ticket%204711")
 	_, second := pool("two.example.net", httpd.ConfirmWithinHeader, "600")
-	said, err := ctl("", "changes")
-	want(said, err, "Waiting: "+second+" by "+adminEmail, "gateway-ctl confirm "+second, "+1 ntp.pool", "ticket 4711")
-	if strings.Index(said, "\n"+second) > strings.Index(said, "\n"+first) {
-		t.Errorf("the newest is not first: %s", said)
+	output, err := ctl("", "changes")
+	want(output, err, "Waiting: "+second+" by "+adminEmail, "gateway-ctl confirm "+second, "+1 ntp.pool", "ticket 4711")
+	if strings.Index(output, "\n"+second) > strings.Index(output, "\n"+first) {
+		t.Errorf("the newest is not first: %s", output)
 	}
-	if said, err = ctl("", "changes", "--limit", "1"); err != nil || strings.Contains(said, first) {
-		t.Errorf("%q %v", said, err)
+	if output, err = ctl("", "changes", "--limit", "1"); err != nil || strings.Contains(output, first) {
+		t.Errorf("%q %v", output, err)
 	}
-	// The report comes a moment after the apply.
+	// The report follows a moment after the apply.
 	waittest.UntilNil(t, "the report", func() error {
-		if said, err = ctl("", "changes", first); !strings.Contains(said, "ntp: live, reload, ") {
-			return fmt.Errorf("%q %w", said, err)
+		if output, err = ctl("", "changes", first); !strings.Contains(output, "ntp: live, reload, ") {
+			return fmt.Errorf("%q %w", output, err)
 		}
 		return nil
 	})
-	want(said, err, "ticket 4711", "create ntp.pool one.example.net (", `address: null -> "one.example.net"`, "+server one.example.net")
+	want(output, err, "ticket 4711", "create ntp.pool one.example.net (", `address: null -> "one.example.net"`, "+server one.example.net")
 	if _, err := ctl("", "changes", "00000000-0000-0000-0000-000000000001"); err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Error(err)
 	}
-	said, err = ctl("", "confirm")
-	want(said, err, "It is confirmed, and stays.")
+	output, err = ctl("", "confirm")
+	want(output, err, "It is confirmed, and stays.")
 	if _, err := ctl("", "confirm"); err == nil || !strings.Contains(err.Error(), "no change is waiting") {
 		t.Error(err)
 	}
-	if said, err = ctl("", "changes"); err != nil || strings.Contains(said, "Waiting") {
-		t.Errorf("%q %v", said, err)
+	if output, err = ctl("", "changes"); err != nil || strings.Contains(output, "Waiting") {
+		t.Errorf("%q %v", output, err)
 	}
 }
 
@@ -93,40 +93,40 @@ func TestCtlRevert(t *testing.T) {
 			t.Errorf("%q is taken", args)
 		}
 	}
-	// A later edit is shown, and stays unless that is said.
-	said, err := ctl("", "revert", set, "--preview")
-	if err != nil || !strings.Contains(said, "edited later: ntp.pool a.example.net maxpoll by "+adminEmail+": then 10, now 8\n") {
-		t.Errorf("%q %v", said, err)
+	// A later edit is listed, and kept unless the command says otherwise.
+	output, err := ctl("", "revert", set, "--preview")
+	if err != nil || !strings.Contains(output, "edited later: ntp.pool a.example.net maxpoll by "+adminEmail+": then 10, now 8\n") {
+		t.Errorf("%q %v", output, err)
 	}
 	if _, err := ctl("", "revert", set); err == nil || !strings.Contains(err.Error(), "Later edits are in the way") {
 		t.Error(err)
 	}
 	now(a.ID, "true 8")
-	if said, err := ctl("", "revert", set, "--take", "now", "--reason", "too eager"); err != nil || !strings.HasPrefix(said, "update ntp.pool a.example.net\n") {
-		t.Errorf("%q %v", said, err)
+	if output, err := ctl("", "revert", set, "--take", "now", "--reason", "too eager"); err != nil || !strings.HasPrefix(output, "update ntp.pool a.example.net\n") {
+		t.Errorf("%q %v", output, err)
 	}
 	now(a.ID, "false 8")
-	if said, err := ctl("", "changes", "--limit", "1"); err != nil || !strings.Contains(said, "~1 ntp.pool") || !strings.Contains(said, "too eager") {
-		t.Errorf("%q %v", said, err)
+	if output, err := ctl("", "changes", "--limit", "1"); err != nil || !strings.Contains(output, "~1 ntp.pool") || !strings.Contains(output, "too eager") {
+		t.Errorf("%q %v", output, err)
 	}
-	// One row, which goes back unless it is confirmed; the others stay.
+	// One row, which is reverted again unless that is confirmed; the others stay.
 	if _, err := ctl("", "revert", "--to", at, "--id", b.ID); err == nil || !strings.Contains(err.Error(), "must name the one kind of the row") {
 		t.Error(err)
 	}
-	said, err = ctl("", "revert", "--to", at, "--kind", "ntp.pool", "--id", b.ID, "--confirm-within", "600")
-	if err != nil || !strings.HasPrefix(said, "update ntp.pool b.example.net\nIt goes back at ") {
-		t.Errorf("%q %v", said, err)
+	output, err = ctl("", "revert", "--to", at, "--kind", "ntp.pool", "--id", b.ID, "--confirm-within", "600")
+	if err != nil || !strings.HasPrefix(output, "update ntp.pool b.example.net\nIt goes back at ") {
+		t.Errorf("%q %v", output, err)
 	}
 	now(b.ID, "false 10")
 	now(a.ID, "false 8")
 	if _, err := ctl("", "revert", "--to", at, "--kind", "ntp.pool"); err == nil || !strings.Contains(err.Error(), "waiting to be confirmed") {
 		t.Error(err)
 	}
-	if said, err := ctl("", "confirm"); err != nil || said != "It is confirmed, and stays.\n" {
-		t.Errorf("%q %v", said, err)
+	if output, err := ctl("", "confirm"); err != nil || output != "It is confirmed, and stays.\n" {
+		t.Errorf("%q %v", output, err)
 	}
-	if said, err := ctl("", "revert", "--to", at); err != nil || said != "update ntp.pool a.example.net\n" {
-		t.Errorf("%q %v", said, err)
+	if output, err := ctl("", "revert", "--to", at); err != nil || output != "update ntp.pool a.example.net\n" {
+		t.Errorf("%q %v", output, err)
 	}
 	now(a.ID, "false 10")
 	if _, err := ctl("", "revert", "--to", at); err == nil || !strings.Contains(err.Error(), "nothing to revert") {
@@ -134,7 +134,7 @@ func TestCtlRevert(t *testing.T) {
 	}
 }
 
-// A daemon that takes its time lets a change wait that was answered already: it is confirmed when the daemon has taken it.
+// A slow daemon makes a change wait that was answered already: it is confirmed once the daemon has applied it.
 func TestCtlConfirmWaitsForTheApply(t *testing.T) {
 	h, _ := confirming(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -143,7 +143,7 @@ func TestCtlConfirmWaitsForTheApply(t *testing.T) {
 	var once sync.Once
 	h.Machine.Script(host.ChronySources, func(ctx context.Context, _ host.Input) (host.Output, error) {
 		if len(h.Resources.Waiting()) == 0 {
-			return host.Output{}, nil // a pass that is not the change's
+			return host.Output{}, nil // not the change's pass
 		}
 		once.Do(func() { close(starts) })
 		select {
@@ -164,7 +164,7 @@ func TestCtlConfirmWaitsForTheApply(t *testing.T) {
 		h.Handler().ServeHTTP(httptest.NewRecorder(), req)
 	}()
 	<-starts
-	hangUp() // and does not wait for the answer
+	hangUp() // does not wait for the answer
 	<-answered
 	asked := 0
 	ctl := h.rootBy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -176,7 +176,7 @@ func TestCtlConfirmWaitsForTheApply(t *testing.T) {
 		}
 		h.Handler().ServeHTTP(w, r)
 	}))
-	if said, err := ctl("", "confirm"); err != nil || said != "It is confirmed, and stays.\n" || asked != 2 {
-		t.Errorf("%q %v, asked %d times", said, err, asked)
+	if output, err := ctl("", "confirm"); err != nil || output != "It is confirmed, and stays.\n" || asked != 2 {
+		t.Errorf("%q %v, asked %d times", output, err, asked)
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// A cluster is made, repaired and led by another node with gateway-ctl. What joins is tested with whole machines.
+// gateway-ctl founds a cluster, repairs it, and promotes another node. Joining is tested with whole machines.
 func TestCtlCluster(t *testing.T) {
 	t.Parallel()
 	one, other := dbtest.Pair(t, dbtest.Server(t))
 	var databases sync.Map
 	primary, standby := newBox(t, one, &databases), newBox(t, other, &databases)
 	admin := primary.setUp(t)
-	// away is how many questions for a repair are cut off, as by an API that is restarted, and back is called with the last one.
+	// away is the number of requests for a repair to cut off, as if the API restarted; back is called with the last one.
 	away, back := 0, func() {}
 	api := standby.Handler()
 	restarted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,14 +34,14 @@ func TestCtlCluster(t *testing.T) {
 	at := map[*box]func(stdin string, args ...string) (string, error){primary: primary.root(t), standby: standby.rootBy(t, restarted)}
 	says := func(b *box, want string, args ...string) {
 		t.Helper()
-		if said, err := at[b]("", args...); err != nil || said != want {
-			t.Errorf("%q: %q, %v", args, said, err)
+		if output, err := at[b]("", args...); err != nil || output != want {
+			t.Errorf("%q: %q, %v", args, output, err)
 		}
 	}
 	refuses := func(b *box, word string, args ...string) {
 		t.Helper()
-		if said, err := at[b]("", args...); err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("%q: %q, %v", args, said, err)
+		if output, err := at[b]("", args...); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%q: %q, %v", args, output, err)
 		}
 	}
 	health := func(b *box, role string) {
@@ -53,7 +53,7 @@ func TestCtlCluster(t *testing.T) {
 	}
 	refuses(primary, "not in a cluster", "promote")
 	refuses(primary, "not in a cluster", "cluster-setup-standby")
-	for range 2 { // what is there already stays
+	for range 2 { // what exists already stays
 		says(primary, "gateway.example.net is the primary. Make a join token for each other node.\n", "cluster-init-replication")
 	}
 	refuses(primary, "no standby", "cluster-setup-standby")
@@ -88,7 +88,7 @@ func TestCtlCluster(t *testing.T) {
 	}
 	repaired("0")
 
-	// The repair, which waits for a change that is under way, goes on while the API is restarted, and its outcome is told.
+	// The repair, which waits for a change in progress, continues while the API is restarted, and its result is reported.
 	change, err := primary.DB.Server().Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)

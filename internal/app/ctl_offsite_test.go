@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/test/offsite"
 )
 
-// A backup goes to a target, and comes back from it on the command line, where no gateway-api and no database are needed.
+// A backup is copied to a target, and fetched from it on the command line, which needs neither gateway-api nor a database.
 func TestCtlOffsite(t *testing.T) {
 	server := offsite.NewS3(t, false)
 	bench := kittest.New(t)
@@ -42,28 +42,28 @@ func TestCtlOffsite(t *testing.T) {
 	}
 	address := "s3://" + server.Endpoint + "/" + server.Bucket
 	login := []string{"--access-key", server.AccessKey, "--no-tls", "--secret-file"}
-	said, err := ctl(t, root, "", append([]string{"offsite", "list", address}, append(login, secret)...)...)
-	if err != nil || !strings.Contains(said, "gateway_") || strings.Contains(said, server.SecretKey) {
-		t.Fatalf("%s %v", said, err)
+	output, err := ctl(t, root, "", append([]string{"offsite", "list", address}, append(login, secret)...)...)
+	if err != nil || !strings.Contains(output, "gateway_") || strings.Contains(output, server.SecretKey) {
+		t.Fatalf("%s %v", output, err)
 	}
 	to := filepath.Join(root, "archive")
-	if said, err := ctl(t, root, server.SecretKey, append([]string{"offsite", "fetch", address, "latest", to}, append(login, "-")...)...); err != nil {
-		t.Fatalf("%s %v", said, err)
+	if output, err := ctl(t, root, server.SecretKey, append([]string{"offsite", "fetch", address, "latest", to}, append(login, "-")...)...); err != nil {
+		t.Fatalf("%s %v", output, err)
 	}
 	info, err := os.Stat(to)
 	if err != nil || info.Mode().Perm() != 0o600 || info.Size() == 0 {
 		t.Fatalf("%+v %v", info, err)
 	}
-	// What came back is a backup of this gateway.
+	// The fetched archive is a backup of this gateway.
 	run := h.root(t)
-	if said, err := run("", "backups", "add", to); err != nil {
-		t.Errorf("%s %v", said, err)
+	if output, err := run("", "backups", "add", to); err != nil {
+		t.Errorf("%s %v", output, err)
 	}
-	if said, err := run(server.SecretKey, append([]string{"restore", "begin", "--from", address}, append(login, "-")...)...); err != nil || !strings.Contains(said, "The restore has started") {
-		t.Errorf("%s %v", said, err)
+	if output, err := run(server.SecretKey, append([]string{"restore", "begin", "--from", address}, append(login, "-")...)...); err != nil || !strings.Contains(output, "The restore has started") {
+		t.Errorf("%s %v", output, err)
 	}
-	if said, err := ctl(t, root, "wrong", append([]string{"offsite", "list", address}, append(login, "-")...)...); err == nil || err.Error() != "the secret key is wrong" {
-		t.Errorf("%s %v", said, err)
+	if output, err := ctl(t, root, "wrong", append([]string{"offsite", "list", address}, append(login, "-")...)...); err == nil || err.Error() != "the secret key is wrong" {
+		t.Errorf("%s %v", output, err)
 	}
 	if _, err := ctl(t, root, "wrong", append([]string{"restore", "begin", "--from", address}, append(login, "-")...)...); err == nil || err.Error() != "the secret key is wrong" {
 		t.Errorf("%v", err)

@@ -17,13 +17,13 @@ import (
 	"edge.internal/gateway/internal/upgrade/runner"
 )
 
-// root serves the machine's root, as gateway-api does, and answers what gateway-ctl says.
+// root serves the machine's root, as gateway-api does, and returns a function that runs gateway-ctl.
 func (h house) root(t *testing.T) func(stdin string, args ...string) (string, error) {
 	t.Helper()
 	return h.rootBy(t, h.Handler())
 }
 
-// rootBy is root with another way to gateway-api's handler.
+// rootBy is root with another handler in front of gateway-api's.
 func (h house) rootBy(t *testing.T, handler http.Handler) func(stdin string, args ...string) (string, error) {
 	t.Helper()
 	if err := os.MkdirAll(h.Paths.Run(""), 0o755); err != nil {
@@ -48,13 +48,13 @@ func (h house) rootBy(t *testing.T, handler http.Handler) func(stdin string, arg
 // ctl runs gateway-ctl below a root.
 func ctl(t *testing.T, root, stdin string, args ...string) (string, error) {
 	t.Helper()
-	var said bytes.Buffer
+	var output bytes.Buffer
 	ctl := app.Ctl()
 	ctl.SetArgs(append(args, "--root", root))
 	ctl.SetIn(strings.NewReader(stdin))
-	ctl.SetOut(&said)
+	ctl.SetOut(&output)
 	err := ctl.ExecuteContext(t.Context())
-	return said.String(), err
+	return output.String(), err
 }
 
 func TestCtlLicense(t *testing.T) {
@@ -62,41 +62,41 @@ func TestCtlLicense(t *testing.T) {
 	admin := h.setUp(t)
 	h.furnish(t, admin)
 	ctl := h.root(t)
-	want := func(said string, err error, lines ...string) {
+	want := func(output string, err error, lines ...string) {
 		t.Helper()
 		for _, line := range lines {
-			if err != nil || !strings.Contains(said, line+"\n") {
-				t.Errorf("no %q in %q, %v", line, said, err)
+			if err != nil || !strings.Contains(output, line+"\n") {
+				t.Errorf("no %q in %q, %v", line, output, err)
 			}
 		}
 	}
-	said, err := ctl("", "license")
-	want(said, err, "status:        trial", "domains:       1, no limit", "tunnel peers:  1, no limit")
+	output, err := ctl("", "license")
+	want(output, err, "status:        trial", "domains:       1, no limit", "tunnel peers:  1, no limit")
 	if _, err := ctl("", "license", "clear"); err == nil || !strings.Contains(err.Error(), "No license is installed") {
 		t.Error(err)
 	}
 	for _, text := range []string{"", "nonsense", "\xff\xfe", canaryLicense + "x", strings.Repeat(canaryLicense, 100)} {
-		if said, err := ctl(text, "license", "set", "-"); err == nil || said != "" {
-			t.Errorf("%.20q: %q, %v", text, said, err)
+		if output, err := ctl(text, "license", "set", "-"); err == nil || output != "" {
+			t.Errorf("%.20q: %q, %v", text, output, err)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "license")
 	if err := os.WriteFile(file, []byte("\r\n"+canaryLicense), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	said, err = ctl("", "license", "set", file)
-	want(said, err, "status:        active", "subject:       Example Ltd", "features:      all", "nodes:         1, no limit")
-	said, err = ctl(canaryLicense, "license", "set", "-")
-	want(said, err, "status:        active")
-	said, err = ctl("", "license")
-	want(said, err, "id:            canary")
+	output, err = ctl("", "license", "set", file)
+	want(output, err, "status:        active", "subject:       Example Ltd", "features:      all", "nodes:         1, no limit")
+	output, err = ctl(canaryLicense, "license", "set", "-")
+	want(output, err, "status:        active")
+	output, err = ctl("", "license")
+	want(output, err, "id:            canary")
 	var seen struct{ Status string }
 	h.call(t, admin, http.MethodGet, "/license", nil).Want(t, 200).Into(t, &seen)
 	if seen.Status != "active" {
 		t.Errorf("%+v", seen)
 	}
-	said, err = ctl("", "license", "clear")
-	want(said, err, "status:        trial")
+	output, err = ctl("", "license", "clear")
+	want(output, err, "status:        trial")
 	if h.Audited(t, "license.set") != 2 || h.Audited(t, "license.clear") != 1 {
 		t.Error("it is not audited")
 	}
@@ -109,16 +109,16 @@ func TestCtlUpgrade(t *testing.T) {
 	if _, err := ctl(t, h.Paths.Root, "", "upgrade", "begin", "1.1.0"); err == nil || !strings.Contains(err.Error(), "apt knows no such version") {
 		t.Error(err)
 	}
-	if said, err := ctl(t, h.Paths.Root, "", "upgrade"); err != nil || said != "The gateway has not been upgraded yet.\n" {
-		t.Errorf("%q %v", said, err)
+	if output, err := ctl(t, h.Paths.Root, "", "upgrade"); err != nil || output != "The gateway has not been upgraded yet.\n" {
+		t.Errorf("%q %v", output, err)
 	}
 	run := h.root(t)
 	h.Machine.SetPackages(host.PackageVersions{Packages: []host.PackageVersion{{Name: host.GatewayPackage, Installed: "1.0.0", Available: "1.1.0", Newer: []string{"1.1.0"}}}}, nil)
 	if _, err := run("", "upgrade", "begin", "0.9.0"); err == nil || !strings.Contains(err.Error(), "version: This field must be newer than the installed version 1.0.0") {
 		t.Error(err)
 	}
-	if said, err := run("", "upgrade", "begin"); err != nil || !strings.HasPrefix(said, "The upgrade to version 1.1.0 has started.") || h.Audited(t, "system.upgrade") != 1 {
-		t.Errorf("%q %v", said, err)
+	if output, err := run("", "upgrade", "begin"); err != nil || !strings.HasPrefix(output, "The upgrade to version 1.1.0 has started.") || h.Audited(t, "system.upgrade") != 1 {
+		t.Errorf("%q %v", output, err)
 	}
 	if _, err := run("", "upgrade", "begin"); err == nil || !strings.Contains(err.Error(), "already running") {
 		t.Error(err)
@@ -136,9 +136,9 @@ func TestCtlUpgrade(t *testing.T) {
 		args []string
 		has  bool
 	}{{[]string{"upgrade"}, false}, {[]string{"upgrade", "--output"}, true}} {
-		said, err := run("", c.args...)
-		if err != nil || !strings.Contains(said, "state:  taken back\n") || !strings.Contains(said, "reason: It did not serve.\n") || !strings.Contains(said, "install    failed\n") || strings.Contains(said, "| unpacking\n") != c.has {
-			t.Errorf("%q %v", said, err)
+		output, err := run("", c.args...)
+		if err != nil || !strings.Contains(output, "state:  taken back\n") || !strings.Contains(output, "reason: It did not serve.\n") || !strings.Contains(output, "install    failed\n") || strings.Contains(output, "| unpacking\n") != c.has {
+			t.Errorf("%q %v", output, err)
 		}
 	}
 }

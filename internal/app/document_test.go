@@ -174,7 +174,7 @@ func quoted(v any) string {
 	return string(b)
 }
 
-// office is a house with the links that documents of the tests need.
+// office returns a house with the links that documents of the tests need.
 func office(t *testing.T) (h house, admin string) {
 	t.Helper()
 	h = build(t, kittest.New(t))
@@ -182,7 +182,7 @@ func office(t *testing.T) (h house, admin string) {
 	return h, h.setUp(t)
 }
 
-// export is the document of a house.
+// export returns the document of a house.
 func (h house) export(t *testing.T, token, query string, headers ...string) []byte {
 	t.Helper()
 	req := httptest.NewRequest(http.MethodGet, httpd.Prefix+"/configuration"+query, nil).WithContext(t.Context())
@@ -204,7 +204,7 @@ func (h house) document(t *testing.T, token, what string, doc []byte) *kittest.A
 	return kittest.Call(t, h.Handler(), http.MethodPost, "/configuration/"+what, string(doc), "Authorization", "Bearer "+token, "Content-Type", "application/yaml", "X-Test-Client", loopback)
 }
 
-// nothing plans a document that must mean nothing.
+// nothing plans a document that must not change anything.
 func (h house) nothing(t *testing.T, token string, doc []byte) {
 	t.Helper()
 	var plan resource.Planned
@@ -276,13 +276,13 @@ func firstDifference(a, b []byte) string {
 	return fmt.Sprintf("%d and %d lines", len(x), len(y))
 }
 
-// awkward are texts that a careless writer of YAML takes for something else.
+// awkward are texts that naive YAML writers get wrong.
 var awkward = []string{
 	"", "yes", "~", "null", "Null", "1e3", "0x10", "0o17", "012", "-1", ".5", "- a", ": b", "#c", "a: b", "a #b", "a:", "'", `"`, `\`, `\n`, "|", "> x", "é 😀", "a\tb", "one\ntwo", "one\n\n  two\n", "end ", " begin",
 	"a\n", "a\n\n", "\u0085x", "\u2028", "\ufeff", "{a}", "[b]", "&x", "*y", "!t", "%d", "@z", "`q`", "2026-01-01", "2026-01-01T00:00:00Z", "12:30:45", "<<", "=", "?", "a, b", "# #2", "---", "...", "--- a\n...\n",
 }
 
-// generated is a value for a field, by its schema or as other rows have it.
+// generated returns a value for a field, by its schema or as in other rows.
 func generated(r *rand.Rand, schema map[string]any, others []any) any {
 	if enum, ok := schema["enum"].([]any); ok && r.IntN(4) > 0 {
 		return enum[r.IntN(len(enum))]
@@ -326,8 +326,8 @@ func generated(r *rand.Rand, schema map[string]any, others []any) any {
 	return nil
 }
 
-// Configurations that are generated from the schema, as far as the gateway accepts them, are the same after a way through a document to
-// an empty gateway. The documents fit the schema.
+// Generated configurations, as far as the gateway accepts them, survive the export to a document and its import on an empty
+// gateway. The documents match the schema.
 func TestGeneratedConfigurationsComeBack(t *testing.T) {
 	a, admin := office(t)
 	a.document(t, admin, "apply", []byte(wholeDocument)).Want(t, 200)
@@ -411,7 +411,7 @@ func TestGeneratedConfigurationsComeBack(t *testing.T) {
 	}
 }
 
-// plain reads what is not in the envelope.
+// plain reads an answer without an envelope.
 func (h house) plain(t *testing.T, token, path string) []byte {
 	t.Helper()
 	req := httptest.NewRequest(http.MethodGet, httpd.Prefix+path, nil).WithContext(t.Context())
@@ -423,7 +423,7 @@ func (h house) plain(t *testing.T, token, path string) []byte {
 	return w.Body.Bytes()
 }
 
-// What refers to rows says to which, so that documents have names for them.
+// Every reference says to which table it refers, so that documents can use names.
 func TestEveryReferenceHasATable(t *testing.T) {
 	h, admin := office(t)
 	doc := string(h.plain(t, admin, "/configuration/schema"))
@@ -444,18 +444,18 @@ func TestCtlDocument(t *testing.T) {
 		}
 	}
 	write(doc)
-	said, err := ctl("", "plan", "-f", file)
-	if err == nil || err.Error() != "exit code 2" || !strings.Contains(said, "+ dns.zone lan\n") || !strings.Contains(said, "1 to create, 1 to change, 0 to delete, 0 unchanged.") || h.Rows(t, "dns_zones") != 0 {
-		t.Errorf("%s %v", said, err)
+	output, err := ctl("", "plan", "-f", file)
+	if err == nil || err.Error() != "exit code 2" || !strings.Contains(output, "+ dns.zone lan\n") || !strings.Contains(output, "1 to create, 1 to change, 0 to delete, 0 unchanged.") || h.Rows(t, "dns_zones") != 0 {
+		t.Errorf("%s %v", output, err)
 	}
-	if said, err = ctl(doc, "apply", "--reason", "a review", "--color", "always", "--confirm-within", "60"); err == nil || err.Error() != "exit code 2" || !strings.Contains(said, "\x1b[32m+ dns.zone lan") || !strings.Contains(said, "gateway-ctl confirm ") {
-		t.Errorf("%s %v", said, err)
+	if output, err = ctl(doc, "apply", "--reason", "a review", "--color", "always", "--confirm-within", "60"); err == nil || err.Error() != "exit code 2" || !strings.Contains(output, "\x1b[32m+ dns.zone lan") || !strings.Contains(output, "gateway-ctl confirm ") {
+		t.Errorf("%s %v", output, err)
 	}
 	if _, err := ctl("", "confirm"); err != nil {
 		t.Error(err)
 	}
-	if said, err = ctl("", "plan", "-f", file); err != nil || said != "Nothing to do.\n" {
-		t.Errorf("%s %v", said, err)
+	if output, err = ctl("", "plan", "-f", file); err != nil || output != "Nothing to do.\n" {
+		t.Errorf("%s %v", output, err)
 	}
 	whole, err := ctl("", "export", "--secrets", "omit")
 	if err != nil || whole != string(h.export(t, admin, "?secrets=omit")) {
@@ -469,7 +469,7 @@ func TestCtlDocument(t *testing.T) {
 		t.Error(err)
 	}
 	write("gateway: 1\ndns.zone: []\n")
-	if said, err = ctl("", "apply", "-f", file, "--prune"); err == nil || err.Error() != "exit code 2" || h.Rows(t, "dns_zones") != 0 {
-		t.Errorf("%s %v", said, err)
+	if output, err = ctl("", "apply", "-f", file, "--prune"); err == nil || err.Error() != "exit code 2" || h.Rows(t, "dns_zones") != 0 {
+		t.Errorf("%s %v", output, err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
-// AU-18: a viewer does not get what holds a private key or a secret, of things that exist. An admin does.
+// AU-18: a viewer cannot download existing private keys or secrets. An administrator can.
 func TestAU18SecretsAreForAdmins(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)

@@ -18,7 +18,7 @@ import (
 	"edge.internal/gateway/test/edits"
 )
 
-// fieldsOf are the fields of a row as texts, but for its times.
+// fieldsOf returns the fields of a row as texts, without its times.
 func fieldsOf(t *testing.T, row []byte) map[string]string {
 	t.Helper()
 	var all map[string]json.RawMessage
@@ -34,14 +34,14 @@ func fieldsOf(t *testing.T, row []byte) map[string]string {
 	return texts
 }
 
-// effects are what changes make of rows, without those that change nothing.
+// effects returns the results of changes, without those that change nothing.
 func effects(t *testing.T, list []resource.Change) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, c := range list {
 		before, after := fieldsOf(t, c.Before), fieldsOf(t, c.After)
 		if c.Kind == "tunnel.interface" && c.Verb == "create" {
-			delete(after, "public_key") // the gateway makes another pair each time
+			delete(after, "public_key") // the gateway generates another pair each time
 		}
 		if !maps.Equal(before, after) {
 			found[c.Kind+" "+c.ID] = fmt.Sprint(after)
@@ -65,7 +65,8 @@ func (h house) drafter(t *testing.T, seed uint64, token string) drafter {
 	}), token}
 }
 
-// idea is a change set that the gateway would accept now, and what it does. Its new rows have ids, so that it does the same twice.
+// idea returns a change set that the gateway would accept now, and its effects. New rows have ids, so that both ways of applying
+// it do the same.
 func (d drafter) idea(t *testing.T) ([]edits.Operation, map[string]string) {
 	t.Helper()
 	for range 100 {
@@ -97,7 +98,7 @@ func (d drafter) add(t *testing.T, set []edits.Operation) {
 	}
 }
 
-// drafts is how many random drafts a test makes. A long run and GATEWAY_DRAFTS ask for more.
+// drafts is how many random drafts a test makes. A long run and GATEWAY_DRAFTS increase it.
 func drafts() int {
 	if n, err := strconv.Atoi(os.Getenv("GATEWAY_DRAFTS")); err == nil {
 		return n
@@ -108,7 +109,7 @@ func drafts() int {
 	return 8
 }
 
-// Random change sets, collected one operation at a time: the draft does what the change set would do.
+// A draft that collects the operations of a random change set one at a time does what the change set would do.
 func TestRandomDraftsDoWhatTheirChangeSetsDo(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -129,14 +130,14 @@ func TestRandomDraftsDoWhatTheirChangeSetsDo(t *testing.T) {
 	}
 }
 
-// Random drafts, and random changes that someone else makes before they are applied: nothing of these is lost.
+// Random drafts, and random changes by another user before they are applied: none of the latter are lost.
 func TestRandomDraftsLoseNothingOfOthers(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
 	_, another := h.user(t, admin, "another@example.net", "admin")
 	h.connect(t, admin)
 	mine, theirs := h.drafter(t, 2, admin), h.drafter(t, 3, another)
-	for range 5 { // something to meet each other at
+	for range 5 { // rows that both can change
 		set, _ := theirs.idea(t)
 		h.call(t, another, http.MethodPost, "/change-sets", map[string]any{"operations": set}).Want(t, 200)
 	}
@@ -162,7 +163,8 @@ func TestRandomDraftsLoseNothingOfOthers(t *testing.T) {
 	}
 }
 
-// applyDraft applies a draft, gives way to others, and leaves out what they have made impossible. It answers how often it met them.
+// applyDraft applies a draft, gives way to others, and removes what they have made impossible. It returns how often that
+// happened.
 func (h house) applyDraft(t *testing.T, token string) (met int) {
 	t.Helper()
 	var d resource.Draft
@@ -181,7 +183,7 @@ func (h house) applyDraft(t *testing.T, token string) (met int) {
 	return len(out.Conflicts) + len(out.Refused)
 }
 
-// keeps complains if what somebody changed is not so any more.
+// keeps fails if a change of another user was lost.
 func (h house) keeps(t *testing.T, token string, c resource.Change) {
 	t.Helper()
 	status, row := 404, []byte(nil)

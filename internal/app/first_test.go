@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
-// installed is a machine as an installer leaves it: a port with a lease, which leads out, and others.
+// installed returns a machine as an installer leaves it: an uplink with a lease, and other ports.
 func installed(t *testing.T, inside ...host.Link) (house, string) {
 	t.Helper()
 	b := kittest.New(t)
@@ -39,7 +39,7 @@ func installed(t *testing.T, inside ...host.Link) (house, string) {
 	return h, h.setUp(t)
 }
 
-// made lists what a setup made, in order: the kind, and of each row what the test is about.
+// made lists the changes of a setup, in order: the kind, and the relevant fields of each row.
 func made(t *testing.T, a *kittest.Answer) (list []string) {
 	t.Helper()
 	var out struct {
@@ -83,7 +83,8 @@ func expect(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// One call without any wish makes a working network inside of a port that has none, and touches neither the lease nor the network it is in.
+// One request without any parameters sets up a working network on a port that has none, and touches neither the lease nor its
+// network.
 func TestFirstSetupOfAMachine(t *testing.T) {
 	h, admin := installed(t, host.Link{Name: "eth1", Flags: []string{"UP"}}, host.Link{Name: "eth2"})
 	want := []string{
@@ -105,7 +106,7 @@ func TestFirstSetupOfAMachine(t *testing.T) {
 	h.call(t, admin, http.MethodPost, "/network/setup", `{}`).Want(t, 409)
 }
 
-// What is proposed can be sent back; a static address and its default route are taken over as they are.
+// A proposal can be sent back; a static address and its default route are taken over unchanged.
 func TestProposalIsWhatIsDone(t *testing.T) {
 	h, admin := installed(t, host.Link{Name: "lan0", Addrs: []host.LinkAddr{{Local: "10.10.0.254", PrefixLen: 24, Scope: "global"}, {Local: "fd00::1", PrefixLen: 64, Scope: "global"}}},
 		host.Link{Name: "wan1", Addrs: []host.LinkAddr{{Local: "198.51.100.7", PrefixLen: 24, Scope: "global"}}})
@@ -121,7 +122,7 @@ func TestProposalIsWhatIsDone(t *testing.T) {
 	expect(t, made(t, h.call(t, admin, http.MethodPost, "/network/setup", string(proposal.Data))), want...)
 }
 
-// A network beside those that are there gets what it lacks, and no more.
+// An additional network gets what it lacks, and no more.
 func TestAnotherNetwork(t *testing.T) {
 	h, admin := installed(t, host.Link{Name: "eth1"})
 	made(t, h.call(t, admin, http.MethodPost, "/network/setup", `{"time_servers":[],"upstream_forwards":["198.51.100.53"],"masquerade":false}`))
@@ -133,19 +134,19 @@ func TestAnotherNetwork(t *testing.T) {
 		"dhcp.subnet 10.20.0.0/24 guest20 10.20.0.10 10.20.0.99 10.20.0.1 [10.20.0.1] []",
 		"firewall.rule guest to wan guest wan accept", "firewall.rule guest to lan guest lan accept", "firewall.rule lan to guest lan guest accept",
 		"firewall.nat-rule masquerade to wan masquerade any wan")
-	// A port that comes later is a part of the inside, and has no network of its own before somebody says so.
+	// A port that is added later becomes part of the inside, and has no network of its own until someone asks for one.
 	links, err := h.Machine.Links(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.Machine.SetLinks(append(links, host.Link{Index: 9, Name: "eth3", Kind: "device", Type: "ether", Flags: []string{"UP", "LOWER_UP"}})...)
 	expect(t, made(t, h.call(t, admin, http.MethodPost, "/network/setup", `{"preview":true}`)), "network.interface eth3 lan")
-	// What is there already is not made twice: the interface, its address, the source and the rules.
+	// Existing rows are not created twice: the interface, its address, the source and the rules.
 	expect(t, made(t, h.call(t, admin, http.MethodPost, "/network/setup", `{"networks":[{"name":"guest20","role":"guest","addresses":["10.20.0.1/24"],"dns":true,"ntp":true,"internet":true}],"time_servers":["192.0.2.123"]}`)),
 		"update ntp.settings true [192.168.2.1,10.20.0.1] [192.168.2.0/24,10.20.0.0/24]")
 }
 
-// The first site and the first device of a VPN come with the same change set. The tunnel's network is none that the LAN has.
+// The first site and the first VPN device come with the same change set. The tunnel's network does not overlap the LAN's.
 func TestFirstSiteAndDevice(t *testing.T) {
 	h, admin := installed(t, host.Link{Name: "eth1", Addrs: []host.LinkAddr{{Local: "10.8.0.1", PrefixLen: 24, Scope: "global"}}})
 	site := `{"site":{"name":"www.example.net","address":"10.8.0.5","port":8080}`
@@ -159,7 +160,7 @@ func TestFirstSiteAndDevice(t *testing.T) {
 	if got := all[0]; got != "network.interface eth0 wan" {
 		t.Errorf("the networks are not set up before: %s", got)
 	}
-	// Another VPN has another name and network, and finds its zone and its rule.
+	// Another VPN gets another name and network, and uses the existing zone and rule.
 	expect(t, made(t, h.call(t, admin, http.MethodPost, "/network/setup", `{"networks":[],"vpn":{"peer":"Laptop"}}`)),
 		"tunnel.interface wg1 10.8.2.1/24 10.8.0.0/24 ", "tunnel.peer Laptop 10.8.2.2/32 true", "network.interface wg1 vpn")
 	h.call(t, admin, http.MethodPost, "/network/setup", site+"}").Want(t, 409)

@@ -11,14 +11,14 @@ import (
 	"edge.internal/gateway/internal/tunnel"
 )
 
-// foresight is what is stored about where packets go.
+// foresight holds the stored configuration that determines where packets go.
 type foresight struct {
 	house   *House
 	network network.Config
 	ends    tunnel.Ends
 }
 
-// foresight reads what is stored about where packets go.
+// foresight reads the stored configuration that determines where packets go.
 func (h *House) foresight(ctx context.Context, q db.Querier) (firewall.Network, error) {
 	f := foresight{house: h}
 	var err error
@@ -29,7 +29,7 @@ func (h *House) foresight(ctx context.Context, q db.Querier) (firewall.Network, 
 	return f, err
 }
 
-// Since works out how packets would go another way than they do now.
+// Since works out which packets would be routed differently than now.
 func (f foresight) Since(ctx context.Context, was firewall.Network) (firewall.Detour, error) {
 	forecast, err := f.house.Network.Forecast(ctx, f.network)
 	if err != nil {
@@ -47,11 +47,11 @@ func (f foresight) Since(ctx context.Context, was firewall.Network) (firewall.De
 		if way, err = tunnel.Detour(before, f.ends, to, way, forecast.Route(to)); err != nil {
 			return is, err
 		}
-		return seen(way), nil
+		return firewallWay(way), nil
 	}, nil
 }
 
-// seen is a way as the packet filter knows it.
-func seen(way host.Way) firewall.Way {
+// firewallWay converts a way to the packet filter's form.
+func firewallWay(way host.Way) firewall.Way {
 	return firewall.Way{Local: way.Local, Interface: way.Interface, Via: way.Via, Source: way.Source, Reason: way.Unreachable}
 }

@@ -54,7 +54,8 @@ func newPair(t *testing.T) pair {
 	return p
 }
 
-// At a standby, what all nodes share is done by the primary as if it had been asked itself, and can be read here at once.
+// Changes of shared data through a standby are made by the primary as if it had been asked itself, and can be read at the standby
+// immediately.
 func TestForwarding(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -64,7 +65,7 @@ func TestForwarding(t *testing.T) {
 		return kittest.Call(t, standby.Handler(), method, path, body, append(headers, "X-Test-Client", "192.0.2.7:4711", "Authorization", "Bearer "+token)...)
 	}
 
-	// Twenty times: what was done must be there to be read, not only often.
+	// Twenty times: the change must be readable every time, and not just often.
 	var pool struct{ ID, Address string }
 	for i := range 20 {
 		a := call(p.there, http.MethodPost, "/ntp/pools", map[string]any{"address": string(rune('a'+i)) + ".example.net"}, "X-Request-ID", "request-of-the-test").Want(t, 201)
@@ -84,14 +85,14 @@ func TestForwarding(t *testing.T) {
 		t.Errorf("%+v", entry)
 	}
 
-	// What is wrong is said by the primary, in its words and with its status.
+	// The primary reports errors, with its messages and status.
 	call(p.there, http.MethodPost, "/ntp/pools", `{"address":"not an address"}`).WantField(t, "address")
 	call(p.there, http.MethodPost, "/ntp/pools", map[string]any{"address": pool.Address}).WantTaken(t, "address")
 	call(p.there, http.MethodPost, "/ntp/pools", `{"address":"x.example.net"}`, "Content-Type", "text/plain").Want(t, 415)
 	call(p.there, http.MethodPost, "/ntp/pools", strings.Repeat(" ", httpd.MaxBody+1)).Want(t, 413)
 	call(p.there, http.MethodDelete, "/ntp/pools/"+uuid.NewString(), nil).Want(t, 404)
 	call("nonsense", http.MethodDelete, "/ntp/pools/"+pool.ID, nil).Want(t, 401)
-	// Conditions are the primary's to judge.
+	// The primary evaluates preconditions.
 	tag := call(p.there, http.MethodGet, "/ntp/pools/"+pool.ID, nil).Header.Get("ETag")
 	call(p.there, http.MethodPut, "/ntp/pools/"+pool.ID, `{"iburst":false}`, "If-Match", `"other"`).Want(t, 412)
 	changed := call(p.there, http.MethodPut, "/ntp/pools/"+pool.ID, `{"iburst":false}`, "If-Match", tag).Want(t, 200).Header.Get("ETag")
@@ -99,18 +100,18 @@ func TestForwarding(t *testing.T) {
 		t.Errorf("%s, then %s, and now %s", tag, changed, now)
 	}
 
-	// Why it is changed goes along.
+	// The reason of a change is forwarded.
 	set := call(p.there, http.MethodPut, "/ntp/pools/"+pool.ID, `{"prefer":true}`, httpd.ReasonHeader, "gr%C3%B6%C3%9Fer").Want(t, 200).Header.Get(httpd.ChangeSetHeader)
 	var kept struct{ Reason string }
 	if call(p.there, http.MethodGet, "/change-sets/"+set, nil).Want(t, 200).Into(t, &kept); kept.Reason != "größer" {
 		t.Errorf("%+v", kept)
 	}
 
-	// Nothing is claimed about a connection that leads here, and not to the primary, which is asked.
+	// The caller's connection leads to this node, and not to the primary, so that nothing is claimed about it.
 	zone := `{"kind":"firewall.zone","verb":"create","body":{"name":"guest"}}`
 	call(p.there, http.MethodPost, "/firewall/explain", `{"mine":true,"operations":[`+zone+`]}`, "X-Test-Server", "192.0.2.1:3443").WantField(t, "mine")
 
-	// Operations: shared ones go to the primary, the node's own stay, and both at once are refused.
+	// Shared operations go to the primary, local ones stay, and a mix is refused.
 	shared, local := `{"kind":"ntp.pool","verb":"create","body":{"address":"set.example.net"}}`, `{"kind":"ntp.settings","verb":"update","body":{"makestep":"2.0 5"}}`
 	call(p.there, http.MethodPost, "/change-sets", `{"preview":true,"operations":[`+shared+`]}`).Want(t, 200)
 	call(p.there, http.MethodPost, "/change-sets", `{"operations":[`+shared+`]}`).Want(t, 200)
@@ -125,7 +126,7 @@ func TestForwarding(t *testing.T) {
 		t.Error("a change of the standby alone is one of the primary")
 	}
 
-	// Roles are the primary's, at this moment.
+	// Roles are the primary's current ones.
 	userID, _ := primary.user(t, p.admin, "viewer@example.net", "viewer")
 	waittest.Until(t, "the user is at the standby", func() bool { return standby.Rows(t, "account_users") == 2 })
 	viewer := standby.login(t, "viewer@example.net")
@@ -137,7 +138,7 @@ func TestForwarding(t *testing.T) {
 	if by := texts(t, primary.house, `SELECT actor FROM audit_entries WHERE action = 'ntp.pool.create' ORDER BY id DESC LIMIT 1`)[0]; by != "token:ci ("+adminEmail+")" {
 		t.Error(by)
 	}
-	// The standby believes that the viewer is an admin.
+	// The standby believes that the viewer is an administrator.
 	err := standby.DB.Write(t.Context(), func(tx *db.Tx) error {
 		tx.Queue("SET LOCAL session_replication_role = replica")
 		tx.Queue("UPDATE account_users SET role = 'admin' WHERE id = $1", userID)
@@ -148,7 +149,7 @@ func TestForwarding(t *testing.T) {
 	}
 	call(viewer, http.MethodPost, "/ntp/pools", `{"address":"viewer.example.net"}`).Want(t, 403)
 
-	// A changed password ends the sessions at all nodes but the one that changed it.
+	// A changed password ends the sessions at all nodes except the one that changed it.
 	elsewhere := standby.login(t, adminEmail)
 	other := strings.ToUpper(secretWord)
 	call(p.there, http.MethodPost, "/auth/change-password", map[string]any{"current_password": secretWord, "new_password": other}).Want(t, 200)
@@ -157,7 +158,8 @@ func TestForwarding(t *testing.T) {
 	primary.call(t, p.admin, http.MethodGet, "/auth/me", nil).Want(t, 401)
 }
 
-// What waits at the primary is kept or discarded through a standby too, over connections that are new: the client's and the nodes'.
+// What waits at the primary can be confirmed or discarded through a standby, too, if both connections are new: the client's and
+// that between the nodes.
 func TestConfirmingThroughAStandby(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -175,7 +177,7 @@ func TestConfirmingThroughAStandby(t *testing.T) {
 		t.Helper()
 		return kittest.Call(t, b.Handler(), method, path, body, "X-Test-Client", "192.0.2.7:4711", "Authorization", "Bearer "+token, httpd.ConfirmWithinHeader, "600").Header.Get(httpd.ChangeSetHeader)
 	}
-	// The nodes have a connection already, which is older than the change.
+	// The nodes already have a connection, which is older than the change.
 	kittest.Call(t, p.standby.Handler(), http.MethodPost, "/ntp/pools", `{"address":"first.example.net"}`, "X-Test-Client", "192.0.2.7:4711", "Authorization", "Bearer "+p.there).Want(t, 201)
 
 	kept := try(p.primary, p.admin, http.MethodPost, "/ntp/pools", `{"address":"kept.example.net"}`)
@@ -198,7 +200,7 @@ func TestConfirmingThroughAStandby(t *testing.T) {
 	}
 	call("/change-sets/"+discarded+"/discard").Want(t, 409)
 
-	// What the standby has for itself alone waits there, and the primary has no say.
+	// A local change of the standby waits there, without involving the primary.
 	own := try(p.standby, p.there, http.MethodPut, "/ntp/settings", `{"makestep":"2.0 5"}`)
 	call("/change-sets/"+own+"/confirm", "X-Test-Connection", "new").Want(t, 200)
 	if got := state(p.standby, p.there, own); got != "confirmed" {
@@ -207,7 +209,7 @@ func TestConfirmingThroughAStandby(t *testing.T) {
 	p.primary.call(t, p.admin, http.MethodGet, "/change-sets/"+own, nil).Want(t, 404)
 }
 
-// A change that is made through a standby waits at the primary. The standby tells so, and it is kept through either node.
+// A change through a standby waits at the primary. The standby shows that, and it can be confirmed through either node.
 func TestChangeThroughAStandbyWaits(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -220,7 +222,7 @@ func TestChangeThroughAStandbyWaits(t *testing.T) {
 		call(b, token, http.MethodGet, "/change-sets/waiting", nil).Want(t, 200).Into(t, &list)
 		return list
 	}
-	// try makes a change through the standby, which shows that it waits as soon as its own components have taken it.
+	// try makes a change through the standby, which shows it as waiting once its own components have applied it.
 	try := func(method, path, body string, headers ...string) (set resource.WaitingSet) {
 		t.Helper()
 		a := call(p.standby, p.there, method, path, body, headers...)
@@ -268,7 +270,7 @@ func TestChangeThroughAStandbyWaits(t *testing.T) {
 	call(p.standby, p.there, http.MethodPost, "/change-sets/"+three.ID.String()+"/discard", nil).Want(t, 200)
 	ends(three, "taken_back")
 
-	// The console keeps its connections: a probe of the standby shows what the primary wants to know.
+	// The console keeps its connections: a probe of the standby gives the proof that the primary needs.
 	four := try(http.MethodPost, "/ntp/pools", `{"address":"four.example.net"}`, httpd.ConfirmWithinHeader, "600")
 	trusting := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	conn, _, err := websocket.Dial(t.Context(), p.standby.api.URL+httpd.Prefix+"/change-sets/probe?id="+four.ID.String(),
@@ -277,15 +279,15 @@ func TestChangeThroughAStandbyWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.CloseNow()
-	_, said, err := conn.Read(t.Context())
+	_, frame, err := conn.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	call(p.standby, p.there, http.MethodPost, confirm(four), `{"proof":"made up"}`).Want(t, 409)
-	call(p.standby, p.there, http.MethodPost, confirm(four), string(said)).Want(t, 200)
+	call(p.standby, p.there, http.MethodPost, confirm(four), string(frame)).Want(t, 200)
 	ends(four, "confirmed")
 
-	// What nobody confirms goes back at both nodes.
+	// An unconfirmed change is reverted at both nodes.
 	five := try(http.MethodPost, "/ntp/pools", `{"address":"five.example.net"}`, httpd.ConfirmWithinHeader, "10")
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -294,7 +296,7 @@ func TestChangeThroughAStandbyWaits(t *testing.T) {
 	ends(five, "taken_back")
 }
 
-// lie makes a request to the agent listener of a node, as another one that is a member.
+// lie makes a request to the agent listener of a node, as another member.
 func (b *box) lie(t *testing.T, to *box, path, contentType string, body any, header ...string) (*http.Response, string) {
 	t.Helper()
 	file := b.Paths.State(filepath.Join(cluster.Folder, "node.pem"))
@@ -339,7 +341,8 @@ func (b *box) lie(t *testing.T, to *box, path, contentType string, body any, hea
 	return res, string(answer)
 }
 
-// A node that lies can be no one who does not exist, has no role but the user's, and reaches nothing but what is the primary's to do.
+// A lying node cannot act as someone who does not exist or with another role than the user's, and reaches only routes of the
+// primary.
 func TestForwardedLies(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -400,7 +403,7 @@ func TestForwardedLies(t *testing.T) {
 	if n := p.primary.Rows(t, "ntp_pools WHERE address LIKE 'wrong%'"); n != 0 {
 		t.Errorf("%d were made", n)
 	}
-	// The standby takes nothing from anyone: what is passed on is never passed on again.
+	// The standby accepts nothing from anyone: a forwarded request is never forwarded again.
 	f, err := json.Marshal(httpd.Forwarded{Method: "POST", URI: api + "/ntp/pools", UserID: adminID, Session: session})
 	if err != nil {
 		t.Fatal(err)
@@ -410,7 +413,7 @@ func TestForwardedLies(t *testing.T) {
 	}
 }
 
-// point has the standby look for the primary elsewhere, and tells where it was.
+// point changes the primary's address as the standby knows it, and returns the former one.
 func (p pair) point(t *testing.T, to string) (was string) {
 	t.Helper()
 	was = texts(t, p.standby.house, `SELECT api_url FROM ha_nodes WHERE id = '`+p.primary.id+`'`)[0]
@@ -433,7 +436,7 @@ func (p pair) liar(t *testing.T, answer http.HandlerFunc) {
 	p.point(t, s.URL)
 }
 
-// A primary that is away, or hangs, or lies, is said to be so, and what it says gives no one anything.
+// A primary that is unavailable, hangs, or lies is reported as such, and its answers give no one anything.
 func TestForwardingToNoPrimary(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -471,13 +474,13 @@ func TestForwardingToNoPrimary(t *testing.T) {
 	if h := a.Header; h.Get("Set-Cookie") != "" || h.Get("Content-Type") != "application/json" || strings.Contains(h.Get("Content-Security-Policy"), "*") {
 		t.Errorf("%v", a.Header)
 	}
-	// What is the node's own goes on.
+	// Changes of local data still work.
 	p.standby.call(t, p.there, http.MethodPut, "/ntp/settings", `{"makestep":"2.0 5"}`).Want(t, 200)
 	p.point(t, url)
 	p.standby.call(t, p.there, http.MethodPost, "/ntp/pools", `{"address":"back.example.net"}`).Want(t, 201)
 }
 
-// deliver has a node tell the primary what it does not know, until the test or the answer ends it.
+// deliver delivers a node's outbox to the primary, until stop is called or the test ends.
 func (b *box) deliver(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -486,8 +489,8 @@ func (b *box) deliver(t *testing.T) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// What is audited at a standby is in the log there at once, comes to the primary with the same id, and is in both logs once, also if the standby dies after
-// the primary has it.
+// An entry at a standby is in the log there immediately, gets to the primary with the same id, and is in both logs once, even if
+// the standby dies after the primary has received it.
 func TestAuditOutbox(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -495,7 +498,7 @@ func TestAuditOutbox(t *testing.T) {
 		return strings.Join(texts(t, b.house, `SELECT id::text FROM audit_log WHERE action = 'ntp.settings.update' ORDER BY id`), " ")
 	}
 	var mu sync.Mutex
-	seen := map[string]int{} // how often, by the id of an entry
+	seen := map[string]int{} // number of occurrences, by the id of an entry
 	times := func(id string) int {
 		mu.Lock()
 		defer mu.Unlock()
@@ -519,7 +522,7 @@ func TestAuditOutbox(t *testing.T) {
 	if len(want) != 3*37-1 || ids(p.primary) != "" {
 		t.Fatalf("%q here, %q there", want, ids(p.primary))
 	}
-	// The primary has got one of them, and the standby died before it knew.
+	// The primary has received one of them, but the standby died before it knew.
 	entries, err := p.standby.Audit.Waiting(t.Context(), 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -549,13 +552,14 @@ func TestAuditOutbox(t *testing.T) {
 			t.Errorf("a follower saw an entry %d times", n)
 		}
 	}
-	// A standby takes entries from no one.
+	// A standby accepts entries from no one.
 	if res, answer := p.primary.lie(t, p.standby, "/agent/audit", "application/json", entries); res.StatusCode != 503 {
 		t.Errorf("%d %s", res.StatusCode, answer)
 	}
 }
 
-// Codes are good once in the whole cluster; while the primary is away, once at each node that is asked, and the primary knows when it is back.
+// A code works once in the whole cluster; while the primary is unavailable, once at each node, and the primary learns of that
+// when it is back.
 func TestCodesAreSpentOnce(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -585,7 +589,7 @@ func TestCodesAreSpentOnce(t *testing.T) {
 			t.Errorf("%s: %d instead of %d", what, got, want)
 		}
 	}
-	now := code(1) // good for long enough
+	now := code(1) // valid for long enough
 	wants("a code at the standby", login(p.standby, now), 200)
 	wants("the same at the primary", login(p.primary, now), 401)
 	wants("the same at the standby", login(p.standby, now), 401)
@@ -606,7 +610,8 @@ func TestCodesAreSpentOnce(t *testing.T) {
 	})
 	stop()
 	wants("the code that was used while the primary was away, there", login(p.primary, recovery.Codes[1]), 401)
-	// A primary that lies makes no code good that is wrong or was used, and keeps no one out for good who has another one.
+	// A primary that lies can make neither a wrong nor a used code work, and cannot permanently keep out someone who has another
+	// one.
 	says := `{"data":{},"error":null}`
 	p.liar(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -621,7 +626,7 @@ func TestCodesAreSpentOnce(t *testing.T) {
 	wants("the same, which the primary says is fresh", login(p.standby, recovery.Codes[3]), 401)
 	says = `{"data":null,"error":{"code":"unauthenticated","message":"It was used."}}`
 	wants("one that the primary says was used", login(p.standby, recovery.Codes[4]), 401)
-	// A node that becomes the primary has what it was shown.
+	// A node that becomes the primary knows the codes that it has accepted.
 	p.point(t, "https://127.0.0.1:1")
 	wants("another one", login(p.standby, recovery.Codes[2]), 200)
 	if _, err := p.standby.whole.Cluster.Promote(t.Context(), cluster.Promotion{Forced: true}); err != nil {
@@ -636,7 +641,8 @@ func TestCodesAreSpentOnce(t *testing.T) {
 	wants("one that no node has taken", login(p.standby, recovery.Codes[4]), 200)
 }
 
-// A passkey counts in the whole cluster: a copy of it, which is behind, is let in by no node, also by one that could not tell the primary.
+// A passkey's counter is checked in the whole cluster: no node accepts a copy that is behind, not even one that could not tell
+// the primary.
 func TestPasskeyCountsInTheWholeCluster(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -644,7 +650,7 @@ func TestPasskeyCountsInTheWholeCluster(t *testing.T) {
 	device := virtualwebauthn.NewAuthenticatorWithOptions(virtualwebauthn.AuthenticatorOptions{})
 	party := virtualwebauthn.RelyingParty{Name: "Gateway", ID: "localhost", Origin: "https://" + name}
 	key := virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
-	for len(key.Key.AttestationData()) != 77 { // the library drops the zeros at the front of a coordinate, which no authenticator does
+	for len(key.Key.AttestationData()) != 77 { // the library drops leading zeros of a coordinate, which no authenticator does
 		key = virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
 	}
 	call := func(b *box, token, path string, body any) *kittest.Answer {
@@ -700,13 +706,14 @@ func TestPasskeyCountsInTheWholeCluster(t *testing.T) {
 	wants("a copy at the primary", p.primary, 10, 401)
 }
 
-// A password that is not the right one here is asked about at the primary. Whatever that says, the role and the second step are those of this node's database.
+// A password that is wrong according to this node is checked at the primary. Whatever the result, the role and the second factor
+// are those in this node's database.
 func TestFederatedLogin(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	p.primary.user(t, p.admin, "viewer@example.net", "viewer")
 	waittest.Until(t, "the user is at the standby", func() bool { return p.standby.Rows(t, "account_users") == 2 })
-	// The change of the password has not arrived yet.
+	// The change of the password has not been replicated yet.
 	dbtest.Exec(t, p.standby.DB, `BEGIN; SET LOCAL session_replication_role = replica; UPDATE account_users SET password = (SELECT password FROM account_users WHERE email = '`+adminEmail+`') || 'x' WHERE email = 'viewer@example.net'; COMMIT`)
 	p.standby.login(t, "viewer@example.net")
 	enter := func(email, password string) *kittest.Answer {
@@ -738,7 +745,7 @@ func TestFederatedLogin(t *testing.T) {
 	}
 }
 
-// What the primary answers a certificate authority with, every node does.
+// Every node answers a certificate authority's challenges like the primary does.
 func TestEveryNodeAnswersChallenges(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -754,7 +761,7 @@ func TestEveryNodeAnswersChallenges(t *testing.T) {
 	if err := solver.Present(t.Context(), "shop.example.net", "t0ken", "t0ken.key"); err != nil {
 		t.Fatal(err)
 	}
-	// Present waits for the other nodes, but not for ever.
+	// Present waits for the other nodes, but not forever.
 	for _, b := range []*box{p.primary, p.standby} {
 		waittest.Until(t, "both nodes answer", func() bool {
 			status, answer := asked(b)
@@ -771,7 +778,8 @@ func TestEveryNodeAnswersChallenges(t *testing.T) {
 	})
 }
 
-// Every route that changes something says which node does it, and what a standby does itself it can do: the database refuses nothing of it.
+// Every route that changes something says which node handles it, and a standby can handle its own: the database refuses nothing
+// of that.
 func TestEveryRouteHasItsNode(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)

@@ -6,7 +6,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/dbtest"
 )
 
-// A role that is made after the database was attached gets its rights, too, and from the owner of the tables.
+// A role that is created after the database was attached gets its privileges, too, and from the owner of the tables.
 func TestRightsComeLater(t *testing.T) {
 	d, server := dbtest.Own(t)
 	if all, err := grant(t.Context(), d); all || err != nil {

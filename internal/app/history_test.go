@@ -21,7 +21,7 @@ import (
 	"edge.internal/gateway/test/edits"
 )
 
-// Every kind keeps its history: in the place where its rows are, under its own id, and without what is not kept.
+// Every kind has a history: in the place where its rows are, under its own id, and without its unkept columns.
 func TestEveryKindKeepsItsHistory(t *testing.T) {
 	h := build(t, kittest.New(t))
 	var want []string
@@ -36,7 +36,7 @@ func TestEveryKindKeepsItsHistory(t *testing.T) {
 		without := slices.Sorted(slices.Values(slices.Concat(x.LocalColumns, x.Unkept)))
 		want = append(want, fmt.Sprintf("%s change_kept 29 %s %s {%s}", x.Name, x.Key, place, strings.Join(without, ",")))
 	}
-	// Type 29 is: after each row that is inserted, updated or deleted.
+	// Type 29 is AFTER, for each row, of INSERT, UPDATE and DELETE.
 	got := texts(t, h, `SELECT c.relname || ' ' || t.tgname || ' ' || t.tgtype || ' ' || replace(trim(both E'\\000' from encode(t.tgargs, 'escape')), E'\\000', ' ')
 		FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE t.tgname LIKE 'change\_%' AND t.tgenabled = 'O'`)
 	slices.Sort(want)
@@ -56,8 +56,8 @@ func TestEveryKindKeepsItsHistory(t *testing.T) {
 	}
 }
 
-// shown is what the lists and rows of all kinds answer, by path: what is stored of them, as computed fields are as they are now.
-func (h house) shown(t *testing.T, token string) (answers map[string]string, kinds map[string]string) {
+// views returns the lists and rows of all kinds, by path: their stored fields only, because computed fields are always current.
+func (h house) views(t *testing.T, token string) (answers map[string]string, kinds map[string]string) {
 	t.Helper()
 	answers, kinds = map[string]string{}, map[string]string{}
 	look := func(kind, path string) (ids []string) {
@@ -66,7 +66,7 @@ func (h house) shown(t *testing.T, token string) (answers map[string]string, kin
 		answers[path], kinds[path] = text, kind
 		return ids
 	}
-	paths := map[string]string{} // by what they are
+	paths := map[string]string{} // by operation id
 	for _, r := range h.routes {
 		if r.Method == http.MethodGet {
 			paths[r.Doc.ID] = r.Path
@@ -99,7 +99,7 @@ func (h house) shown(t *testing.T, token string) (answers map[string]string, kin
 	return answers, kinds
 }
 
-// storedAt is what is stored of a list or a row, now or at a time, and the ids of its rows; empty if it is not there.
+// storedAt returns the stored fields of a list or a row, now or at a time, and the ids of its rows; empty if it does not exist.
 func (h house) storedAt(t *testing.T, token, kind, path, at string) (text string, ids []string) {
 	t.Helper()
 	if at != "" {
@@ -134,14 +134,14 @@ func (h house) storedAt(t *testing.T, token, kind, path, at string) (text string
 	return quoted(rows), ids
 }
 
-// Lists and rows of every kind are shown as they were: before all of them were made, and before all of that was reverted.
+// Lists and rows of every kind are shown as they were before all of them were created, and before all of that was reverted.
 func TestEveryKindAsItWas(t *testing.T) {
 	h, admin := office(t)
 	moment := func() string { return time.Now().UTC().Format(time.RFC3339Nano) }
-	before, _ := h.shown(t, admin)
+	before, _ := h.views(t, admin)
 	early := moment()
 	h.document(t, admin, "apply", []byte(wholeDocument)).Want(t, 200)
-	made, kinds := h.shown(t, admin)
+	made, kinds := h.views(t, admin)
 	late := moment()
 	h.call(t, admin, http.MethodPost, "/configuration/revert", map[string]any{"at": early, "partial": true}).Want(t, 200)
 	changed := map[string]int{}
@@ -163,7 +163,8 @@ func TestEveryKindAsItWas(t *testing.T) {
 	}
 }
 
-// What a change set configured first for a row that it made goes with the row. What somebody else configured since is in the way.
+// What a change set first configured for a row that it created is removed with the row. A configuration that someone else has
+// added since is a conflict.
 func TestRevertOfASiteAndItsFirewall(t *testing.T) {
 	h, admin := office(t)
 	made := func(name string) (domain, set string) {
@@ -221,7 +222,7 @@ func (h house) connect(t *testing.T, token string) {
 	}
 }
 
-// No kind is left out of the random change sets.
+// The random change sets include every kind.
 func TestEveryKindIsEditedAtRandom(t *testing.T) {
 	h := build(t, kittest.New(t))
 	edited := map[string]bool{}
@@ -239,7 +240,7 @@ func TestEveryKindIsEditedAtRandom(t *testing.T) {
 	}
 }
 
-// A user's second factor is not the configuration's: no revert takes it away, or claims one that is not there.
+// A user's second factor is not part of the configuration: no revert removes it, or claims one that does not exist.
 func TestRevertLeavesSecondFactors(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -261,7 +262,7 @@ func TestRevertLeavesSecondFactors(t *testing.T) {
 	}
 }
 
-// A certificate that the gateway has signed anew stays, and the revert says so.
+// A certificate that the gateway has renewed stays, and the revert says so.
 func TestRevertTellsOfRenewedCertificates(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -276,9 +277,9 @@ func TestRevertTellsOfRenewedCertificates(t *testing.T) {
 	set := h.call(t, admin, http.MethodPut, path, `{"names":["a.example.net","b.example.net"]}`).Want(t, 200).Header.Get(httpd.ChangeSetHeader)
 	ctl := h.root(t)
 	for _, args := range [][]string{{"--preview"}, nil} {
-		said, err := ctl("", append([]string{"revert", set}, args...)...)
-		if err != nil || !strings.Contains(said, "made by the gateway, does not come back: certificate.certificate a.example.net, b.example.net: certificate_pem, private_key_pem\n") {
-			t.Errorf("%q %v", said, err)
+		output, err := ctl("", append([]string{"revert", set}, args...)...)
+		if err != nil || !strings.Contains(output, "made by the gateway, does not come back: certificate.certificate a.example.net, b.example.net: certificate_pem, private_key_pem\n") {
+			t.Errorf("%q %v", output, err)
 		}
 	}
 	h.call(t, admin, http.MethodGet, path, nil).Want(t, 200).Into(t, &now)
@@ -287,7 +288,8 @@ func TestRevertTellsOfRenewedCertificates(t *testing.T) {
 	}
 }
 
-// Random change sets of what people configure, each taken back: rows and files are as before. A long run and GATEWAY_REVERTS ask for more of them.
+// Random change sets of configuration, each reverted: rows and files are as before. A long run and GATEWAY_REVERTS increase their
+// number.
 func TestRandomChangesAreTakenBack(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)

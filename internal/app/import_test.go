@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// asking is a house whose daemons are checked by their real programs.
+// asking returns a house whose configurations are checked by the real programs.
 func asking(t *testing.T) house {
 	t.Helper()
 	b := kittest.New(t)
@@ -39,14 +39,14 @@ func asking(t *testing.T) house {
 	return build(t, b)
 }
 
-// What the importers make of whole files is planned and applied as it is, the real programs take the configuration that comes of it, and
-// there is nothing to do for the same file afterwards.
+// The results of importing whole files can be planned and applied unchanged, the real programs accept the resulting
+// configuration, and importing the same file again changes nothing.
 func TestImportedConfigurationsAreAccepted(t *testing.T) {
 	for _, x := range []struct {
 		from, file string
 		checks     []host.Command
 		dhcp       []string       // interfaces with DHCP
-		rows       map[string]int // how many there are at least
+		rows       map[string]int // minimum number of rows
 	}{
 		{"haproxy", "haproxy/testdata/shop.cfg", []host.Command{host.HAProxyCheck}, nil,
 			map[string]int{"proxy_backends": 7, "proxy_servers": 12, "proxy_domains": 4, "proxy_routing_rules": 4, "proxy_domain_headers": 9}},
@@ -98,7 +98,7 @@ func TestImportedConfigurationsAreAccepted(t *testing.T) {
 	}
 }
 
-// keaAccepts asks Kea about its configuration. This machine has none of the interfaces but the loopback one.
+// keaAccepts checks the configuration with Kea. This machine only has the loopback interface.
 func (h house) keaAccepts(t *testing.T, token string, interfaces ...string) {
 	t.Helper()
 	var preview struct{ Files []struct{ Content string } }
@@ -110,13 +110,13 @@ func (h house) keaAccepts(t *testing.T, token string, interfaces ...string) {
 		}
 		content = strings.ReplaceAll(content, `"`+name+`"`, `"lo"`)
 	}
-	content = regexp.MustCompile(`"lo"(,\s*"lo")+`).ReplaceAllString(content, `"lo"`) // it may be listed once
+	content = regexp.MustCompile(`"lo"(,\s*"lo")+`).ReplaceAllString(content, `"lo"`) // it may be listed only once
 	if _, err := h.Machine.Run(t.Context(), host.KeaCheck, host.Input{Staged: []host.File{{Place: host.KeaConfig, Content: []byte(content)}}}); err != nil {
 		t.Errorf("%v\n%s", err, content)
 	}
 }
 
-// imported is what gateway-ctl import says, and what it complains about.
+// imported returns the output and the complaints of gateway-ctl import.
 func imported(stdin string, args ...string) (made, report string, err error) {
 	var out, complaints bytes.Buffer
 	ctl := app.Ctl()
@@ -128,7 +128,7 @@ func imported(stdin string, args ...string) (made, report string, err error) {
 	return out.String(), complaints.String(), err
 }
 
-// The API converts as gateway-ctl does, for administrators, and says what is wrong with a file.
+// The API converts like gateway-ctl, for administrators, and reports errors in a file.
 func TestImportByTheAPI(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -172,7 +172,7 @@ func TestImportByTheAPI(t *testing.T) {
 	}
 }
 
-// The real checkers refuse what is no configuration: a test that asks them would notice.
+// The real checkers refuse invalid configurations: a test that skipped them would be noticed.
 func TestImportAsksRealPrograms(t *testing.T) {
 	h := asking(t)
 	for c, place := range map[host.Command]host.Place{host.HAProxyCheck: host.ProxyConfig, host.UnboundCheck: host.UnboundDropIn, host.KeaCheck: host.KeaConfig, host.NftCheck: host.PacketFilterTable} {
@@ -189,23 +189,23 @@ func TestCtlImport(t *testing.T) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	said, report, err := imported("", "haproxy", config)
-	if err != nil || !strings.HasPrefix(said, "# Imported from haproxy.cfg.\ngateway: 1\n") || !strings.Contains(said, "name: a.example.net") {
-		t.Errorf("%q %v", said, err)
+	output, report, err := imported("", "haproxy", config)
+	if err != nil || !strings.HasPrefix(output, "# Imported from haproxy.cfg.\ngateway: 1\n") || !strings.Contains(output, "name: a.example.net") {
+		t.Errorf("%q %v", output, err)
 	}
 	if want := config + ":5: monitor-uri /up: the gateway has no equivalent\n"; report != want {
 		t.Errorf("%q instead of %q", report, want)
 	}
-	if piped, _, err := imported(text, "haproxy", "-"); err != nil || strings.Replace(piped, "from -.", "from haproxy.cfg.", 1) != said {
+	if piped, _, err := imported(text, "haproxy", "-"); err != nil || strings.Replace(piped, "from -.", "from haproxy.cfg.", 1) != output {
 		t.Errorf("%q %v", piped, err)
 	}
 	xml := `<opnsense><interfaces><wan><enable/><if>igb0</if><ipaddr>192.0.2.2</ipaddr><subnet>24</subnet></wan></interfaces></opnsense>`
-	if said, _, err := imported(xml, "opnsense", "--interface", "igb0=enp1s0", "-"); err != nil || !strings.Contains(said, "interface_id: enp1s0") {
-		t.Errorf("%q %v", said, err)
+	if output, _, err := imported(xml, "opnsense", "--interface", "igb0=enp1s0", "-"); err != nil || !strings.Contains(output, "interface_id: enp1s0") {
+		t.Errorf("%q %v", output, err)
 	}
 	for _, args := range [][]string{{"haproxy", filepath.Join(folder, "none")}, {"haproxy"}, {"opnsense", config}, {"haproxy", "-", "-"}} {
-		if said, _, err := imported("", args...); err == nil {
-			t.Errorf("%s: %q", args, said)
+		if output, _, err := imported("", args...); err == nil {
+			t.Errorf("%s: %q", args, output)
 		}
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"edge.internal/gateway/internal/waf/agent"
 )
 
-// Of what a domain wants of the WAF, HAProxy is told only what it needs, and reloads only when the first domain wants any of it.
+// HAProxy gets only the WAF settings of a domain that it needs, and reloads only when the first domain has any.
 func TestWAFChangesWhileTheProxyRuns(t *testing.T) {
 	b := kittest.New(t)
 	var mu sync.Mutex
-	var told []string
+	var commands []string
 	b.Machine.SetUnit(host.UnitState{Unit: host.HAProxy, Installed: true, Active: "active"})
 	b.Machine.AnswerProxy(func(q host.ProxyQuestion) (string, error) {
 		words := strings.Join(q.Words, " ")
@@ -32,12 +32,12 @@ func TestWAFChangesWhileTheProxyRuns(t *testing.T) {
 		}
 		if q.Words[0] != "show" {
 			mu.Lock()
-			told = append(told, words)
+			commands = append(commands, words)
 			mu.Unlock()
 		}
 		return "", nil
 	})
-	// A fake agent, which has taken over whatever is stored.
+	// A fake agent that has always loaded what is stored.
 	b.FakeDaemon(t, host.WAFSocket, func(w http.ResponseWriter, req *http.Request) {
 		var s agent.Status
 		if err := b.DB.QueryRow(req.Context(), agent.Fingerprint).Scan(&s.Configuration); err == nil {
@@ -53,7 +53,7 @@ func TestWAFChangesWhileTheProxyRuns(t *testing.T) {
 	for _, x := range []struct {
 		name, domain, body string
 		reloads            int
-		told               string
+		commands           string
 	}{
 		{"stored, but off", one.ID, `{"mode":"blocking"}`, 0, ""},
 		{"the first", one.ID, `{"enabled":true}`, 1, ""},
@@ -66,20 +66,20 @@ func TestWAFChangesWhileTheProxyRuns(t *testing.T) {
 		{"blocking", two.ID, `{"mode":"blocking"}`, 0, "set map maps/hosts.map two.example.net f|" + two.ID},
 	} {
 		mu.Lock()
-		told = nil
+		commands = nil
 		mu.Unlock()
 		before := b.Machine.ProxyReloads()
 		a := h.call(t, admin, http.MethodPut, "/waf/configs/"+x.domain, x.body).Want(t, 200)
 		mu.Lock()
-		said := strings.Join(told, "\n")
+		sent := strings.Join(commands, "\n")
 		mu.Unlock()
-		if got := a.Header.Get("Gateway-Apply"); got != "ids=live, reverse-proxy=live, waf=live" || b.Machine.ProxyReloads()-before != x.reloads || !strings.HasPrefix(said, x.told) || x.told == "" && said != "" {
-			t.Errorf("%s: %s after %d reloads and %q", x.name, got, b.Machine.ProxyReloads()-before, said)
+		if got := a.Header.Get("Gateway-Apply"); got != "ids=live, reverse-proxy=live, waf=live" || b.Machine.ProxyReloads()-before != x.reloads || !strings.HasPrefix(sent, x.commands) || x.commands == "" && sent != "" {
+			t.Errorf("%s: %s after %d reloads and %q", x.name, got, b.Machine.ProxyReloads()-before, sent)
 		}
 	}
 }
 
-// The agent's role may read its configuration and add what it found, and nothing else.
+// The agent's role may read its configuration and insert its findings, and nothing else.
 func TestRightsOfTheAgent(t *testing.T) {
 	d := dbtest.New(t)
 	dbtest.Exec(t, d, `DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'gateway-waf') THEN CREATE ROLE "gateway-waf"; END IF; END $$`)

@@ -33,7 +33,7 @@ import (
 	"edge.internal/gateway/internal/setup"
 )
 
-// box is a whole gateway with its ports, as it is before its setup.
+// box is a whole gateway with its ports, before its setup.
 type box struct {
 	house
 	whole *app.House
@@ -43,7 +43,7 @@ type box struct {
 	agents string
 }
 
-// listens tells whether other nodes can connect.
+// listens reports whether other nodes can connect.
 func (m *box) listens() bool {
 	conn, err := net.Dial("tcp", m.agents)
 	if err == nil {
@@ -72,7 +72,7 @@ func newBox(t *testing.T, d *db.DB, databases *sync.Map) *box {
 		address, _ := databases.Load(of.ID)
 		return address.(string), nil
 	})
-	b.Machine.LendJob(job.Repair, func() { // which systemd does elsewhere, with gateway-repair
+	b.Machine.LendJob(job.Repair, func() { // on a machine, systemd does this with gateway-repair
 		if err := m.whole.Cluster.GrantRepair(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -104,8 +104,9 @@ func newBox(t *testing.T, d *db.DB, databases *sync.Map) *box {
 	return m
 }
 
-// A machine joins a cluster by its setup: then it has the cluster's accounts and configuration, and follows the primary. The packet filter lets the node in before it
-// has its certificate, and the reverse proxy shows the cluster's certificate to those who want to join.
+// A machine joins a cluster by its setup: then it has the cluster's accounts and configuration, and follows the primary. The
+// packet filter admits the node before it has its certificate, and the reverse proxy presents the cluster's certificate to
+// machines that join.
 func TestJoinByTheSetup(t *testing.T) {
 	t.Parallel()
 	one, other := dbtest.Pair(t, dbtest.Server(t))
@@ -206,7 +207,7 @@ func TestJoinByTheSetup(t *testing.T) {
 	}
 	waittest.Until(t, "the node listens to other nodes", node.listens)
 
-	// It leaves, with the configuration that it has, and without the virtual addresses.
+	// It leaves and keeps its configuration, except the virtual addresses.
 	node.call(t, there, http.MethodPost, "/network-interfaces", `{"name":"eth7","type":"ethernet","role":"lan"}`).Want(t, 201)
 	node.call(t, there, http.MethodPut, "/cluster/vip-settings", `{"vip_address":"192.0.2.9","vip_interface":"eth7","vrrp_router_id":7}`).Want(t, 200)
 	primary.call(t, admin, http.MethodPost, "/cluster/nodes/"+node.id+"/leave", nil).Want(t, 200)

@@ -10,13 +10,13 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
-// sets are the routes that make change sets and are not those of one kind.
+// sets are the routes that make change sets and do not belong to one kind.
 var sets = []string{
 	"change-set.create", "change-set.discard", "change-set.revert", "cluster.differences.apply", "configuration.apply", "configuration.import", "configuration.revert",
 	"draft.apply", "network.setup", "system.ipv6", "system.service-toggle", "tunnel.import", "tunnel.interface.generate-keypair", "tunnel.peer.generate-keypair", "waf.alert.exclude",
 }
 
-// unkept are the routes that change something and make no change set, by the reason. A name with a dot at its end stands for all that begin with it.
+// unkept are the routes that change something without a change set, by the reason. A name that ends with a dot is a prefix.
 var unkept = map[string][]string{
 	"it changes nothing": {
 		"alert.channel.test", "alert.test", "auth.totp.setup", "backup.remote.test", "backup.restore-plan", "certificate.preflight", "configuration.plan", "draft.preview",
@@ -40,7 +40,8 @@ var unkept = map[string][]string{
 	"it is not in the database, because it must be known without one": {"certificate.acme", "license.", "system.auto-update", "system.maintenance", "system.retention"},
 }
 
-// Every route that changes something makes a change set, so that there is a history of it and a way back, or it is listed here with the reason why it does not.
+// Every route that changes something makes a change set, so that there is a history and a revert, or it is listed here with the
+// reason why it does not.
 func TestEveryMutationMakesAChangeSet(t *testing.T) {
 	h := build(t, kittest.New(t))
 	kinds := map[string]bool{}
@@ -87,7 +88,7 @@ func TestEveryMutationMakesAChangeSet(t *testing.T) {
 	}
 }
 
-// What cannot go back is not done for somebody who counts on it.
+// What cannot be reverted is not done for a caller who expects that it can be.
 func TestWhatIsNotInTheDatabaseCannotWaitToBeConfirmed(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)

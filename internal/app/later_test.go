@@ -24,8 +24,9 @@ import (
 	"edge.internal/gateway/test/edits"
 )
 
-// A row of every kind is edited field by field, and edits that are not the newest are taken back. What another edit has changed since is
-// named as a conflict, and nothing happens until one chooses; all other fields stay as they are. A long run and GATEWAY_REVERTS ask for more.
+// A row of every kind is edited field by field, and edits that are not the newest are reverted. A field that another edit has
+// changed since is a conflict, and nothing happens until one chooses; all other fields stay as they are. A long run and
+// GATEWAY_REVERTS increase the number.
 func TestRevertsLoseNoLaterEditOfAnyKind(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -41,8 +42,9 @@ func TestRevertsLoseNoLaterEditOfAnyKind(t *testing.T) {
 	}
 	forms := h.forms(t)
 	fixed := map[string]string{
-		"forward-proxy.settings": "enabled",                                                              // nothing plays squid here, and it takes seconds until it is missed
-		"dns.record":             "type", "firewall.address-object": "kind", "forward-proxy.acl": "type", // these decide how values are written
+		"forward-proxy.settings": "enabled", // there is no squid, and it takes seconds to notice that
+		// these decide how values are written
+		"dns.record": "type", "firewall.address-object": "kind", "forward-proxy.acl": "type",
 	}
 	runs, err := strconv.Atoi(os.Getenv("GATEWAY_REVERTS"))
 	switch {
@@ -52,9 +54,9 @@ func TestRevertsLoseNoLaterEditOfAnyKind(t *testing.T) {
 	default:
 		runs = 300
 	}
-	// The last one first, as others may refer to a row until they are gone.
+	// The last one first, because others may refer to a row until they are gone.
 	for _, x := range slices.Backward(targets) {
-		if x.Kind == "user" { // not the one who does all this
+		if x.Kind == "user" { // not the user of this test
 			x.ID, _ = h.user(t, admin, "ann@example.net", "viewer")
 		}
 		early := time.Now().UTC().Format(time.RFC3339Nano)
@@ -76,7 +78,7 @@ func TestRevertsLoseNoLaterEditOfAnyKind(t *testing.T) {
 					r.takeBack(t, r.edits[r.IntN(len(r.edits))])
 				}
 			}
-			// Whatever was drawn, an edit is taken back although another one came later, and one is not because of it.
+			// Whatever was drawn, at least one edit must be reverted despite a later one, and at least one must not be.
 			missing := func() bool { return r.kept == 0 && len(r.values) > 1 || r.torn == 0 && r.many }
 			for round := 0; round == 0 || missing() && round < 5; round++ {
 				for _, name := range slices.Sorted(maps.Keys(r.values)) {
@@ -89,12 +91,12 @@ func TestRevertsLoseNoLaterEditOfAnyKind(t *testing.T) {
 			t.Logf("%d edits of %v: %d taken back beside later ones, %d met by later ones, %d refused", len(r.edits), slices.Sorted(maps.Keys(r.names)), r.kept, r.torn, r.refused)
 			r.remove(t)
 		})
-		// What is on now may be slow to apply.
+		// Something that is turned on now may be slow to apply.
 		h.call(t, admin, http.MethodPost, "/configuration/revert", map[string]any{"at": early, "kinds": []string{x.Kind}, "partial": true})
 	}
 }
 
-// form is what a field may be, as the API describes it.
+// form is what the API document says about a field.
 type form struct {
 	Enum     []any
 	Examples []string
@@ -105,7 +107,7 @@ type form struct {
 	Items    struct{ Examples []string }
 }
 
-// forms are the fields of an update, by kind.
+// forms returns the fields of an update, by kind.
 func (h house) forms(t *testing.T) map[string]map[string]form {
 	t.Helper()
 	content, err := os.ReadFile("../../api/openapi.json")
@@ -142,7 +144,7 @@ func (h house) forms(t *testing.T) map[string]map[string]form {
 	return found
 }
 
-// guesses are values that the field may take, or not.
+// guesses returns values that the field may or may not accept.
 func (f form) guesses(now any) (list []func() any) {
 	is := func(values ...any) {
 		for _, v := range values {
@@ -164,7 +166,7 @@ func (f form) guesses(now any) (list []func() any) {
 		is(slices.DeleteFunc(slices.Clone(f.Enum), func(x any) bool { return x == now })...)
 		is(now)
 	case f.Secret:
-		// What is typed twice is sealed twice, and has to differ.
+		// A secret is sealed with a random nonce, and two of them must differ.
 		list = append(list, func() any { return "a secret " + rand.Text() }, func() any {
 			key := make([]byte, 32)
 			_, _ = rand.Read(key)
@@ -193,7 +195,7 @@ func (f form) guesses(now any) (list []func() any) {
 	return list
 }
 
-// enough is how many values of a field are as good as all.
+// enough is how many values of a field suffice.
 const enough = 3
 
 // edited is a row that is edited.
@@ -207,8 +209,8 @@ type edited struct {
 	values map[string][]func() any // by field
 	edits  []edit
 	names  map[string]bool // of the columns that edits have changed
-	many   bool            // some field has had a third value, so that a later edit may be in the way of taking back an earlier one
-	// How often an edit was taken back while later ones stayed, met later ones, and was refused for another reason.
+	many   bool            // some field has had a third value, so that a later edit may conflict with the revert of an earlier one
+	// How often a revert kept later edits, met them, and was refused for another reason.
 	kept, torn, refused int
 }
 
@@ -218,7 +220,7 @@ type edit struct {
 	was, now map[string]string
 }
 
-// stored is what people may change of the row, as the database has it, but for what is not part of the history; nil if it is not there.
+// stored returns the editable columns of the row in the database, except those without history; nil if the row does not exist.
 func (r *edited) stored(t *testing.T) map[string]string {
 	t.Helper()
 	query, args := "SELECT to_jsonb(x) FROM "+r.table.Name+" x", []any(nil)
@@ -242,7 +244,7 @@ func (r *edited) stored(t *testing.T) map[string]string {
 	return row
 }
 
-// edit changes fields of the row, and tells whether anything has changed.
+// edit changes fields of the row, and reports whether anything has changed.
 func (r *edited) edit(t *testing.T, body map[string]any) bool {
 	t.Helper()
 	was := r.stored(t)
@@ -250,7 +252,7 @@ func (r *edited) edit(t *testing.T, body map[string]any) bool {
 		return r.call(t, r.admin, http.MethodPost, "/change-sets", map[string]any{"operations": []edits.Operation{{Kind: r.Kind, Verb: "update", ID: r.ID, Body: body}}})
 	}
 	a := update()
-	if a.Status == 400 { // some fields are in every update
+	if a.Status == 400 { // some fields are required in every update
 		for place, complaint := range a.Error.Fields {
 			name := strings.TrimPrefix(place, "operations.0.body.")
 			if value, there := was[name]; there && complaint == "This field is required." {
@@ -265,7 +267,7 @@ func (r *edited) edit(t *testing.T, body map[string]any) bool {
 	return r.note(was, r.stored(t), a.Header.Get(httpd.ChangeSetHeader))
 }
 
-// note keeps a change as an edit.
+// note records a change as an edit.
 func (r *edited) note(was, now map[string]string, set string) bool {
 	x := edit{set, map[string]string{}, map[string]string{}}
 	for name, value := range now {
@@ -280,7 +282,7 @@ func (r *edited) note(was, now map[string]string, set string) bool {
 	return len(x.now) > 0
 }
 
-// explore edits every field but the one that is fixed, and finds values that it takes.
+// explore edits every field except the fixed one, and collects values that it accepts.
 func (r *edited) explore(t *testing.T, fixed string) {
 	t.Helper()
 	if r.Change != nil {
@@ -309,7 +311,7 @@ func (r *edited) explore(t *testing.T, fixed string) {
 	}
 }
 
-// editSome gives some fields other values, as the editor does or on its own.
+// editSome gives some fields other values, by the editor or on its own.
 func (r *edited) editSome(t *testing.T) {
 	t.Helper()
 	if r.Change != nil && r.IntN(3) == 0 {
@@ -325,7 +327,8 @@ func (r *edited) editSome(t *testing.T) {
 	r.edit(t, body)
 }
 
-// overlap edits a field and then another one, and takes the first edit back, as it does after each of some more edits of the first field.
+// overlap edits a field and then another one, and reverts the first edit; it does so again after each of some more edits of the
+// first field.
 func (r *edited) overlap(t *testing.T, name string) {
 	t.Helper()
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(r.values)), func(other string) bool { return other == name })
@@ -333,11 +336,11 @@ func (r *edited) overlap(t *testing.T, name string) {
 		return slices.ContainsFunc(r.values[name], func(value func() any) bool { return r.edit(t, map[string]any{name: value()}) })
 	}
 	if !change(name) {
-		return // with other fields as they are now, it takes no other value
+		return // given the other fields, it accepts no other value
 	}
 	first := r.edits[len(r.edits)-1]
 	r.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
-	_ = slices.ContainsFunc(others, change) // not every field takes another value
+	_ = slices.ContainsFunc(others, change) // not every field accepts another value
 	r.takeBack(t, first)
 	for _, value := range r.values[name] {
 		r.edit(t, map[string]any{name: value()})
@@ -345,8 +348,8 @@ func (r *edited) overlap(t *testing.T, name string) {
 	}
 }
 
-// said is what the gateway tells about a revert that it refuses.
-type said struct {
+// refusal is the answer to a refused revert.
+type refusal struct {
 	Error struct {
 		Details struct {
 			Conflicts  []resource.Conflict
@@ -357,7 +360,7 @@ type said struct {
 
 func (r *edited) conflicts(t *testing.T, a *kittest.Answer) (fields []string) {
 	t.Helper()
-	var out said
+	var out refusal
 	if err := json.Unmarshal(a.Body, &out); err != nil {
 		t.Fatal(err)
 	}
@@ -371,12 +374,12 @@ func (r *edited) conflicts(t *testing.T, a *kittest.Answer) (fields []string) {
 	return fields
 }
 
-// takeBack reverts an edit, and compares what comes of it.
+// takeBack reverts an edit, and compares the result.
 func (r *edited) takeBack(t *testing.T, x edit) {
 	t.Helper()
 	before := r.stored(t)
 	want, torn := maps.Clone(before), []string(nil)
-	beside := false // something else was edited later
+	beside := false // another field was edited later
 	for _, later := range r.edits[slices.IndexFunc(r.edits, func(e edit) bool { return e.set == x.set })+1:] {
 		for name := range later.now {
 			if _, own := x.now[name]; !own {
@@ -419,7 +422,7 @@ func (r *edited) takeBack(t *testing.T, x edit) {
 	}
 }
 
-// becomes wants the row to be what a revert makes of it; a refused one leaves it as it is.
+// becomes fails unless the row is what a revert should make of it; a refused revert leaves it unchanged.
 func (r *edited) becomes(t *testing.T, a *kittest.Answer, before, want map[string]string) {
 	t.Helper()
 	switch {
@@ -440,7 +443,7 @@ func (r *edited) becomes(t *testing.T, a *kittest.Answer, before, want map[strin
 	r.note(before, now, a.Header.Get(httpd.ChangeSetHeader))
 }
 
-// remove takes back that the row was made, and then an edit of it: neither is done without being chosen.
+// remove reverts the creation of the row, and then an edit of it: neither is done without a choice.
 func (r *edited) remove(t *testing.T) {
 	t.Helper()
 	if r.Made == "" {

@@ -22,7 +22,7 @@ import (
 
 var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
 
-// Every operation that answers 201 says where what it made is: at a path that the API has, by what the answer or the path tells.
+// Every operation that answers 201 has a location: a path of the API with parameters from the answer or the route's path.
 func TestEveryOperationThatCreatesHasALocation(t *testing.T) {
 	h := build(t, kittest.New(t))
 	shape := func(path string) string { return placeholder.ReplaceAllString(path, "{}") }
@@ -53,8 +53,8 @@ func TestEveryOperationThatCreatesHasALocation(t *testing.T) {
 	}
 }
 
-// A switch of a service is a change of settings: the answer says how far the components are, and what cannot be stored is neither done nor
-// written into the log.
+// A switch of a service is a change of settings: the answer says how far the components got, and what cannot be stored is neither
+// done nor audited.
 func TestServiceToggle(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -77,7 +77,7 @@ func TestServiceToggle(t *testing.T) {
 	}
 }
 
-// Without a database it is refused, as what is stored there is.
+// Without a database it is refused, like other changes of what is stored there.
 func TestServiceToggleWithoutTheDatabase(t *testing.T) {
 	d, err := db.Open(dbtest.URL(t))
 	if err != nil {
@@ -98,7 +98,7 @@ func TestServiceToggleWithoutTheDatabase(t *testing.T) {
 	}
 }
 
-// What was made or changed just now says so.
+// What was created or changed just now has a recent time.
 func TestUpdatedAt(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -126,7 +126,7 @@ func TestUpdatedAt(t *testing.T) {
 	recent("a default configuration", config.UpdatedAt)
 }
 
-// backend makes a backend, and tells its id.
+// backend creates a backend, and returns its id.
 func (h house) backend(t *testing.T, admin string) string {
 	t.Helper()
 	var made struct{ ID string }
@@ -134,7 +134,7 @@ func (h house) backend(t *testing.T, admin string) string {
 	return made.ID
 }
 
-// Lists without priorities are in the order of names, whatever was made first.
+// Lists without priorities are ordered by name, whatever was created first.
 func TestListsAreOrderedByName(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -169,8 +169,8 @@ func TestListsAreOrderedByName(t *testing.T) {
 	}
 }
 
-// An archive is for people who have logged in: no API token takes one out or brings one in. What is taken out is in the audit log, and has no
-// session in it.
+// Archives are for people who have logged in: no API token can download or upload one. Downloads are audited, and contain no
+// session.
 func TestArchivesAreForPeople(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -196,7 +196,7 @@ func TestArchivesAreForPeople(t *testing.T) {
 	}
 	defer plain.Close()
 	content, err := io.ReadAll(plain)
-	if err != nil && !bytes.Contains(content, []byte(adminEmail)) { // behind the stream is the archive's own footer
+	if err != nil && !bytes.Contains(content, []byte(adminEmail)) { // the stream is followed by the archive's own footer
 		t.Fatal(err)
 	}
 	var session string

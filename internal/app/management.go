@@ -16,45 +16,44 @@ import (
 )
 
 const (
-	// managementFrontend is the part of the reverse proxy that carries the management port.
+	// managementFrontend is the frontend of the reverse proxy for the management port.
 	managementFrontend = "gateway_management"
-	// lookEvery is how often the reverse proxy is asked whether it does.
+	// lookEvery is how often the reverse proxy is polled.
 	lookEvery = 500 * time.Millisecond
 )
 
-// Management serves the management port while the reverse proxy does not. There is no moment without anybody: the service lets go
-// when the proxy says that it listens, and takes the port again when the proxy does not say so any more. In between both hold it,
-// and either answers.
+// Management serves the management port while the reverse proxy does not. The port is always served: the service releases it once
+// the proxy listens, and takes it again once the proxy does not. In between both hold it, and either may answer.
 type Management struct {
 	proxy  host.Proxy
 	log    *slog.Logger
-	ipv6   func() bool // whether the port is served on IPv6 too
-	lost   func()      // hears that the proxy has the port no more
-	port   *httpd.Port // nil where the service has no port of its own
+	ipv6   func() bool // whether to serve the port on IPv6 too
+	lost   func()      // called when the proxy has lost the port
+	port   *httpd.Port // nil if the service has no port of its own
 	holder atomic.Pointer[string]
-	failed string // why the port could not be had, for not saying it twice
+	failed string // the last error, so that it is logged only once
 }
 
-// Who holds the management port.
+// Holders of the management port.
 const (
 	holderProxy   = "proxy"
 	holderService = "service"
 	holderNobody  = "nobody"
 )
 
-// NewManagement returns one that has no port yet. When the proxy has lost the port, lost is called.
+// NewManagement returns a Management without a port. It calls lost when the proxy has lost the port.
 func NewManagement(proxy host.Proxy, log *slog.Logger, ipv6 func() bool, lost func()) *Management {
 	m := &Management{proxy: proxy, log: log, ipv6: ipv6, lost: lost}
 	m.hold(holderNobody)
 	return m
 }
 
-// Holder tells who serves the management port: "proxy", "service" or "nobody".
+// Holder returns who serves the management port: "proxy", "service" or "nobody".
 func (m *Management) Holder() string { return *m.holder.Load() }
 
 func (m *Management) hold(who string) { m.holder.Store(&who) }
 
-// Open takes the port, unless the reverse proxy has it. Somebody else who has it is no reason not to start.
+// Open takes the port, unless the reverse proxy has it. That another program has it does not prevent the start.
 func (m *Management) Open(ctx context.Context, port *httpd.Port) error {
 	m.port = port
 	err := m.look(ctx)
@@ -64,7 +63,7 @@ func (m *Management) Open(ctx context.Context, port *httpd.Port) error {
 	return err
 }
 
-// Run watches the reverse proxy until the context ends.
+// Run watches the reverse proxy until ctx ends.
 func (m *Management) Run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -73,7 +72,7 @@ func (m *Management) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = m.look(ctx) // it has said what is wrong, and will try again
+			_ = m.look(ctx) // it logs the error, and is retried
 		}
 	}
 }
@@ -93,12 +92,12 @@ func (m *Management) look(ctx context.Context) error {
 			who = holderNobody
 		}
 	}
-	said := ""
+	text := ""
 	if err != nil {
-		said = err.Error()
+		text = err.Error()
 	}
-	if said != m.failed {
-		m.failed = said
+	if text != m.failed {
+		m.failed = text
 		if err != nil {
 			m.log.Warn("the management port is not as it should be", "err", err)
 		}
@@ -113,8 +112,8 @@ func (m *Management) look(ctx context.Context) error {
 	return err
 }
 
-// proxied tells whether the reverse proxy serves the port. One that does not answer in time may be busy: that both hold the port
-// for a while does no harm.
+// proxied reports whether the reverse proxy serves the port. If it does not answer in time, it may be busy, but it does no harm
+// if both hold the port for a while.
 func (m *Management) proxied(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
@@ -122,7 +121,7 @@ func (m *Management) proxied(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	// A table with a head; without such a frontend it is a line that says so.
+	// A table with a header; if there is no such frontend, a single line that says so.
 	table, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(answers[0], "# "))).ReadAll()
 	if err != nil || len(table) < 2 {
 		return false

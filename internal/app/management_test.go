@@ -27,7 +27,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// carrier carries the management port to the service's socket.
+// carrier forwards the management port to the service's socket.
 const carrier = `global
 	stats socket %[1]s/run/haproxy/admin.sock level admin
 	user haproxy
@@ -45,8 +45,8 @@ backend gateway_api
 	server api unix@%[1]s/run/gateway/api.sock send-proxy-v2
 `
 
-// TestManagementPort has a client ask on the management port all the time, with a new connection each. HAProxy takes the port over
-// and gives it up; that it dies is the only thing that the client may notice.
+// TestManagementPort has a client make requests to the management port all the time, each over a new connection. HAProxy takes
+// the port over and gives it up; only its death may be noticed by the client.
 func TestManagementPort(t *testing.T) {
 	root, address := proxytest.Root(t), proxytest.Address(t)
 	cert := &httpd.SelfSigned{Path: filepath.Join(root, "etc/haproxy/gateway/default.pem"), Names: func() []string { return []string{"gateway.example.net"} }}
@@ -88,9 +88,9 @@ func TestManagementPort(t *testing.T) {
 		}
 	})
 
-	insecure := &tls.Config{InsecureSkipVerify: true} // it is self-signed
+	insecure := &tls.Config{InsecureSkipVerify: true} // the certificate is self-signed
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: insecure}}
-	// ask tells who has answered: the proxy, or the service itself.
+	// ask returns who has answered: the proxy, or the service itself.
 	ask := func(c *http.Client) (string, error) {
 		res, err := c.Get("https://" + address)
 		if err != nil {
@@ -106,7 +106,7 @@ func TestManagementPort(t *testing.T) {
 		}
 		return "service", err
 	}
-	// until asks until somebody holds the port and only they have answered for a while. It does so without a pause: no question may fail.
+	// until makes requests until who holds the port and alone has answered for a while. It does not pause: no request may fail.
 	until := func(who string, mayFail bool) {
 		t.Helper()
 		alone := 0
@@ -125,7 +125,7 @@ func TestManagementPort(t *testing.T) {
 		}
 	}
 	until("service", false)
-	// A connection from before the change of hands goes on.
+	// A connection from before the handover continues.
 	kept, err := tls.Dial("tcp", address, insecure)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestManagementPort(t *testing.T) {
 		if who, err := ask(old); who != "service" || err != nil {
 			t.Errorf("a connection was cut when the proxy took over: %s, %v", who, err)
 		}
-		// As an operator may do: the frontend is stopped, and HAProxy goes on.
+		// As an operator may do: the frontend is disabled, while HAProxy continues to run.
 		if _, err := machine.ProxyAsk(t.Context(), host.ProxyQuestion{Words: strings.Fields("disable frontend gateway_management")}); err != nil {
 			t.Fatal(err)
 		}
@@ -156,8 +156,8 @@ func TestManagementPort(t *testing.T) {
 	}
 }
 
-// TestForeignManagementPort has somebody else on the port, who does not share it: the service starts without, and takes the port when
-// it is free.
+// TestForeignManagementPort has another program on the port that does not share it: the service starts without it, and takes it
+// when it is free.
 func TestForeignManagementPort(t *testing.T) {
 	stranger, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -184,7 +184,7 @@ func TestForeignManagementPort(t *testing.T) {
 	}
 }
 
-// TestManagementPortFollowsIPv6: with IPv6 off the service does not listen on it, and it follows the switch.
+// TestManagementPortFollowsIPv6: with IPv6 off the service does not listen on it, and it follows the setting.
 func TestManagementPortFollowsIPv6(t *testing.T) {
 	_, number, err := net.SplitHostPort(proxytest.Address(t))
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// column is one of the schema.
 type column struct {
 	Table, Name       string
 	Key, Has, NotNull bool // part of the primary key; has a default; cannot be null
@@ -32,8 +31,8 @@ func gather[T any](t *testing.T, h house, sql string) []T {
 	return list
 }
 
-// Every table is declared once, by the room that owns it; what is published and guarded is what is declared, column by column; and nothing is
-// published that replication cannot carry.
+// Every table is declared once, by the room that owns it; publication and guards match the declarations, column by column; and
+// nothing is published that replication cannot handle.
 func TestEveryTableHasItsPlace(t *testing.T) {
 	h := build(t, kittest.New(t))
 	columns := map[string][]column{}
@@ -111,7 +110,7 @@ func TestEveryTableHasItsPlace(t *testing.T) {
 		}
 	}
 	equal("published", published, texts(t, h, `SELECT tablename || ' ' || array_to_string((SELECT array_agg(n ORDER BY n) FROM unnest(attnames) n), ',') FROM pg_publication_tables WHERE pubname = 'gateway'`))
-	// 62 is before, for each statement, of insert, delete, update and truncate.
+	// 62 is BEFORE, for each statement, of INSERT, DELETE, UPDATE and TRUNCATE.
 	equal("guarded", guarded, texts(t, h, `SELECT c.relname || ' ' || coalesce((SELECT string_agg(a.attname, ',' ORDER BY a.attname) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum = ANY (t.tgattr)), '')
 		FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE t.tgname = 'ha_guard' AND t.tgenabled = 'O' AND t.tgtype = 62 AND t.tgfoid = 'ha_guard'::regproc`))
 
@@ -138,7 +137,7 @@ func texts(t *testing.T, h house, sql string) []string {
 	return list
 }
 
-// Entries that wait for the primary have the form of those that it has.
+// Entries that wait for the primary have the same columns as those in its log.
 func TestOutboxHasTheFormOfTheLog(t *testing.T) {
 	h := build(t, kittest.New(t))
 	form := func(table string) string {

@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/setup"
 )
 
-// RunRepair runs gateway-repair: it grants the wish for a repair of replication that is written down, if there is one.
+// RunRepair runs gateway-repair: it grants the wish for a repair of replication, if there is one.
 func RunRepair(ctx context.Context, cfg Config) error {
 	level, err := cfg.Level()
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"edge.internal/gateway/internal/start"
 )
 
-// RunRestore runs gateway-restore: it grants the wish for a restore that is written down, if there is one. It needs root.
+// RunRestore runs gateway-restore: it grants the wish for a restore, if there is one. It needs root.
 func RunRestore(ctx context.Context, cfg Config) error {
 	level, err := cfg.Level()
 	if err != nil {
@@ -54,7 +54,7 @@ func RunRestore(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	// What an archive has configured is held to the same rules as what the API asks for.
+	// The configuration in an archive is subject to the same rules as requests of the API.
 	m := guard.Around(local)
 	live, err := db.OpenAs(cfg.DB, user)
 	if err != nil {
@@ -112,8 +112,8 @@ func RunRestore(ctx context.Context, cfg Config) error {
 	}).Run(ctx)
 }
 
-// returned warns of users and API tokens that come back with a backup: someone may have had a reason to delete them. What a former database
-// does not tell is not warned of.
+// returned warns of users and API tokens that come back with a backup: someone may have had a reason to delete them. It warns of
+// nothing if the former database cannot be read.
 func returned(ctx context.Context, log *slog.Logger, now, live *db.DB) (warnings []string) {
 	var users, tokens []string
 	former, err := live.Server().Connect(ctx)
@@ -134,8 +134,8 @@ func returned(ctx context.Context, log *slog.Logger, now, live *db.DB) (warnings
 	return warnings
 }
 
-// arrive makes what comes from a backup fit this machine and this time: the configuration speaks of the links that are here, sessions are over,
-// and alerts that had not been told are not told now.
+// arrive adapts a backup to this machine and this time: it renames links to those of this machine, ends sessions, and drops
+// notifications that were never sent.
 func (h *House) arrive(ctx context.Context, links map[string]string) error {
 	return h.DB.Write(ctx, func(tx *db.Tx) error {
 		if err := h.Network.RenameLinks(ctx, tx, links); err != nil {
@@ -152,11 +152,11 @@ func (h *House) arrive(ctx context.Context, links map[string]string) error {
 	})
 }
 
-// problems are those of components, in words.
+// problems converts errors of components to texts.
 func problems(failed map[apply.ID]error) map[string]string {
-	said := map[string]string{}
+	texts := map[string]string{}
 	for id, err := range failed {
-		said[string(id)] = err.Error()
+		texts[string(id)] = err.Error()
 	}
-	return said
+	return texts
 }

@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/setup"
 )
 
-// With a database of another time nobody is logged in, and who was deleted since is named.
+// On a database from another time nobody is logged in, and users who were deleted since are named.
 func TestPeopleAfterARestore(t *testing.T) {
 	b := kittest.New(t)
 	store, err := setup.OpenStore(b.Paths)

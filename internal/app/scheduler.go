@@ -39,9 +39,9 @@ import (
 	"edge.internal/gateway/internal/waf"
 )
 
-// periodic is all that is done again and again. gateway-scheduler does it; gateway-api shows what came of it.
+// periodic returns all periodic jobs. gateway-scheduler runs them; gateway-api shows their results.
 func periodic(k *kit.Kit, store *setup.Store, alerts *alert.Room) []scheduler.Job {
-	// asking is for what takes the API of a gateway that is set up.
+	// asking wraps jobs that need the API of a gateway that is set up.
 	asking := func(at func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
 			if !store.View().Completed {
@@ -92,12 +92,12 @@ func periodic(k *kit.Kit, store *setup.Store, alerts *alert.Room) []scheduler.Jo
 	return jobs
 }
 
-// checks are what the rooms look at.
+// checks are the checks of all rooms.
 var checks = []watch.Check{
 	certificate.Check, license.Check, system.MachineCheck, system.ComponentCheck, proxy.Check, waf.Check, cluster.Check, account.Check, tunnel.Check, ntp.Check,
 }
 
-// kinds are all that is reported: what the checks find, and what rooms and the kit report themselves.
+// kinds are all kinds of alarms: those that the checks find, and those that rooms and the kit report themselves.
 var kinds = func() (list []*alarm.Kind) {
 	for _, c := range checks {
 		list = append(list, c.Kinds...)
@@ -106,7 +106,7 @@ var kinds = func() (list []*alarm.Kind) {
 	return append(list, scheduler.JobFailed, resource.ChangeStays)
 }()
 
-// RunScheduler runs gateway-scheduler until the context ends.
+// RunScheduler runs gateway-scheduler until ctx ends.
 func RunScheduler(ctx context.Context, cfg Config) error {
 	if err := awaitKey(ctx, cfg); err != nil {
 		return err
@@ -147,7 +147,7 @@ func RunScheduler(ctx context.Context, cfg Config) error {
 	return group.Wait()
 }
 
-// stayAlive tells systemd that the program lives.
+// stayAlive notifies systemd's watchdog.
 func stayAlive(ctx context.Context, every time.Duration) {
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
@@ -161,7 +161,7 @@ func stayAlive(ctx context.Context, every time.Duration) {
 	}
 }
 
-// awaitKey waits until gateway-api has made the master key: on a fresh machine both programs start together.
+// awaitKey waits until gateway-api has created the master key: on a fresh machine both programs start together.
 func awaitKey(ctx context.Context, cfg Config) error {
 	path := start.MasterKey(kit.Paths{Root: cfg.Root})
 	for waits := false; ; waits = true {
@@ -179,7 +179,7 @@ func awaitKey(ctx context.Context, cfg Config) error {
 	}
 }
 
-// renewCertificates asks gateway-api, who alone applies, to order what is due.
+// renewCertificates asks gateway-api, the only program that applies, to order what is due.
 func renewCertificates(ctx context.Context, k *kit.Kit) error {
 	due, err := control.Ask[certificate.Due](ctx, k.Paths, http.MethodPost, "/certificates/renew-due", nil)
 	if due.Ordered > 0 {

@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/start"
 )
 
-// The scheduler, which may start before gateway-api, waits for the master key and never makes one.
+// The scheduler, which may start before gateway-api, waits for the master key and never creates one.
 func TestSchedulerWaitsForTheMasterKey(t *testing.T) {
 	cfg := Config{Root: t.TempDir(), Units: "none:a test", DB: "postgres:///none?host=/nowhere"}
 	path := start.MasterKey(kit.Paths{Root: cfg.Root})

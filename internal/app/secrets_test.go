@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
-// With another master key every secret is marked where it is, until it is entered again.
+// With another master key every secret is marked as unreadable until it is entered again.
 func TestSecretsOfAnotherMasterKey(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -51,8 +51,8 @@ func TestSecretsOfAnotherMasterKey(t *testing.T) {
 		h.call(t, admin, http.MethodPost, c.path, c.body).Want(t, 201).Into(t, &made)
 		at[i] += "/" + made.ID
 	}
-	// told is what a resource and its list say about its secrets.
-	told := func(i int) (again []string, configured any) {
+	// reported returns what a resource and its list say about its secrets.
+	reported := func(i int) (again []string, configured any) {
 		t.Helper()
 		var row map[string]json.RawMessage
 		h.call(t, admin, http.MethodGet, at[i], nil).Want(t, 200).Into(t, &row)
@@ -73,7 +73,7 @@ func TestSecretsOfAnotherMasterKey(t *testing.T) {
 		return again, configured
 	}
 	for i := range cases {
-		if again, configured := told(i); len(again) != 0 || configured != nil && configured != "true" {
+		if again, configured := reported(i); len(again) != 0 || configured != nil && configured != "true" {
 			t.Errorf("%s: %q, %v", at[i], again, configured)
 		}
 	}
@@ -85,11 +85,11 @@ func TestSecretsOfAnotherMasterKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, c := range cases {
-		if again, configured := told(i); !slices.Equal(again, c.again) || configured != nil && configured != "false" {
+		if again, configured := reported(i); !slices.Equal(again, c.again) || configured != nil && configured != "false" {
 			t.Errorf("%s with another master key: %q, %v", at[i], again, configured)
 		}
 		h.call(t, admin, http.MethodPut, at[i], c.new).Want(t, 200)
-		if again, configured := told(i); len(again) != 0 || configured != nil && configured != "true" {
+		if again, configured := reported(i); len(again) != 0 || configured != nil && configured != "true" {
 			t.Errorf("%s after it was entered: %q, %v", at[i], again, configured)
 		}
 	}

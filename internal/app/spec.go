@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/setup"
 )
 
-// WriteSpec writes the OpenAPI document of the routes, without a database or a machine behind them.
+// WriteSpec writes the OpenAPI document of the routes, without a database or a machine.
 func WriteSpec(w io.Writer) error {
 	dir, err := os.MkdirTemp("", "gateway-spec-")
 	if err != nil {

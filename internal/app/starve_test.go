@@ -19,11 +19,11 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// answerWithin is reached only by what hangs, however slow and busy the machine is. That the waits of a request stay within what callers are promised
-// is a test of kit/db, which looks at what was waited for instead of the clock.
+// answerWithin is reached only by a hang, however slow and busy the machine is. Whether the waits of a request stay within the
+// promised limits is tested in kit/db, which measures waits instead of the clock.
 const answerWithin = 2 * time.Minute
 
-// certificates is a preview of many certificates whose keys are expensive.
+// certificates returns a preview of many certificates with expensive keys.
 func certificates(preview bool, n int) string {
 	ops := make([]string, n)
 	for i := range ops {
@@ -32,7 +32,7 @@ func certificates(preview bool, n int) string {
 	return fmt.Sprintf(`{"preview":%t,"operations":[%s]}`, preview, strings.Join(ops, ","))
 }
 
-// answers asks what must always answer, all at once, and wants an answer from each, which is one of these.
+// answers concurrently makes the requests that must always be answered, and expects one of the statuses from each.
 func (h house) answers(t *testing.T, session string, statuses ...int) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -79,9 +79,9 @@ func (h house) wantDatabase(t *testing.T, state string) {
 	})
 }
 
-// Nothing that one caller does, and nothing that happens to the database, keeps others from an answer.
+// Nothing that one caller does, and nothing that happens to the database, keeps others from getting an answer.
 func TestNothingStopsTheAPI(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // it mostly waits
 	d, server := dbtest.Own(t)
 	h := build(t, kittest.NewOn(t, d))
 	admin := h.setUp(t)
@@ -138,7 +138,7 @@ func TestNothingStopsTheAPI(t *testing.T) {
 	})
 }
 
-// What a preview shows of a certificate needs no key of its own; what is stored has one.
+// A preview of a certificate generates no key; a stored one has its own.
 func TestPreviewsMakeNoKeys(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)

@@ -11,7 +11,8 @@ import (
 	"edge.internal/gateway/internal/vrrp"
 )
 
-// vrrpDeps lends the virtual addresses the nodes of the cluster, this node's interfaces, and the packet filter, which has to let the nodes in.
+// vrrpDeps gives the virtual addresses the nodes of the cluster, this node's interfaces, and the packet filter, which must admit
+// the nodes.
 func (h *House) vrrpDeps() vrrp.Deps {
 	return vrrp.Deps{
 		Members: func(ctx context.Context, q db.Querier) (own netip.Addr, others []netip.Addr, err error) {
@@ -52,7 +53,8 @@ func (h *House) vrrpDeps() vrrp.Deps {
 	}
 }
 
-// serves tells whether this node does what only one node of a cluster may do: the one that has the virtual addresses or, where none move, the primary.
+// serves reports whether this node does what only one node of a cluster may do: the one with the virtual addresses or, if none
+// can move, the primary.
 func (h *House) serves(ctx context.Context, q db.Querier) (bool, error) {
 	holds, move, err := h.VRRP.Holds(ctx, q)
 	if err != nil || move {
@@ -62,7 +64,7 @@ func (h *House) serves(ctx context.Context, q db.Querier) (bool, error) {
 	return s.Role == cluster.Single || s.Role == cluster.Primary, err
 }
 
-// drain has another node take the virtual addresses, if there are any that another one could have.
+// drain makes another node take over the virtual addresses, if there are any.
 func (h *House) drain(ctx context.Context, on bool) error {
 	s, err := h.VRRP.Status(ctx, h.DB)
 	if err != nil || !s.Clustered || len(s.Addresses) == 0 {

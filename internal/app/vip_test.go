@@ -10,8 +10,8 @@ import (
 	"edge.internal/gateway/internal/tunnel"
 )
 
-// What one node of a cluster alone may do, such as dialling the upstream of a tunnel, is done by the primary, and by another node
-// when that is promoted. As soon as there are virtual addresses, it is done by the node that has them, which need not be the primary.
+// What only one node of a cluster may do, such as dialling the upstream of a tunnel, is done by the primary, and by another node
+// after its promotion. With virtual addresses, it is done by the node that has them, which need not be the primary.
 func TestOneNodeServes(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -38,7 +38,7 @@ func TestOneNodeServes(t *testing.T) {
 	for at, token := range map[*box]string{p.primary: p.admin, p.standby: p.there} {
 		eth7 := host.Link{Index: 7, Name: "eth7", Type: "ether", Flags: []string{"UP", "LOWER_UP"}}
 		lo := host.Link{Index: 1, Name: "lo", Type: "loopback", Flags: []string{"UP"}}
-		if at == p.standby { // keepalived has the address there, and its mark
+		if at == p.standby { // keepalived has assigned the address there, and its mark
 			eth7.Addrs = []host.LinkAddr{{Family: "inet", Local: "192.0.2.9", PrefixLen: 32}}
 			lo.Addrs = []host.LinkAddr{{Family: "inet", Local: "127.0.112.1", PrefixLen: 32}}
 		}
@@ -52,7 +52,7 @@ func TestOneNodeServes(t *testing.T) {
 	}
 	dials(p.standby, p.primary)
 
-	// Without addresses that move, it is the primary's again: the one that is promoted.
+	// Without virtual addresses, it is the primary's job again: that of the promoted node.
 	for at, token := range map[*box]string{p.primary: p.admin, p.standby: p.there} {
 		at.call(t, token, http.MethodPut, "/cluster/vip-settings", `{"vip_address":"","vip_interface":""}`).Want(t, 200)
 		at.whole.Engine.Converge()
@@ -62,7 +62,7 @@ func TestOneNodeServes(t *testing.T) {
 	dials(p.standby, p.primary)
 }
 
-// tokenOf is a session at a node.
+// tokenOf returns a session at a node.
 func (p pair) tokenOf(g *box) string {
 	if g == p.primary {
 		return p.admin

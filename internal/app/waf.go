@@ -24,14 +24,14 @@ import (
 	"edge.internal/gateway/internal/waf/spoe"
 )
 
-// WAFConfig is what gateway-waf is told when it starts.
+// WAFConfig is the configuration of gateway-waf.
 type WAFConfig struct {
 	Config
-	// Peers are the users whose connections are taken.
+	// Peers are the users whose connections are accepted.
 	Peers string
 }
 
-// defaultWAFDB is where Debian's PostgreSQL is, for the role of gateway-waf.
+// defaultWAFDB is the address of Debian's PostgreSQL, for the role of gateway-waf.
 const defaultWAFDB = "postgres:///gateway?host=/run/postgresql&user=" + host.WAFUser
 
 // Flags binds the configuration to the program's flags.
@@ -43,10 +43,10 @@ func (c *WAFConfig) Flags(f *flag.FlagSet) {
 	c.LevelFlag(f)
 }
 
-// RunWAF runs gateway-waf until the context ends.
+// RunWAF runs gateway-waf until ctx ends.
 func RunWAF(ctx context.Context, cfg WAFConfig) error {
-	// An inspection leaves a lot behind, beside engines that stay: every run of the collector goes through these. Half as much
-	// more for what is left behind takes a third off its share.
+	// Inspections produce much garbage, while the engines stay: every collection scans them. Half again as much garbage between
+	// collections saves a third of the collector's share.
 	debug.SetGCPercent(150)
 	level, err := cfg.Level()
 	if err != nil {
@@ -55,7 +55,7 @@ func RunWAF(ctx context.Context, cfg WAFConfig) error {
 	log := start.NewLog(level)
 	path := func(inside string) string { return filepath.Join(cfg.Root, inside) }
 
-	// It can be asked how it stands before it can do anything.
+	// The status must be available before anything else.
 	socket := path(host.WAFSocket)
 	status, err := httpd.ListenUnix(socket, 0o660, host.WAFUser)
 	if err != nil {
@@ -93,7 +93,7 @@ func RunWAF(ctx context.Context, cfg WAFConfig) error {
 		peers := &agent.Peers{Users: strings.Split(cfg.Peers, ","), Log: log}
 		server := &spoe.Server{Handler: a.Handle, Quick: a.Quick, Log: log, Admit: peers.Admit}
 
-		// Both go on until the last request has its verdict: it is judged by the configuration, and recorded.
+		// Both continue until the last request has its verdict: they are needed to judge and to record it.
 		behind, end := context.WithCancel(context.WithoutCancel(ctx))
 		var helpers errgroup.Group
 		helpers.Go(func() error { source.Run(behind); return nil })

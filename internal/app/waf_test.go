@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/waf/spoe/spoetest"
 )
 
-// wafStatus asks gateway-waf how it stands, until it can say.
+// wafStatus polls gateway-waf until it returns its status.
 func wafStatus(t *testing.T, root string) (s agent.Status) {
 	t.Helper()
 	client := httpd.SocketClient(filepath.Join(root, host.WAFSocket), time.Minute)
@@ -41,7 +41,7 @@ func wafStatus(t *testing.T, root string) (s agent.Status) {
 	return s
 }
 
-// Without its database it starts with the configuration that it had, and serves those alone who may ask.
+// Without its database it starts with its last configuration, and serves only the permitted users.
 func TestWAFStartsWithTheLastConfiguration(t *testing.T) {
 	root := t.TempDir()
 	for _, folder := range []string{"/var/lib/gateway-waf", "/var/log/gateway-waf", "/run/gateway-waf"} {

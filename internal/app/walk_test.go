@@ -99,7 +99,7 @@ func (h house) user(t *testing.T, admin, email, role string) (id, token string) 
 	return out.ID, h.login(t, email)
 }
 
-// token makes an API token for the user of a session.
+// token creates an API token for the user of a session.
 func (h house) token(t *testing.T, session, role string) (token string) {
 	t.Helper()
 	var out struct{ Token string }
@@ -116,22 +116,22 @@ func path(r *httpd.Route) string {
 	return p
 }
 
-// enveloped leaves out what answers with something else than the envelope.
+// enveloped removes routes whose answers have no envelope.
 func enveloped(routes []*httpd.Route) []*httpd.Route {
 	return slices.DeleteFunc(slices.Clone(routes), func(r *httpd.Route) bool { return !r.Enveloped() })
 }
 
-// refusing leaves out what answers everybody with something else than the envelope.
+// refusing removes public routes whose answers have no envelope.
 func refusing(routes []*httpd.Route) []*httpd.Route {
 	return slices.DeleteFunc(slices.Clone(routes), func(r *httpd.Route) bool { return !r.Enveloped() && r.Policy.IsPublic() })
 }
 
-// inUse leaves out what is closed when the setup is complete.
+// inUse removes routes that are closed once the setup is complete.
 func inUse(routes []*httpd.Route) []*httpd.Route {
 	return slices.DeleteFunc(slices.Clone(routes), func(r *httpd.Route) bool { return r.Policy.IsOwner() })
 }
 
-// furniture is a row of each kind, in the order of their making. What is in braces is the id of an earlier one.
+// furniture is a row of each kind, in order of creation. Text in braces is replaced by the id of an earlier one.
 var furniture = []struct{ path, body string }{
 	{"/backups", `{}`},
 	{"/backup-remotes", `{"kind":"s3","active":false,"settings":{"endpoint":"s3.example.net","bucket":"backups","access_key":"k","secret_key":"s3cret"}}`},
@@ -161,7 +161,7 @@ var furniture = []struct{ path, body string }{
 	{"/alert-mutes", `{"kind":"system.disk","until":"` + time.Now().AddDate(0, 0, 7).UTC().Format(time.RFC3339) + `"}`},
 }
 
-// furnish makes a row of each kind, and answers where a route finds one: the path with ids that exist.
+// furnish creates a row of each kind, and returns a function that fills a route's path with ids that exist.
 func (h house) furnish(t *testing.T, admin string) func(r *httpd.Route) string {
 	t.Helper()
 	ids := map[string]string{}
@@ -192,7 +192,7 @@ func (h house) furnish(t *testing.T, admin string) func(r *httpd.Route) string {
 	h.call(t, admin, http.MethodGet, "/cluster/differences", nil).Want(t, 200).Into(t, &kept)
 	const neighbour = "02:00:00:00:00:09"
 	h.Machine.SetNeighbours(host.Neighbour{Address: netip.MustParseAddr("10.10.0.9"), MAC: neighbour, Link: "lan0"})
-	named := strings.NewReplacer("/ids/alerts/{id}", "/ids/alerts/1", // CrowdSec has numbers
+	named := strings.NewReplacer("/ids/alerts/{id}", "/ids/alerts/1", // CrowdSec uses numbers
 		"/radius/clients/{id}", "/radius/clients/{id}", "/clients/{id}", "/clients/"+neighbour,
 		"/cluster/differences/{node}/{name}", "/cluster/differences/"+kept.Files[0].NodeID+"/"+differences)
 	return func(r *httpd.Route) string {
@@ -211,7 +211,7 @@ func (h house) furnish(t *testing.T, admin string) func(r *httpd.Route) string {
 	}
 }
 
-// read asks for what may not be in the envelope.
+// read makes a request whose answer may have no envelope.
 func (h house) read(t *testing.T, token, method, at string) int {
 	t.Helper()
 	return h.answer(t, token, method, at).Code
@@ -247,7 +247,7 @@ func TestEveryRouteBeforeSetup(t *testing.T) {
 	}
 }
 
-// A connection to the database that breaks is nobody's mistake: whoever reads is asked to try again.
+// A broken database connection is nobody's mistake: readers are asked to try again.
 func TestEveryReadSurvivesABrokenConnection(t *testing.T) {
 	t.Parallel()
 	h := build(t, kittest.New(t))
@@ -261,7 +261,7 @@ func TestEveryReadSurvivesABrokenConnection(t *testing.T) {
 	}
 	later := 0
 	for _, path := range paths {
-		h.read(t, admin, http.MethodGet, path) // with a connection that is then new enough to be taken for a good one
+		h.read(t, admin, http.MethodGet, path) // with a connection that is then recent enough to be reused
 		dbtest.Exec(t, h.DB, `
 			SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'idle' AND query NOT LIKE 'LISTEN%'`)
@@ -277,7 +277,7 @@ func TestEveryReadSurvivesABrokenConnection(t *testing.T) {
 	}
 }
 
-// Whatever a route refuses a request with, the documentation has. What needs no session says so.
+// Every status with which a route refuses a request is documented. Routes without a session say so.
 func TestEveryRefusalIsDocumented(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -322,7 +322,7 @@ func TestEveryRefusalIsDocumented(t *testing.T) {
 	}
 }
 
-// What the owner of a new machine may do is closed to those who do not know the setup token, and to everyone when there is no owner any more.
+// Routes of a new machine's owner are closed to callers without the setup token, and to everyone once the setup is complete.
 func TestEveryRouteOfTheOwner(t *testing.T) {
 	h := build(t, kittest.New(t))
 	owned := slices.DeleteFunc(slices.Clone(h.routes), func(r *httpd.Route) bool { return !r.Policy.IsOwner() })
@@ -430,7 +430,8 @@ func TestEveryRouteByEveryCaller(t *testing.T) {
 	}
 }
 
-// state is a fingerprint of every row in the database, but for how components took what was changed before, which is told a moment later.
+// state is a fingerprint of every row in the database, except how components applied earlier changes, which is recorded a moment
+// later.
 func state(t *testing.T, b *kittest.Bench) (sum string) {
 	t.Helper()
 	err := b.DB.QueryRow(t.Context(), `
@@ -472,7 +473,7 @@ func TestAU16ViewerReadsEverythingElse(t *testing.T) {
 	at := h.furnish(t, admin)
 	_, viewer := h.user(t, admin, "viewer@example.net", "viewer")
 	token := h.token(t, viewer, "viewer")
-	h.call(t, token, http.MethodGet, "/auth/me", nil).Want(t, 200) // its last use is written down once a minute
+	h.call(t, token, http.MethodGet, "/auth/me", nil).Want(t, 200) // its last use is recorded once a minute
 	h.Engine.ApplyAll(t.Context())
 	paths := map[string]int{}
 	for _, r := range inUse(refusing(h.routes)) {
@@ -487,7 +488,7 @@ func TestAU16ViewerReadsEverythingElse(t *testing.T) {
 		case r.Policy.IsAdmin():
 			paths[p] = 403
 		case r.Path == "/api-tokens/{id}" || r.Path == "/auth/passkeys/{id}":
-			paths[p] = 404 // the admin's own
+			paths[p] = 404 // the administrator's own
 		}
 	}
 	before := state(t, h.Bench)
@@ -503,7 +504,8 @@ func TestAU16ViewerReadsEverythingElse(t *testing.T) {
 	}
 }
 
-// What daemons and the kernel say when they fail is for administrators: no answer to a viewer has it. Every read is answered all the same.
+// Error messages of daemons and the kernel are for administrators: no answer to a viewer contains them, but every read is
+// answered.
 func TestDaemonsWordsAreForAdministrators(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -520,19 +522,19 @@ func TestDaemonsWordsAreForAdministrators(t *testing.T) {
 	}
 	const marker = "/etc/gateway/marker"
 	h.Machine.Break(errors.New("open " + marker + ": no such file"))
-	told := 0
+	found := 0
 	for p := range paths {
 		if w := h.answer(t, viewer, http.MethodGet, p); strings.Contains(w.Body.String(), marker) {
 			t.Errorf("GET %s tells a viewer %s", p, w.Body)
 		}
 		if strings.Contains(h.answer(t, admin, http.MethodGet, p).Body.String(), marker) {
-			told++
+			found++
 		}
 	}
-	if told < 10 {
-		t.Errorf("an administrator is told by %d answers", told)
+	if found < 10 {
+		t.Errorf("an administrator is told by %d answers", found)
 	}
-	// What is reported goes to viewers and to webhooks.
+	// Reports go to viewers and to webhooks.
 	h.Machine.LendPostgreSQL(failing{marker})
 	h.call(t, admin, http.MethodPost, "/backups/scheduled", nil).Want(t, 200)
 	for _, p := range []string{"/alerts/events", "/alerts/open", "/backups"} {
@@ -550,8 +552,8 @@ func (f failing) DumpDatabase(context.Context, string, []string, *os.File) error
 }
 func (f failing) ReadDump(context.Context, *os.File, *os.File) error { return errors.New(f.with) }
 
-// AU-16, AU-21 and AU-24 for every route: who may not change something, whose browser was sent by another site, or who names what no id looks like, is refused, whether the row
-// is there or not and whatever the body is, and nothing has changed.
+// AU-16, AU-21 and AU-24 for every route: callers who lack the permission, whose browser was sent by another site, or who use a
+// malformed id are refused, whether or not the row exists and whatever the body is, and nothing has changed.
 func TestRefusedRequestsChangeNothing(t *testing.T) {
 	h := build(t, kittest.New(t))
 	admin := h.setUp(t)
@@ -615,14 +617,14 @@ func TestEveryMutationIsAudited(t *testing.T) {
 		if r.Policy.String() == "write" && r.Audit == "" {
 			t.Errorf("%s %s does not say under which name it is audited", r.Method, r.Path)
 		}
-		// The browser comes back from the identity provider by a GET, which begins a session, and an archive takes every secret out.
+		// The browser returns from the identity provider by a GET, which begins a session, and an archive contains every secret.
 		if r.Method == http.MethodGet && r.Audit != "" && r.Path != "/auth/oidc/callback" && r.Path != "/backups/{id}/download" {
 			t.Errorf("%s %s reads and is audited", r.Method, r.Path)
 		}
 	}
 }
 
-// What a kind declares is what its table has.
+// The table of a kind has the columns that the kind declares.
 func TestKindsFitTheSchema(t *testing.T) {
 	h := build(t, kittest.New(t))
 	for _, table := range h.Resources.Tables() {
@@ -668,15 +670,15 @@ func TestDocumentationIsUpToDateAndComplete(t *testing.T) {
 	}
 }
 
-// ofBackup tells whether a route that answers without the database is about one backup.
+// ofBackup reports whether a route that works without the database is about one backup.
 func ofBackup(r *httpd.Route) bool {
 	return r.Policy.IsOffline() && (strings.HasPrefix(r.Path, "/backups/{id}") || r.Path == "/backups/upload")
 }
 
-// SY04: without the database at start, health, setup, login and system routes answer, resources do not, and all of it
-// heals by itself.
+// SY04: without the database at start, health, setup, login and system routes answer, resources do not, and everything recovers
+// automatically.
 func TestSY04DatabaseAwayAtStart(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // it mostly waits
 	d, err := db.Open(dbtest.URL(t))
 	if err != nil {
 		t.Fatal(err)
@@ -707,7 +709,7 @@ func TestSY04DatabaseAwayAtStart(t *testing.T) {
 		case !r.Policy.IsOffline() && (a.Status != 503 || a.Error.Code != "unavailable"):
 			t.Errorf("%s %s answers %d without a database: %s", r.Method, r.Path, a.Status, a.Body)
 		case ofBackup(r):
-			if a.Status != 404 && a.Status != 409 { // there is none, and none comes while an upgrade runs
+			if a.Status != 404 && a.Status != 409 { // there is none, and none can be made while an upgrade runs
 				t.Errorf("%s %s answers %d without a database: %s", r.Method, r.Path, a.Status, a.Body)
 			}
 		case r.Policy.IsOffline() && a.Status != 200:
@@ -720,7 +722,7 @@ func TestSY04DatabaseAwayAtStart(t *testing.T) {
 	if err := d.Attach(t.Context(), schema.Migrations); err != nil {
 		t.Fatal(err)
 	}
-	// What was done meanwhile is in the log now, as of when it was done.
+	// Actions in the meantime are in the log now, with their original times.
 	if _, err := h.Audit.Deliver(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -735,7 +737,7 @@ func TestSY04DatabaseAwayAtStart(t *testing.T) {
 	if list, err := h.Audit.Search(t.Context(), audit.Filter{Action: "system.", To: away, Limit: 100}); err != nil || len(list) == 0 || list[0].Actor != adminEmail {
 		t.Errorf("%+v %v", list, err)
 	}
-	h.call(t, offline, http.MethodGet, "/ntp/pools", nil).Want(t, 200) // as the user whom the admin has become
+	h.call(t, offline, http.MethodGet, "/ntp/pools", nil).Want(t, 200) // as the user that the administrator has become
 	admin := h.login(t, adminEmail)
 	h.call(t, admin, http.MethodGet, "/ntp/pools", nil).Want(t, 200)
 	h.call(t, admin, http.MethodPost, "/ntp/pools", `{"address":"a.example"}`).Want(t, 201)

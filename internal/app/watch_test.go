@@ -34,9 +34,9 @@ import (
 	"edge.internal/gateway/internal/tunnel"
 )
 
-// The whole of gateway-scheduler beside the API of a whole house: its jobs find out what is wrong from the API, and it tells a receiver.
+// All of gateway-scheduler with the API of a whole house: its jobs get their findings from the API, and it notifies a receiver.
 func TestSchedulerFindsOutAndTells(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // it mostly waits
 	url := dbtest.URL(t)
 	d, err := db.Open(url)
 	if err != nil {
@@ -109,7 +109,7 @@ func TestSchedulerFindsOutAndTells(t *testing.T) {
 	as(http.MethodPost, "/system/jobs/watch.machine/run", nil).Want(t, http.StatusOK)
 	wait("system.memory info") // it is over
 
-	// Every source understands what the API says. There is no time daemon and no reverse proxy on this machine, and nothing to dump the
+	// Every check understands the API's answers. This machine has no time daemon and no reverse proxy, and nothing to dump the
 	// database with.
 	missing := []string{"watch.clock", "watch.backends", "backup"}
 	list := func() (list []scheduler.Status) {

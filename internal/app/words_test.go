@@ -14,19 +14,20 @@ import (
 	"testing"
 )
 
-// notUsed are words that no text for people has. Write instead: someone, no one, automatically, again, is, points to, exists, works once, manages,
-// in the meantime, must, the client that, this, no longer, at most, does not exist. After an equals sign or a backquote, the word is a value,
-// such as the user nobody.
+// notUsed are words that texts for people must not contain. Write instead: someone, no one, automatically, again, is, points to,
+// exists, works once, manages, in the meantime, must, the client that, this, no longer, at most, does not exist. After an equals
+// sign or a backquote, the word is a value, such as the user nobody.
 var notUsed = regexp.MustCompile("(?i)(?:^|[^=`\\w])(somebody|nobody|anybody|everybody|by (itself|themselves|oneself)|anew|stands|leads? to|is there|(?:is|are) good|good once|looks? after|meanwhile|shall|whoever|such an?|that is to say|any more|at the most|there is no such)\\b")
 
-// notInConsole are words that the console has others for: interface, zone, on and off, "Leave empty for …", domain.
+// notInConsole are words for which the console has others: interface, zone, on and off, "Leave empty for …", domain.
 var notInConsole = regexp.MustCompile(`(?i)\b(?:(?:a|the|this|its|another|each) link(?:[^-\w]|$)|links are|empty:|(?:switch|switched) (?:it |them )?(?:on|off)\b|new site\b|remarks?\b)`)
 
-// sentences are the texts of the console that end with a full stop: what helps with a field, introduces a page, or asks.
+// sentences are the texts of the console that end with a full stop: those that explain a field, introduce a page, or ask.
 var sentences = regexp.MustCompile(`\.(?:help|lead|[a-zA-Z]*Text)$`)
 
-// Every text that people read is in plain words: those of the console, every string of the programs with more than one word (messages,
-// summaries, reasons, log lines, help of commands), what the API document says about fields, the README and the pages in docs.
+// Every text that people read is in plain words: those of the console, every string of the programs with more than one word
+// (messages, summaries, reasons, log lines, help of commands), descriptions of fields in the API document, the README and the
+// pages in docs.
 func TestTextsUsePlainWords(t *testing.T) {
 	texts := 0
 	look := func(where, text string) {

@@ -30,7 +30,8 @@ import (
 	"edge.internal/gateway/internal/setup"
 )
 
-// passphraseFlag is where a passphrase comes from: neither the list of processes nor the history of a shell must have it.
+// passphraseFlag adds a flag for a file with the passphrase, which must appear neither in the process list nor in the shell's
+// history.
 func passphraseFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVar(file, "passphrase-file", "", "file whose first line is the passphrase; - for the standard input")
 }
@@ -49,7 +50,7 @@ func readPassphrase(cmd *cobra.Command, file string) (string, error) {
 	return strings.TrimSuffix(line, "\r"), err
 }
 
-// keyBody is a body with a passphrase, if there is one.
+// keyBody returns a body with a passphrase, if there is one.
 func keyBody(passphrase string, more map[string]any) ([]byte, error) {
 	body := map[string]any{}
 	for name, value := range more {
@@ -61,7 +62,7 @@ func keyBody(passphrase string, more map[string]any) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// workOn has gateway-api make or prove a backup, with the passphrase that the operator names.
+// workOn asks gateway-api to make or verify a backup, with the operator's passphrase.
 func workOn(cmd *cobra.Command, cfg *config, file, path string) (backup.Backup, error) {
 	passphrase, err := readPassphrase(cmd, file)
 	if err != nil {
@@ -179,13 +180,13 @@ func printBackups(w io.Writer, all []backup.Backup) {
 	_ = table.Flush()
 }
 
-// isNew tells whether the machine is not set up yet: it takes archives at another door then.
+// isNew reports whether the machine is not set up yet: it then accepts archives on other routes.
 func isNew(ctx context.Context, paths kit.Paths) bool {
 	status, err := control.Get[setup.Status](ctx, paths, "/setup/status")
 	return err == nil && !status.Completed
 }
 
-// addBackup brings an archive here: through gateway-api, and without it when it is down.
+// addBackup adds an archive through gateway-api, or without it if it is down.
 func addBackup(ctx context.Context, cfg *config, path, passphrase string) (b backup.Backup, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -215,7 +216,8 @@ func addBackup(ctx context.Context, cfg *config, path, passphrase string) (b bac
 	return b, give(k.Paths.Backups(""), []string{b.ID.String() + ".archive", b.ID.String() + ".json"}, uid, gid)
 }
 
-// give gives files of a folder to a user. The folder may be that user's already, who could put a link in the place of a file.
+// give changes the owner of files in a folder. The folder may belong to the new owner already, who could replace a file by a
+// link.
 func give(folder string, names []string, uid, gid int) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -241,14 +243,14 @@ func giveOpen(f *os.File, folder bool, uid, gid int) error {
 	if err != nil {
 		return err
 	}
-	// A second name may be that of a file elsewhere.
+	// A file with a second name may be one from elsewhere.
 	if stat, ok := info.Sys().(*syscall.Stat_t); !folder && (!info.Mode().IsRegular() || !ok || stat.Nlink != 1) {
 		return fmt.Errorf("%s is not a plain file", f.Name())
 	}
 	return f.Chown(uid, gid)
 }
 
-// restoreCommand shows and begins restores. It works while gateway-api is down, too: that is when it is needed.
+// restoreCommand shows and starts restores. It also works while gateway-api is down, when it is needed most.
 func restoreCommand(cfg *config) *cobra.Command {
 	var whole bool
 	show := &cobra.Command{
@@ -311,7 +313,7 @@ func restoreCommand(cfg *config) *cobra.Command {
 	return show
 }
 
-// beginRestore asks gateway-api, and does it itself when that is down.
+// beginRestore asks gateway-api to begin a restore, or begins it itself if that is down.
 func beginRestore(ctx context.Context, cfg *config, id uuid.UUID, passphrase string, links map[string]string) error {
 	more := map[string]any{}
 	if len(links) > 0 {

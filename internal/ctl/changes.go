@@ -55,7 +55,7 @@ func changesCommand(cfg *config) *cobra.Command {
 	return cmd
 }
 
-// summary says in a few words what a set did.
+// summary describes briefly what a set did.
 func summary(kinds []resource.KindSum) string {
 	var parts []string
 	for _, k := range kinds {
@@ -111,7 +111,7 @@ func confirmCommand(cfg *config) *cobra.Command {
 	}
 }
 
-// keep confirms a change. One that is still being applied can be confirmed in a moment: it is tried again as long as it waits.
+// keep confirms a change. While the change is still being applied, it retries.
 func keep(cmd *cobra.Command, cfg *config, id string) error {
 	for {
 		_, err := callAPI[resource.Stored](cmd, cfg, http.MethodPost, "/change-sets/"+url.PathEscape(id)+"/confirm", nil)
@@ -127,7 +127,7 @@ func keep(cmd *cobra.Command, cfg *config, id string) error {
 	}
 }
 
-// oneWaiting is the set that is named, or the only one that waits.
+// oneWaiting returns the named set, or the only one that waits.
 func oneWaiting(cmd *cobra.Command, cfg *config, args []string) (string, error) {
 	if len(args) == 1 {
 		return args[0], nil
@@ -177,11 +177,11 @@ func revertCommand(cfg *config) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			answered, said, err := exchange(cmd, cfg, "revert", http.MethodPost, path, bytes.NewReader(b), header)
+			answered, content, err := exchange(cmd, cfg, "revert", http.MethodPost, path, bytes.NewReader(b), header)
 			if err != nil {
 				return err
 			}
-			out, _, err := httpd.Open[resource.Reverted](said)
+			out, _, err := httpd.Open[resource.Reverted](content)
 			if err != nil {
 				return err
 			}

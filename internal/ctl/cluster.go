@@ -57,7 +57,7 @@ func clusterJoin(cfg *config) *cobra.Command {
 	f.StringVar(&email, "acme-email", "", "where the certificate authority writes to; without it, this node orders no certificates")
 	f.StringVar(&directory, "acme-directory", "", "directory of the certificate authority; empty for the default one")
 	f.BoolVar(&ipv6, "ipv6", true, "listen on IPv6, too; should be the same on all nodes")
-	_ = cmd.MarkFlagRequired("primary") // which are there
+	_ = cmd.MarkFlagRequired("primary") // the flags exist
 	_ = cmd.MarkFlagRequired("token")
 	return cmd
 }
@@ -76,7 +76,8 @@ func clusterInit(cfg *config) *cobra.Command {
 	}
 }
 
-// reattachWithin is for how long an API that was asked for a repair may not answer: the repair goes on without it, and it may be restarted meanwhile.
+// reattachWithin is how long the API may not answer after it was asked for a repair: the repair continues without it, and may
+// restart it.
 const reattachWithin = 2 * time.Minute
 
 func clusterStandby(cfg *config) *cobra.Command {

@@ -1,4 +1,4 @@
-// Package ctl is the commands of gateway-ctl. Most ask gateway-api; those that are needed when it is down do without it.
+// Package ctl has the commands of gateway-ctl. Most use gateway-api; those that are needed when it is down work without it.
 package ctl
 
 import (
@@ -24,16 +24,16 @@ import (
 	"edge.internal/gateway/internal/tunnel"
 )
 
-// Deps is what the app lends: what takes all rooms.
+// Deps are functions of the app that involve all rooms.
 type Deps struct {
 	Version string
 	// Kit builds the kit on this machine.
 	Kit func(cfg start.Config, level slog.Level) (*kit.Kit, error)
-	// Render renders and applies what is saved, as gateway-api does. It is for when that is down.
+	// Render renders and applies the stored configuration, as gateway-api does. It is for when that is down.
 	Render func(ctx context.Context, cfg start.Config) (system.Rendered, error)
 }
 
-// config is what a command is told, with what it is lent.
+// config is the configuration of a command, and its dependencies.
 type config struct {
 	start.Config
 	Deps
@@ -41,7 +41,7 @@ type config struct {
 
 func (c *config) paths() kit.Paths { return kit.Paths{Root: c.Root} }
 
-// New is the command line of gateway-ctl.
+// New returns the command line of gateway-ctl.
 func New(d Deps) *cobra.Command {
 	cfg := &config{Deps: d}
 	root := &cobra.Command{
@@ -140,7 +140,7 @@ func resetPassword(cfg *config) *cobra.Command {
 	return cmd
 }
 
-// renderConfig asks gateway-api to render, and does it itself when gateway-api is down.
+// renderConfig asks gateway-api to render, or does it itself if that is down.
 func renderConfig(ctx context.Context, cfg *config) (system.Rendered, error) {
 	out, err := control.Ask[system.Rendered](ctx, cfg.paths(), http.MethodPost, "/system/render-configs", nil)
 	if control.IsDown(err) {
@@ -149,7 +149,7 @@ func renderConfig(ctx context.Context, cfg *config) (system.Rendered, error) {
 	return out, err
 }
 
-// importTunnels has gateway-api take over configuration files of WireGuard, and says what became of each.
+// importTunnels makes gateway-api import WireGuard configuration files, and prints the result for each.
 func importTunnels(cmd *cobra.Command, cfg *config, names []string) error {
 	list, err := callAPI[[]tunnel.Imported](cmd, cfg, http.MethodPost, "/tunnel/import", map[string]any{"names": names})
 	if err != nil {
@@ -176,12 +176,12 @@ func importTunnels(cmd *cobra.Command, cfg *config, names []string) error {
 	return nil
 }
 
-// errDown is for what gateway-api alone can do.
+// errDown is for what only gateway-api can do.
 var errDown = errors.New("gateway-api does not run: start it first")
 
 const callWithin = 10 * time.Minute
 
-// callAPI makes a request to gateway-api, which alone can do it, for a command. It has the time that the longest one may take: a node that joins
+// callAPI makes a request to gateway-api on behalf of a command. Its time limit is that of the slowest request: a joining node
 // copies all of the cluster's rows.
 func callAPI[T any](cmd *cobra.Command, cfg *config, method, path string, in any) (out T, err error) {
 	var body []byte

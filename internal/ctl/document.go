@@ -23,13 +23,13 @@ import (
 	"edge.internal/gateway/internal/start"
 )
 
-// changed is the exit code of a plan and of an apply with changes.
+// changed is the exit code of a plan or an apply with changes.
 const changed start.ExitCode = 2
 
-// documentWithin is how long a document or a revert may take: thousands of rows are stored one by one.
+// documentWithin limits the time of a document or a revert: thousands of rows are stored one by one.
 const documentWithin = 15 * time.Minute
 
-// exchange makes a request whose answer is read with its headers. What it is about stands before a refusal.
+// exchange makes a request and returns the answer with its headers. about is the prefix of errors.
 func exchange(cmd *cobra.Command, cfg *config, about, method, path string, body io.Reader, header http.Header) (http.Header, []byte, error) {
 	req, err := http.NewRequestWithContext(cmd.Context(), method, "http://gateway"+httpd.Prefix+path, body)
 	if err != nil {
@@ -44,27 +44,28 @@ func exchange(cmd *cobra.Command, cfg *config, about, method, path string, body 
 		return nil, nil, err
 	}
 	defer res.Body.Close()
-	said, err := io.ReadAll(res.Body)
+	content, err := io.ReadAll(res.Body)
 	if err == nil && res.StatusCode != http.StatusOK {
-		err = refusal(about, said)
+		err = refusal(about, content)
 	}
-	return res.Header, said, err
+	return res.Header, content, err
 }
 
-// confirmWithinFlag has a command take how soon its changes are to be confirmed.
+// confirmWithinFlag adds a flag for the time in which a command's changes must be confirmed.
 func confirmWithinFlag(cmd *cobra.Command, within *int) {
 	cmd.Flags().IntVar(within, "confirm-within", 0, "take the changes back unless they are confirmed within so many seconds (10 to 600)")
 }
 
-// printConfirmBy says when changes go back, if they do.
+// printConfirmBy prints when the changes are reverted, if they must be confirmed.
 func printConfirmBy(cmd *cobra.Command, answered http.Header) {
 	if by := answered.Get(httpd.ConfirmByHeader); by != "" {
 		cmd.Printf("It goes back at %s unless it is confirmed: gateway-ctl confirm %s\n", by, answered.Get(httpd.ChangeSetHeader))
 	}
 }
 
-// refusal is why a request was refused: each complaint about a document in a line of its own, with its place in the file.
-func refusal(file string, said []byte) error {
+// refusal returns the reason of a refused request: each complaint about a document is on its own line, with its location in the
+// file.
+func refusal(file string, content []byte) error {
 	var answer struct {
 		Error *struct {
 			Message string
@@ -72,7 +73,7 @@ func refusal(file string, said []byte) error {
 			Details struct{ Complaints []resource.DocumentComplaint }
 		} `json:"error"`
 	}
-	if err := json.Unmarshal(said, &answer, json.MatchCaseInsensitiveNames(true)); err != nil || answer.Error == nil {
+	if err := json.Unmarshal(content, &answer, json.MatchCaseInsensitiveNames(true)); err != nil || answer.Error == nil {
 		return errors.New("gateway-api gave no answer that can be read")
 	}
 	text := answer.Error.Message
@@ -109,11 +110,11 @@ func exportCommand(cfg *config) *cobra.Command {
 				header.Set("Accept", "application/json")
 			}
 			query := url.Values{"secrets": {secrets}, "kinds": {strings.Join(kinds, ",")}}
-			_, said, err := exchange(cmd, cfg, "export", http.MethodGet, "/configuration?"+query.Encode(), nil, header)
+			_, content, err := exchange(cmd, cfg, "export", http.MethodGet, "/configuration?"+query.Encode(), nil, header)
 			if err != nil {
 				return err
 			}
-			_, err = cmd.OutOrStdout().Write(said)
+			_, err = cmd.OutOrStdout().Write(content)
 			return err
 		},
 	}
@@ -143,14 +144,14 @@ func documentCommand(cfg *config, use, short string) *cobra.Command {
 			if within > 0 {
 				header.Set(httpd.ConfirmWithinHeader, strconv.Itoa(within))
 			}
-			answered, said, err := exchange(cmd, cfg, file, http.MethodPost, "/configuration/"+use+"?prune="+strconv.FormatBool(prune), bytes.NewReader(doc), header)
+			answered, content, err := exchange(cmd, cfg, file, http.MethodPost, "/configuration/"+use+"?prune="+strconv.FormatBool(prune), bytes.NewReader(doc), header)
 			if err != nil {
 				return err
 			}
 			var answer struct {
 				Data resource.Planned `json:"data"`
 			}
-			if err := json.Unmarshal(said, &answer); err != nil {
+			if err := json.Unmarshal(content, &answer); err != nil {
 				return fmt.Errorf("reading the answer of gateway-api: %w", err)
 			}
 			paint, err := painter(cmd.OutOrStdout(), colour)
@@ -193,7 +194,7 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// painter paints texts, on a terminal or where it is asked for.
+// painter returns a function that colours texts, on a terminal or on request.
 func painter(out io.Writer, when string) (func(colour, text string) string, error) {
 	on := when == "always"
 	switch when {
@@ -214,7 +215,7 @@ func painter(out io.Writer, when string) (func(colour, text string) string, erro
 	}, nil
 }
 
-// printPlan shows changes as a diff.
+// printPlan prints changes as a diff.
 func printPlan(cmd *cobra.Command, p resource.Planned, paint func(colour, text string) string, files bool) {
 	signs := map[string][2]string{"create": {"+", green}, "update": {"~", yellow}, "delete": {"-", red}}
 	count := map[string]int{}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A file is given to the gateway's user. What a link in its place names, and what has another name elsewhere, is not.
+// A file is given to the gateway's user, but neither the target of a link in its place nor a file with a second name elsewhere.
 func TestGiveFollowsNoLink(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("only root may give files away: run this test as root")

@@ -31,7 +31,7 @@ func idsUnban(cfg *config) *cobra.Command {
 				cmd.Printf("%s: %d bans ended\n", address, n)
 				return nil
 			}
-			// Whatever keeps gateway-api from it must not keep root from it.
+			// A problem with gateway-api must not keep root from ending a ban.
 			if err := unbanHere(cmd.Context(), cfg, address); err != nil {
 				return err
 			}
@@ -41,7 +41,7 @@ func idsUnban(cfg *config) *cobra.Command {
 	}
 }
 
-// unbanByAPI has gateway-api end the bans of an address, which leaves an entry in the audit log for each, and tells how many there were.
+// unbanByAPI ends the bans of an address through gateway-api, which audits each of them, and returns how many there were.
 func unbanByAPI(ctx context.Context, cfg *config, address netip.Addr) (ended int, err error) {
 	paths := cfg.paths()
 	list, err := control.Get[ids.Decisions](ctx, paths, "/ids/decisions?limit=5000&search="+url.QueryEscape(address.String()))
@@ -63,7 +63,7 @@ func unbanByAPI(ctx context.Context, cfg *config, address netip.Addr) (ended int
 	return ended, nil
 }
 
-// unbanHere has CrowdSec's own tool end the bans of an address.
+// unbanHere ends the bans of an address by CrowdSec's own tool.
 func unbanHere(ctx context.Context, cfg *config, address value.Addr) error {
 	m, err := machine.New(machine.Options{Root: cfg.Root, Units: units.None{Reason: "gateway-ctl starts no daemons"}})
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"edge.internal/gateway/internal/importer/programs"
 )
 
-// importCommand makes configuration documents of what people have. It asks nothing of the gateway, so that it can be tried anywhere.
+// importCommand converts other programs' configurations to configuration documents. It does not access the gateway, so that it
+// can be tried anywhere.
 func importCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import", Short: "Make a configuration document of another program's configuration",

@@ -69,7 +69,7 @@ func printLicense(w io.Writer, r *license.Record) {
 	line("tunnel peers", usage(r.Limits.TunnelPeers))
 }
 
-// usage says how much there is and how much there may be, in as many words as are known.
+// usage says how much is used and how much the license allows, as far as known.
 func usage(l license.Limit) string {
 	used := "unknown"
 	if l.Used != nil {

@@ -15,13 +15,14 @@ import (
 	"edge.internal/gateway/internal/backup/remote"
 )
 
-// offsite is how an off-site target is reached from the command line, which a new machine needs: it has no targets of its own.
+// offsite holds the options of an off-site target on the command line, for a new machine that has no targets configured.
 type offsite struct {
 	login                            remote.Login
 	secretFile, identityFile, caFile string
 }
 
-// flags adds what a target may need. Secrets come from files: neither the list of processes nor the history of a shell must have them.
+// flags adds the options of a target. Secrets come from files: they must appear neither in the process list nor in the shell's
+// history.
 func (o *offsite) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.login.AccessKey, "access-key", os.Getenv("AWS_ACCESS_KEY_ID"), "id of the S3 access key (AWS_ACCESS_KEY_ID)")
@@ -33,7 +34,7 @@ func (o *offsite) flags(cmd *cobra.Command) {
 	f.BoolVar(&o.login.Plain, "no-tls", false, "reach the S3 service without TLS")
 }
 
-// at reads the files, and is the place that an address names.
+// at reads the files, and returns the place at an address.
 func (o *offsite) at(cmd *cobra.Command, address string) (*remote.Place, error) {
 	login := o.login
 	var err error
@@ -56,13 +57,13 @@ func (o *offsite) at(cmd *cobra.Command, address string) (*remote.Place, error) 
 	return remote.At(address, login)
 }
 
-// fetch copies the archive that is named, or the newest, into a folder of its own.
+// fetch copies the named archive, or the newest, into a temporary folder.
 func (o *offsite) fetch(cmd *cobra.Command, address string, names []string) (file string, remove func(), err error) {
 	place, err := o.at(cmd, address)
 	if err != nil {
 		return "", nil, err
 	}
-	// Not in memory, as /tmp may be: an archive can be long.
+	// Not in /tmp, which may be in memory: an archive can be large.
 	dir, err := os.MkdirTemp("/var/tmp", "gateway-restore-")
 	if err != nil {
 		return "", nil, err
@@ -78,7 +79,7 @@ func (o *offsite) fetch(cmd *cobra.Command, address string, names []string) (fil
 	return file, remove, nil
 }
 
-// offsiteCommand looks at an off-site target and gets archives from it, without gateway-api and its database.
+// offsiteCommand lists and fetches archives at an off-site target, without gateway-api and its database.
 func offsiteCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "offsite", Short: "List and fetch archives at an off-site target: s3://endpoint/bucket/folder or sftp://user@host:port/folder"}
 	var listing, fetching offsite
@@ -125,7 +126,7 @@ func offsiteCommand() *cobra.Command {
 	return cmd
 }
 
-// fetchInto copies an archive into a new file, which is there when it is complete.
+// fetchInto copies an archive into a new file, which appears once it is complete.
 func fetchInto(ctx context.Context, place *remote.Place, name, file string) (fetched string, err error) {
 	if name == "latest" {
 		all, err := place.List(ctx)
@@ -141,7 +142,7 @@ func fetchInto(ctx context.Context, place *remote.Place, name, file string) (fet
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(out.Name()) // unless it has got its name
+	defer os.Remove(out.Name()) // fails once it has been renamed
 	defer out.Close()
 	if _, err := place.Fetch(ctx, name, out); err != nil {
 		return "", err

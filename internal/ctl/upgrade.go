@@ -25,7 +25,7 @@ import (
 	"edge.internal/gateway/internal/upgrade/runner"
 )
 
-// upgradeCommand shows and begins upgrades. It works while gateway-api is down, too: that is when it is needed.
+// upgradeCommand shows and starts upgrades. It also works while gateway-api is down, when it is needed most.
 func upgradeCommand(cfg *config) *cobra.Command {
 	var whole bool
 	show := &cobra.Command{
@@ -62,7 +62,7 @@ func upgradeCommand(cfg *config) *cobra.Command {
 	return show
 }
 
-// beginUpgrade asks gateway-api, and does it itself when that is down.
+// beginUpgrade asks gateway-api to begin an upgrade, or begins it itself if that is down.
 func beginUpgrade(ctx context.Context, cfg *config, version string) (string, error) {
 	body, err := json.Marshal(upgrade.Wish{Version: version})
 	if err != nil {
@@ -96,7 +96,7 @@ func printUpgrade(w io.Writer, u runner.Upgrade, whole bool) {
 	printJob(w, [][2]string{{"state", strings.ReplaceAll(string(u.State), "_", " ")}, {"from", u.From}, {"to", u.To}}, u.Record, whole)
 }
 
-// printJob shows how a job of root's went.
+// printJob prints the state of a job.
 func printJob(w io.Writer, lines [][2]string, r job.Record, whole bool) {
 	lines = append(lines, [2]string{"began", r.BeganAt.Local().Format(time.DateTime)})
 	if !r.EndedAt.IsZero() {

@@ -21,8 +21,9 @@ type Config struct {
 	ServiceGroups []ServiceGroup
 	Rules         []*Rule // never modified: configurations share them
 	NAT           []NATRule
-	// Provided by other rooms.
+	// Openings are what other rooms need: first those of the stored state, then those of daemons that run with another one.
 	Openings []policy.Opening
+	stored   int // number of the first ones
 	Tunnels  []policy.Tunnel
 	// Defaults lists tunnels that take all traffic, whichever interface it came in by.
 	Defaults []value.IfName
@@ -66,18 +67,27 @@ func (r *Room) borrow(ctx context.Context, q db.Querier, c *Config) (err error) 
 			return err
 		})
 	}
+	c.stored = len(c.Openings)
+	r.stand(c)
 	read(func() error { c.Tunnels, err = r.deps.Tunnels(ctx, q); return err })
 	read(func() error { c.Defaults, err = r.deps.Defaults(ctx, q); return err })
 	read(func() error { c.Peers, err = r.deps.Peers(ctx, q); return err })
 	return err
 }
 
+// stand adds the openings of daemons that do not run with the stored state.
+func (r *Room) stand(c *Config) {
+	stored := c.Openings[:c.stored:c.stored]
+	c.Openings = append(stored, policy.Without(r.deps.Standing(), stored)...)
+}
+
 // amendMost is the maximum number of changed rows for which the configuration is derived from the previous one, because each row copies a
 // list.
 const amendMost = 10
 
-// amend derives the configuration after a change of rows from the previous one. The order of objects does not matter.
-func (r *Room) amend(ctx context.Context, q db.Querier, c Config, rows []apply.Row) (Config, bool, error) {
+// amend derives the configuration after a change of rows from the previous one. The order of objects does not matter. What other rooms
+// provide from stored rows is unchanged, because a change of theirs has a revision of its own; what daemons run with is not stored.
+func (r *Room) amend(_ context.Context, _ db.Querier, c Config, rows []apply.Row) (Config, bool, error) {
 	if len(rows) > amendMost {
 		return c, false, nil
 	}
@@ -99,7 +109,8 @@ func (r *Room) amend(ctx context.Context, q db.Querier, c Config, rows []apply.R
 			return c, false, nil
 		}
 	}
-	return c, true, r.borrow(ctx, q, &c)
+	r.stand(&c)
+	return c, true, nil
 }
 
 func amended[T any](k *resource.Kind[T], list []T, row apply.Row) []T {

@@ -55,6 +55,7 @@ func newOfficeAt(t *testing.T, now clock.Clock) *office {
 			}, nil
 		},
 		ZoneUsers: func(context.Context, db.Querier, value.Zone) ([]resource.User, error) { return nil, nil },
+		Standing:  func() []policy.Opening { return nil },
 		Tunnels:   func(context.Context, db.Querier) ([]policy.Tunnel, error) { return nil, nil },
 		Defaults:  func(context.Context, db.Querier) ([]value.IfName, error) { return nil, nil },
 		Peers:     func(context.Context, db.Querier) ([]netip.Addr, error) { return nil, nil },

@@ -41,7 +41,7 @@ type Room struct {
 	insights insights
 }
 
-// Deps holds what other rooms provide.
+// Deps holds what other rooms provide. Rows on which the table depends must feed the packet filter.
 type Deps struct {
 	// Interfaces returns the interfaces of each zone.
 	Interfaces func(ctx context.Context, q db.Querier) (map[value.Zone][]value.IfName, error)
@@ -49,6 +49,8 @@ type Deps struct {
 	ZoneUsers func(ctx context.Context, q db.Querier, zone value.Zone) ([]resource.User, error)
 	// Openings are the ports that the gateway's services need.
 	Openings []policy.Source
+	// Standing returns the openings of daemons that do not run with the stored state.
+	Standing func() []policy.Opening
 	// Tunnels returns the active tunnels that serve peers.
 	Tunnels func(ctx context.Context, q db.Querier) ([]policy.Tunnel, error)
 	// Defaults returns tunnels that take all traffic, whichever interface it came in by.

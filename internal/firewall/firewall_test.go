@@ -35,6 +35,7 @@ type house struct {
 	Room       *firewall.Room
 	interfaces map[string][]string
 	openings   []policy.Opening
+	standing   []policy.Opening // under mu
 	tunnels    []policy.Tunnel
 	defaults   []value.IfName
 	peers      []netip.Addr
@@ -79,9 +80,14 @@ func newHouse(t *testing.T) *house {
 		ZoneUsers: func(context.Context, db.Querier, value.Zone) ([]resource.User, error) { return nil, nil },
 		Network:   func(context.Context, db.Querier) (firewall.Network, error) { return network{}, nil },
 		Openings:  []policy.Source{func(context.Context, db.Querier) ([]policy.Opening, error) { return h.openings, nil }},
-		Tunnels:   func(context.Context, db.Querier) ([]policy.Tunnel, error) { return h.tunnels, nil },
-		Defaults:  func(context.Context, db.Querier) ([]value.IfName, error) { return h.defaults, nil },
-		Peers:     func(context.Context, db.Querier) ([]netip.Addr, error) { return h.peers, nil },
+		Standing: func() []policy.Opening {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.standing
+		},
+		Tunnels:  func(context.Context, db.Querier) ([]policy.Tunnel, error) { return h.tunnels, nil },
+		Defaults: func(context.Context, db.Querier) ([]value.IfName, error) { return h.defaults, nil },
+		Peers:    func(context.Context, db.Querier) ([]netip.Addr, error) { return h.peers, nil },
 		Resolve: func(_ context.Context, name string) ([]netip.Addr, error) {
 			h.mu.Lock()
 			dead := h.dead
@@ -112,6 +118,18 @@ func run(t testing.TB, program string, args ...string) string {
 		t.Fatalf("%s %s: %v: %s", program, strings.Join(args, " "), err, out)
 	}
 	return string(out)
+}
+
+// provide changes what other rooms provide, with the revision that a change of theirs gives to the packet filter.
+func (h *house) provide(t testing.TB, change func()) {
+	t.Helper()
+	_, err := h.Engine.Commit(t.Context(), []apply.ID{apply.PacketFilter}, func(*db.Tx) ([]apply.Row, error) {
+		change()
+		return nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // create creates a row and returns its id. The packet filter must be live afterwards.
@@ -421,7 +439,9 @@ func TestFW13NAT(t *testing.T) {
 
 func TestFW16Tunnels(t *testing.T) {
 	h := newHouse(t)
-	h.tunnels = []policy.Tunnel{{Interface: value.Must[value.IfName]("wg0"), Networks: []value.Prefix{value.Must[value.Prefix]("10.99.0.0/24"), value.Must[value.Prefix]("fd99::/64")}}}
+	h.provide(t, func() {
+		h.tunnels = []policy.Tunnel{{Interface: value.Must[value.IfName]("wg0"), Networks: []value.Prefix{value.Must[value.Prefix]("10.99.0.0/24"), value.Must[value.Prefix]("fd99::/64")}}}
+	})
 	h.rule(t, map[string]any{})
 	auto := readTable(t).with("auto:tunnel")
 	if len(auto) != 3 || auto[0].Chain != "forward" {
@@ -430,13 +450,13 @@ func TestFW16Tunnels(t *testing.T) {
 	auto[0].has(t, `"iifname"`, `"wg0"`, `"accept"`)
 	auto[1].has(t, `"oifname"`, `"wg0"`, `"10.99.0.0"`, `"masquerade"`)
 	auto[2].has(t, `"oifname"`, `"wg0"`, `"fd99::"`, `"masquerade"`)
-	h.tunnels = nil
+	h.provide(t, func() { h.tunnels = nil })
 	h.rule(t, map[string]any{})
 	if auto := readTable(t).with("auto:tunnel"); len(auto) != 0 {
 		t.Errorf("%+v", auto)
 	}
 	// A client tunnel that takes all traffic: answers to other clients are kept out of it.
-	h.defaults = []value.IfName{value.Must[value.IfName]("wg1")}
+	h.provide(t, func() { h.defaults = []value.IfName{value.Must[value.IfName]("wg1")} })
 	h.rule(t, map[string]any{})
 	auto = readTable(t).with("auto:answers")
 	if len(auto) != 3 {
@@ -455,7 +475,7 @@ func TestFW17OpeningsAndPeers(t *testing.T) {
 		{Service: "dhcp", Proto: policy.UDP, Port: 67, Interfaces: []value.IfName{value.Must[value.IfName]("lan0")}},
 		{Service: "all", Proto: policy.TCP, Port: 9, Addresses: []value.Addr{value.Must[value.Addr]("0.0.0.0")}},
 	}
-	h.peers = []netip.Addr{netip.MustParseAddr("192.0.2.8"), netip.MustParseAddr("2001:db8::8")}
+	h.provide(t, func() { h.peers = []netip.Addr{netip.MustParseAddr("192.0.2.8"), netip.MustParseAddr("2001:db8::8")} })
 	h.rule(t, map[string]any{})
 	k := readTable(t)
 	if dns := k.with("auto:opening-dns"); len(dns) != 2 || !strings.Contains(dns[0].text(), `"tcp"`) || !strings.Contains(dns[1].text(), `"udp"`) {
@@ -740,9 +760,17 @@ func TestTableAfterAChangeIsThatOfAllRows(t *testing.T) {
 	}
 	change(http.MethodPut, "/nat-rules/"+nat, map[string]any{"src_cidr": "10.9.0.0/16"})
 	change(http.MethodDelete, "/nat-rules/"+nat, nil)
-	h.interfaces["lan"] = []string{"lan0", "lan2"} // other rooms provide the present state
+	h.provide(t, func() { h.interfaces["lan"] = []string{"lan0", "lan2"} })
 	h.rule(t, map[string]any{"src_zone": "wan", "dst_zone": "lan"})
 	whole("another interface")
+	h.provide(t, func() { h.openings = []policy.Opening{{Service: "dns", Proto: policy.UDP, Port: 53}} })
+	for _, runs := range [][]policy.Opening{{{Service: "dns", Proto: policy.UDP, Port: 53}, {Service: "ntp", Proto: policy.UDP, Port: 123}}, nil} {
+		h.mu.Lock()
+		h.standing = runs // which has no revision
+		h.mu.Unlock()
+		h.rule(t, map[string]any{"src_zone": "wan", "dst_zone": "lan"})
+		whole("an opening of what runs")
+	}
 }
 
 func TestNamesAreResolvedInTheBackground(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package kit bundles what a room gets when it is built.
+// Package kit bundles what every room needs.
 package kit
 
 import (
@@ -18,7 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Kit is what a room gets when it is built.
+// Kit is passed to every room when it is built.
 type Kit struct {
 	DB        *db.DB
 	Audit     *audit.Log
@@ -37,7 +37,7 @@ type Kit struct {
 	Version string
 }
 
-// New puts a kit together from its outer parts. It needs no database yet.
+// New builds a kit. The database need not be available yet.
 func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.Box, paths Paths, version string) *Kit {
 	auditLog := audit.New(d, c, m.Facts().MachineID, paths.State("audit"))
 	history := changes.New(d, c, m.Facts().MachineID)
@@ -57,14 +57,14 @@ func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.
 	}
 }
 
-// Paths are the folders of the gateway itself. Root is "/" but where the machine permits no namespaces.
+// Paths are the folders of the gateway itself. Root is "/" unless the machine permits no namespaces.
 type Paths struct {
 	Root string
-	// Aside stands for the state folder, for who tries a state that is not the gateway's own.
+	// Aside replaces the state folder when a state is tried that is not the gateway's own.
 	Aside string
 }
 
-// State is a file in the folder of what the gateway must not lose.
+// State returns the path of a file that the gateway must not lose.
 func (p Paths) State(name string) string {
 	if p.Aside != "" {
 		return filepath.Join(p.Aside, name)
@@ -74,11 +74,11 @@ func (p Paths) State(name string) string {
 
 func (p Paths) Backups(name string) string { return filepath.Join(p.Root, host.BackupFolder, name) }
 
-// Config is a file in the folder of what belongs to the machine.
+// Config returns the path of a file that belongs to the machine.
 func (p Paths) Config(name string) string { return filepath.Join(p.Root, "/etc/gateway", name) }
 
-// Log is a file in the folder of what the gateway writes for others to read.
+// Log returns the path of a file that the gateway writes for others to read.
 func (p Paths) Log(name string) string { return filepath.Join(p.Root, "/var/log/gateway", name) }
 
-// Run is a file in the folder of sockets.
+// Run returns the path of a socket.
 func (p Paths) Run(name string) string { return filepath.Join(p.Root, "/run/gateway", name) }

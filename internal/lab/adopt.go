@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// adopt declares the links that the lab made, as an operator does after an installation: as the admin, through the front
-// door, with one call. A gateway that others follow also lets the lan side reach the wan side.
+// adopt declares the links that the lab has created, as an operator does after an installation: as the administrator, through the
+// console's port, with one request. On a gateway that is not a joined node, it also lets the lan side reach the wan side.
 func (l *Lab) adopt(ctx context.Context) error {
 	if !l.Isolated() {
 		return nil // the links are the machine's own

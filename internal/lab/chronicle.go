@@ -18,29 +18,29 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// A lab has no journald. The chronicle is what it has instead: every line that a unit says, with the time and the unit, so that
-// the gateway's logs can be searched and followed in a lab as on a real machine.
+// A lab has no journald. The chronicle replaces it: every line that a unit writes, with the time and the unit, so that the
+// gateway's logs can be searched and followed in a lab as on a real machine.
 
 const (
-	// chronicleSize is where the file is put aside and a new one begun.
+	// chronicleSize is the size at which the file is rotated.
 	chronicleSize = 16 << 20
-	// longestLine is where a line is broken, as journald does.
+	// longestLine is the length at which a line is broken, as by journald.
 	longestLine = 48 << 10
-	// followers may be so many lines behind before they lose some.
+	// followBacklog is how many lines followers may be behind before they lose some.
 	followBacklog = 4096
-	// chronicleBatch is how many entries are told at once.
+	// chronicleBatch is how many entries are passed on at once.
 	chronicleBatch = 64
 )
 
 // line is one line of the chronicle's file.
 type line struct {
-	At   int64     `json:"t"` // microseconds; no two are the same, so that it is the line's name, too
+	At   int64     `json:"t"` // microseconds; unique, so that it also identifies the line
 	Unit host.Unit `json:"u"`
 	Text string    `json:"m"`
 	Cut  bool      `json:"c,omitempty"`
 }
 
-// chronicle keeps what all units of a lab say.
+// chronicle keeps the output of all units of a lab.
 type chronicle struct {
 	file *journal
 
@@ -55,10 +55,10 @@ func newChronicle(path string) *chronicle {
 	return c
 }
 
-// of is where a unit writes to.
-func (c *chronicle) of(u host.Unit) io.Writer { return &speaker{chronicle: c, unit: u} }
+// of returns the writer for a unit.
+func (c *chronicle) of(u host.Unit) io.Writer { return &lineWriter{chronicle: c, unit: u} }
 
-// add keeps a line.
+// add appends a line.
 func (c *chronicle) add(u host.Unit, text []byte, cut bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,8 +77,8 @@ func (c *chronicle) add(u host.Unit, text []byte, cut bool) {
 	}
 }
 
-// speaker makes lines of what a unit says.
-type speaker struct {
+// lineWriter splits the output of a unit into lines.
+type lineWriter struct {
 	chronicle *chronicle
 	unit      host.Unit
 
@@ -86,7 +86,7 @@ type speaker struct {
 	rest []byte
 }
 
-func (s *speaker) Write(p []byte) (int, error) {
+func (s *lineWriter) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rest = append(s.rest, p...)
@@ -96,22 +96,22 @@ func (s *speaker) Write(p []byte) (int, error) {
 		case end < 0 && len(s.rest) < longestLine:
 			return len(p), nil
 		case end < 0 || end > longestLine:
-			s.say(s.rest[:longestLine])
+			s.emit(s.rest[:longestLine])
 			s.rest = s.rest[longestLine:]
 		default:
-			s.say(s.rest[:end])
+			s.emit(s.rest[:end])
 			s.rest = s.rest[end+1:]
 		}
 	}
 }
 
-func (s *speaker) say(text []byte) {
+func (s *lineWriter) emit(text []byte) {
 	if text = bytes.TrimRight(text, "\r"); len(text) > 0 {
 		s.chronicle.add(s.unit, text[:min(len(text), host.LongestText)], len(text) > host.LongestText)
 	}
 }
 
-// journal is a line as one of the journal.
+// journal converts a line to one of the journal.
 func (l line) journal() host.JournalLine {
 	s := host.JournalLine{
 		At: time.UnixMicro(l.At).UTC(), Cursor: "t=" + strconv.FormatInt(l.At, 16), Of: [3]string{l.Unit.Service()}, Priority: -1, Plain: true,
@@ -123,10 +123,11 @@ func (l line) journal() host.JournalLine {
 	return s
 }
 
-// ownLine is how the gateway's own programs write where there is no journal.
+// ownLine matches how the gateway's own programs log without a journal.
 var ownLine = regexp.MustCompile(`^time=\S+ level=(DEBUG|INFO|WARN|ERROR) msg=("(?:[^"\\]|\\.)*"|\S*) ?`)
 
-// logged is a line of one of the gateway's own programs as it would be in the journal, which has its time and its level elsewhere.
+// logged converts a line of one of the gateway's own programs to the form that it has in the journal, which has the time and
+// level elsewhere.
 func logged(text string) (rest string, priority int, ok bool) {
 	m := ownLine.FindStringSubmatch(text)
 	if m == nil {
@@ -140,7 +141,7 @@ func logged(text string) (rest string, priority int, ok bool) {
 	return strings.TrimSpace(message + " " + text[len(m[0]):]), priority, true
 }
 
-// ownFields are those of a line that the journal has by themselves, too.
+// ownFields matches the attributes that the journal also has as fields.
 var ownFields = regexp.MustCompile(`\b(component|request_id|actor)=([^\s"]+)`)
 
 func (l line) entry(filter *host.JournalFilter) (host.JournalEntry, bool) {
@@ -158,7 +159,7 @@ func (l line) entry(filter *host.JournalFilter) (host.JournalEntry, bool) {
 	return e, true
 }
 
-// SearchJournal reads the chronicle from its end.
+// SearchJournal reads the chronicle backward.
 func (s *supervisor) SearchJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry, host.JournalPlace)) error {
 	before := int64(0)
 	if q.Before != "" {
@@ -203,7 +204,7 @@ func (s *supervisor) SearchJournal(ctx context.Context, q host.JournalQuery, sin
 	return nil
 }
 
-// backward calls each with the lines of a file, last one first, until it does not want more.
+// backward calls each with the lines of a file, last one first, until it returns false.
 func backward(path string, each func([]byte) bool) (more bool, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -217,7 +218,7 @@ func backward(path string, each func([]byte) bool) (more bool, err error) {
 		return false, err
 	}
 	const piece = 256 << 10
-	var rest []byte // the beginning of what has been read, which may be half a line
+	var rest []byte // the beginning of what has been read, possibly a partial line
 	for end := info.Size(); end > 0; {
 		from := max(0, end-piece)
 		b := make([]byte, end-from, end-from+int64(len(rest)))
@@ -241,7 +242,7 @@ func backward(path string, each func([]byte) bool) (more bool, err error) {
 	return true, nil
 }
 
-// FollowJournal tells what was said since a moment, and then what is said.
+// FollowJournal passes on the lines since a moment, and then new ones.
 func (s *supervisor) FollowJournal(ctx context.Context, q host.JournalQuery, sink func([]host.JournalEntry)) error {
 	lines := make(chan line, followBacklog)
 	s.logs.mu.Lock()

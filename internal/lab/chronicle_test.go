@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// said is what a search of the chronicle finds.
+// chronicled returns what a search of the chronicle finds.
 func chronicled(t *testing.T, s *supervisor, q host.JournalQuery) (texts []string, place host.JournalPlace) {
 	t.Helper()
 	q.Level = host.LevelDebug
@@ -32,7 +32,7 @@ func newChronicler(t *testing.T) *supervisor {
 	return &supervisor{logs: newChronicle(filepath.Join(t.TempDir(), "chronicle.jsonl"))}
 }
 
-// A lab's supervisor answers what journald does elsewhere: this is the lab's own implementation, without a journal.
+// In a lab, the supervisor's chronicle takes the place of journald: this tests the implementation without a journal.
 func TestLabJournalIsTheSupervisorsChronicle(t *testing.T) {
 	s := newChronicler(t)
 	dns, time := s.logs.of(host.Unbound), s.logs.of(host.Chrony)
@@ -58,7 +58,7 @@ func TestLabJournalIsTheSupervisorsChronicle(t *testing.T) {
 	}
 }
 
-// A line that does not end is broken, and no line is longer than what is kept of it.
+// A line that does not end is broken, and what is kept of a line is bounded.
 func TestLabJournalBreaksLongLines(t *testing.T) {
 	s := newChronicler(t)
 	fmt.Fprint(s.logs.of(host.Unbound), strings.Repeat("x", 2*longestLine+10), "\nend\n")

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	readyTimeout = time.Minute            // for a daemon to serve
-	settleTime   = 200 * time.Millisecond // for a daemon without a sign of readiness to fail
+	readyTimeout = time.Minute            // for a daemon to become ready
+	settleTime   = 200 * time.Millisecond // for a daemon without a ready file to fail
 )
 
 // daemon is a running process of a unit.
@@ -29,7 +29,7 @@ type daemon struct {
 	err  error // why it ended; set before done is closed
 }
 
-// launchDaemon starts a unit as a plain process and returns when it serves.
+// launchDaemon starts a unit as a plain process and returns when it is ready.
 func launchDaemon(ctx context.Context, spec host.UnitSpec, root string, env []string, log io.Writer) (*daemon, error) {
 	for _, f := range spec.Folders {
 		if err := makeFolder(filepath.Join(root, f.Path), f); err != nil {
@@ -39,7 +39,7 @@ func launchDaemon(ctx context.Context, spec host.UnitSpec, root string, env []st
 	ready := ""
 	if spec.Ready != "" {
 		ready = filepath.Join(root, spec.Ready)
-		// What an earlier process left there says nothing about this one.
+		// The file of an earlier process says nothing about this one.
 		if err := os.Remove(ready); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -55,12 +55,12 @@ func launchDaemon(ctx context.Context, spec host.UnitSpec, root string, env []st
 	return d, nil
 }
 
-// startDaemon starts the process of a unit, and waits for nothing.
+// startDaemon starts the process of a unit without waiting for anything.
 func startDaemon(spec host.UnitSpec, env []string, log io.Writer) (*daemon, error) {
-	said := &child.Tail{Next: log}
+	output := &child.Tail{Next: log}
 	cmd := exec.Command(spec.Argv[0], spec.Argv[1:]...)
 	cmd.Env, cmd.Dir = env, "/"
-	cmd.Stdout, cmd.Stderr = said, said
+	cmd.Stdout, cmd.Stderr = output, output
 	cmd.WaitDelay = time.Second
 	ended, err := child.Start(cmd, syscall.SIGKILL)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,27 +70,27 @@ func startDaemon(spec host.UnitSpec, env []string, log io.Writer) (*daemon, erro
 	}
 	d := &daemon{spec: spec, cmd: cmd, done: make(chan struct{})}
 	go func() {
-		d.err = exitReason(<-ended, said)
+		d.err = exitReason(<-ended, output)
 		close(d.done)
 	}()
 	return d, nil
 }
 
-// errEnded is the reason of a process that has ended without a complaint.
+// errEnded is the reason of a process that has exited successfully.
 var errEnded = errors.New("exited without an error")
 
-// exitReason says why a process ended, in its own last words: the last line alone often does not say what it was about.
-func exitReason(err error, said *child.Tail) error {
+// exitReason adds the last lines of a process's output to the reason of its end: the last line alone is often not enough.
+func exitReason(err error, output *child.Tail) error {
 	if err == nil {
 		err = errEnded
 	}
-	if words := said.LastLines(); words != "" {
+	if words := output.LastLines(); words != "" {
 		return fmt.Errorf("%w: %s", err, words)
 	}
 	return err
 }
 
-// waitReady waits for the file that says that the daemon serves.
+// waitReady waits for the file that says that the daemon is ready.
 func (d *daemon) waitReady(ctx context.Context, file string) error {
 	deadline := time.After(readyTimeout)
 	if file == "" {
@@ -125,7 +125,7 @@ func (d *daemon) PID() int { return d.cmd.Process.Pid }
 // Done is closed when the process has ended.
 func (d *daemon) Done() <-chan struct{} { return d.done }
 
-// Err tells, after Done, why it ended.
+// Err returns, after Done, why it ended.
 func (d *daemon) Err() error { return d.err }
 
 // Stop ends the process and returns when it is gone.

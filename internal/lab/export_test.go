@@ -1,4 +1,4 @@
 package lab
 
-// OnThread is for the tests.
+// OnThread exports onThread for the tests.
 var OnThread = onThread

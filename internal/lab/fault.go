@@ -16,10 +16,10 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Cut takes the node's cable out of the switch of a side, and Heal puts it in again. Only labs with several nodes have switches.
+// Cut unplugs the node's cable from the switch of a side. Only labs with several nodes have switches.
 func (l *Lab) Cut(side Side) error { return l.cable(side, netlink.LinkSetDown) }
 
-// Heal puts a cable in again.
+// Heal plugs a cable in again.
 func (l *Lab) Heal(side Side) error { return l.cable(side, netlink.LinkSetUp) }
 
 func (l *Lab) cable(side Side, set func(netlink.Link) error) error {
@@ -35,7 +35,7 @@ func (l *Lab) cable(side Side, set func(netlink.Link) error) error {
 	})
 }
 
-// Signals of programs. One that is killed is started again, if it is one that a gateway has to have.
+// Signals of programs. A killed program is started again if a gateway needs it.
 const (
 	Kill   = "KILL"
 	Pause  = "STOP"
@@ -64,14 +64,14 @@ func (l *Lab) signalFamily(ctx context.Context, u host.Unit, pid int, signal str
 	if err != nil {
 		return err
 	}
-	// A child may have ended in between.
+	// A child may have ended in the meantime.
 	if out, err := cmd.CombinedOutput(); err != nil && !bytes.Contains(out, []byte("No such process")) {
 		return fmt.Errorf("sending %s to %s: %w: %s", signal, u, err, out)
 	}
 	return nil
 }
 
-// family are a process of the lab and its descendants.
+// family returns a process of the lab and its descendants.
 func (l *Lab) family(pid int) ([]string, error) {
 	files, err := filepath.Glob(l.Path("/proc/[0-9]*/stat"))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// forwarder carries the UI from the machine's loopback to the API's socket inside the lab. It tells the API the true client in
-// a PROXY header and passes the rest through untouched, TLS included.
+// forwarder forwards the UI's port on the machine to the API's socket inside the lab. It passes the client's address in a PROXY
+// header and everything else unchanged, including TLS.
 type forwarder struct {
 	listener net.Listener
 	socket   string
@@ -79,7 +79,7 @@ func (f *forwarder) carry(client net.Conn) error {
 	return nil
 }
 
-// pipe copies one way, and passes its end on.
+// pipe copies in one direction, and propagates the end of the stream.
 func pipe(to, from net.Conn) {
 	_, _ = io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok {
@@ -87,7 +87,7 @@ func pipe(to, from net.Conn) {
 	}
 }
 
-// hold notes connections that close must end; it is false when close has been called.
+// hold registers connections that close must end; it returns false if close has been called.
 func (f *forwarder) hold(conns ...net.Conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -34,7 +34,7 @@ frontend web
 	http-request return status 200
 `
 
-// TestHAProxy runs an HAProxy that is not the machine's, from a configuration that is not the machine's either.
+// TestHAProxy runs an HAProxy other than the machine's, with a configuration of its own.
 func TestHAProxy(t *testing.T) {
 	l := up(t, lab.Options{HAProxy: proxytest.Next(t)})
 	units := l.Units()
@@ -83,7 +83,7 @@ func TestHAProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	serves()
-	// Workers go with their master, however it goes, and leave the ports and sockets to the next ones.
+	// Workers end with their master, however it ends, and leave the ports and sockets to the next ones.
 	state, err := units.State(t.Context(), host.HAProxy)
 	if err != nil {
 		t.Fatal(err)

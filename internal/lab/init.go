@@ -26,11 +26,11 @@ const initName = "gateway-lab-init"
 const (
 	planFD   = 3
 	reportFD = 4
-	laidFD   = 5 // and after it: the namespaces that are there already
+	laidFD   = 5 // first of the existing namespaces
 )
 
-// Init runs the lab's init, and never returns, when Up has started this program for that; otherwise it does nothing. A
-// program or test that calls Up must call Init first thing.
+// Init runs the lab's init, and never returns, if Up has started this program for that; otherwise it does nothing. A program or
+// test that calls Up must call Init first.
 func Init() {
 	if os.Args[0] != initName {
 		return
@@ -48,7 +48,7 @@ func Init() {
 }
 
 func runInit(reports *json.Encoder) error {
-	// The first process of a namespace is deaf to signals that it does not handle.
+	// The kernel drops signals to the first process of a namespace unless it handles them.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	reapOrphans()
@@ -81,8 +81,8 @@ func runInit(reports *json.Encoder) error {
 	return <-served
 }
 
-// readPlan reads the plan, and from then on watches for the end of Up: the kernel kills init with the thread that started it,
-// and this is for the case that it does not.
+// readPlan reads the plan, and then watches for the end of Up. The kernel kills init with the thread that started it; this is a
+// fallback.
 func readPlan(f *os.File) (p plan, err error) {
 	r := bufio.NewReader(f)
 	line, err := r.ReadBytes('\n')
@@ -96,9 +96,9 @@ func readPlan(f *os.File) (p plan, err error) {
 	return p, json.Unmarshal(line, &p)
 }
 
-// reapOrphans collects the dead whose parents died before them.
+// reapOrphans reaps processes whose parents have died.
 func reapOrphans() {
-	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // where init is not the first process of its namespace
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // in case init is not the first process of its namespace
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, syscall.SIGCHLD)
 	go func() {
@@ -116,5 +116,5 @@ func listenUnits(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l, os.Chmod(path, 0o666) // who may do what, the supervisor decides
+	return l, os.Chmod(path, 0o666) // the supervisor decides who may do what
 }

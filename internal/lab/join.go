@@ -15,8 +15,8 @@ const joint = "internet"
 // ends are the addresses of the two ends of the cable.
 var ends = [2][]string{{"192.0.2.1/24", "2001:db8::1/64"}, {"192.0.2.2/24", "2001:db8::2/64"}}
 
-// Join lays a cable between the wan sides of two labs of different sites, which become routers, as those of the internet: what is
-// on the wan of one is reached from the wan of the other. A cable that was there before is replaced. It goes with either lab.
+// Join connects the wan sides of two labs of different sites by a cable, and turns them into routers like those of the internet:
+// the wan of each lab can be reached from that of the other. It replaces an earlier cable. The cable disappears with either lab.
 func (l *Lab) Join(other *Lab) error {
 	if l.Site == other.Site {
 		return errors.New("two labs of one site have the same networks")
@@ -29,7 +29,7 @@ func (l *Lab) Join(other *Lab) error {
 		return err
 	}
 	defer there.Close()
-	// The other end of an earlier cable may lie in a lab that is gone.
+	// The other end of an earlier cable may be in a lab that is gone.
 	if err := other.Within(Wan, func() error { return removeLink(joint) }); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func removeLink(name string) error {
 	return netlink.LinkDel(link)
 }
 
-// reach makes a router of the wan side, with routes to the wan of the other lab.
+// reach turns the wan side into a router, with routes to the wan of the other lab.
 func (l *Lab) reach(other *Lab, here, there []string) error {
 	if err := turnForwardingOn(l.Path("/proc")); err != nil {
 		return err

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// journalSize is where a log file is put aside and a new one begun.
+// journalSize is the size at which a log file is rotated.
 const journalSize = 5 << 20
 
-// journal is the log file of a unit. One older file is kept beside it.
+// journal is the log file of a unit. One rotated file is kept.
 type journal struct {
 	path string
 	most int64

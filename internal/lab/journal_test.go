@@ -26,7 +26,7 @@ func TestJournalKeepsOneOlderFile(t *testing.T) {
 	if size(path) != 6<<20 || size(path+".1") != -1 {
 		t.Errorf("%d and %d bytes", size(path), size(path+".1"))
 	}
-	j = newJournal(path) // a new lab goes on where the last one stopped
+	j = newJournal(path) // a new lab continues where the last one stopped
 	for range 8 {
 		if _, err := j.Write(line); err != nil {
 			t.Fatal(err)

@@ -1,19 +1,19 @@
-// Package lab runs a whole gateway in namespaces of its own on the machine at hand, for trying, developing and testing.
+// Package lab runs a whole gateway in its own namespaces on a development machine, to try it out, develop and test.
 //
-// A lab is a tree of processes under two of ours. Up, in the machine's own namespaces, forwards the UI to the loopback. It
-// starts the lab's init (see Init) as the first process of new namespaces, where it lays out the mounts and the network and
-// supervises PostgreSQL, the gateway's programs and the daemons. The kernel kills init with Up and everything else
-// with init, so that nothing is left behind however a lab ends.
+// A lab is a tree of processes below two of ours. Up, in the machine's own namespaces, forwards the UI to the loopback. It starts
+// the lab's init (see Init) as the first process of new namespaces, where it sets up the mounts and the network and supervises
+// PostgreSQL, the gateway's programs and the daemons. The kernel kills init with Up and everything else with init, so that
+// nothing is left behind however a lab ends.
 //
-// Programs run with their production paths. The folders that they write are bound from root/ in the state folder; whatever
-// else they write below /etc, /var and /run stays in the lab's memory. The wan and lan sides are network namespaces only and
-// share everything else with the gateway.
+// Programs run with their production paths. The folders that they write are bound from root/ in the state folder; whatever else
+// they write below /etc, /var and /run stays in the lab's memory. The wan and lan sides are only network namespaces and share
+// everything else with the gateway.
 //
-// A lab may have several gateways, its nodes. Each is a tree of its own below the one process that called Up, with its own state folder; they
-// share the wan and the lan side, and have a link between them.
+// A lab may have several gateways, its nodes. Each has its own process tree below the one process that called Up, and its own
+// state folder; they share the wan and the lan side, and are connected by a cluster switch.
 //
-// Where namespaces are not permitted, the gateway's programs and PostgreSQL run all the same, with root/ in the state
-// folder before their paths, and the daemons do not.
+// If namespaces are not permitted, the gateway's programs and PostgreSQL run with root/ in the state folder as the prefix of
+// their paths, and the daemons do not run.
 package lab
 
 import (
@@ -33,23 +33,22 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// DefaultDir is the state folder of a lab that was not given one.
+// DefaultDir is the default state folder of a lab.
 const DefaultDir = "/var/lib/gateway-lab"
 
-// Side is one of the network namespaces of a lab. Besides the three that every lab has it is any that was made inside it with
-// "ip netns add".
+// Side is one of the network namespaces of a lab: one of those below, or any that was created inside the lab with "ip netns add".
 type Side string
 
-// The sides: the gateway stands between the two others.
+// Sides of a lab: the gateway is between the two others.
 const (
 	Gateway Side = "gateway"
 	Wan     Side = "wan"
 	Lan     Side = "lan"
-	// Cluster is the switch between the nodes, where there are several.
+	// Cluster is the switch between several nodes.
 	Cluster Side = "cluster"
 )
 
-// Units that exist in labs only.
+// Units that exist only in labs.
 const (
 	PostgreSQL host.Unit = "postgresql"
 	WanTime    host.Unit = "wan-time" // the time server on the wan side
@@ -62,12 +61,13 @@ const (
 	tokenFile     = "/var/lib/gateway/setup-token"
 )
 
-// Lab is a running lab: one gateway and what is around it. In a lab with several gateways it is one node, and the first of them stands for all.
+// Lab is a running lab: one gateway and its surroundings. In a lab with several gateways it is one node, of which the first
+// represents the lab.
 type Lab struct {
 	dir string
 	record
 	up     *upkeep // nil in processes other than the one that called Up
-	others []*Lab  // of the first node: the other nodes
+	others []*Lab  // the other nodes, if this is the first one
 }
 
 // ErrNotRunning says that no lab runs in a state folder.
@@ -85,14 +85,14 @@ func Find(dir string) (*Lab, error) {
 	}
 	l := &Lab{dir: dir, record: r}
 	for n := 2; r.Node == 1 && n <= r.Nodes; n++ {
-		if other, err := readRecord(NodeDir(dir, n)); err == nil { // it may not have begun to start
+		if other, err := readRecord(NodeDir(dir, n)); err == nil { // otherwise it is not starting yet
 			l.others = append(l.others, &Lab{dir: NodeDir(dir, n), record: other})
 		}
 	}
 	return l, nil
 }
 
-// NodeDir is the state folder of a node: the first one has that of the lab.
+// NodeDir returns the state folder of a node: the first one has that of the lab.
 func NodeDir(dir string, node int) string {
 	if node == 1 {
 		return dir
@@ -100,13 +100,14 @@ func NodeDir(dir string, node int) string {
 	return filepath.Join(dir, fmt.Sprintf("node%d", node))
 }
 
-// All are the nodes of the lab that this is the first one of.
+// All returns the nodes of the lab, of which l is the first.
 func (l *Lab) All() []*Lab { return append([]*Lab{l}, l.others...) }
 
-// Name is what the node is called: gateway, or gateway1 and so on where there are several.
+// Name returns the name of the node: gateway, or gateway1 and so on if there are several.
 func (l *Lab) Name() string { return nodeName(l.Node, l.Nodes) }
 
-// At finds the node and the side of it that a name stands for: gateway2 is the gateway of the second node, and wan and lan are entered from the first.
+// At returns the node and side with a name: gateway2 is the gateway of the second node, and wan and lan are entered from the
+// first.
 func (l *Lab) At(name string) (*Lab, Side) {
 	for _, node := range l.All() {
 		if name == node.Name() {
@@ -118,12 +119,12 @@ func (l *Lab) At(name string) (*Lab, Side) {
 
 func (l *Lab) wires() []wire { return wires(l.Site, l.Node, l.Nodes) }
 
-// Dir is the state folder.
+// Dir returns the state folder.
 func (l *Lab) Dir() string { return l.dir }
 
 func (l *Lab) URL() string { return "https://" + l.UI }
 
-// Isolated tells whether the lab has namespaces; if not, Reason says why.
+// Isolated reports whether the lab has namespaces; if not, Reason says why.
 func (l *Lab) Isolated() bool { return l.Reason == "" }
 
 // Path translates a path inside the lab into one that this process can open.
@@ -136,12 +137,12 @@ func (l *Lab) Path(inside string) string {
 
 func (l *Lab) Log(u host.Unit) string { return logFile(l.dir, u) }
 
-// Units starts and stops what the lab runs.
+// Units controls the units of the lab.
 func (l *Lab) Units() units.Supervisor {
 	return units.Supervisor{Socket: l.Path(units.SupervisorSocket)}
 }
 
-// Command returns a command that will run inside the lab, on one of its sides, where it finds the gateway's programs too.
+// Command returns a command that will run inside the lab, on one of its sides, with the gateway's programs in its PATH.
 func (l *Lab) Command(ctx context.Context, side Side, argv ...string) (*exec.Cmd, error) {
 	if !l.Isolated() {
 		return nil, fmt.Errorf("cannot enter the lab's namespaces, it has none: %s", l.Reason)
@@ -159,7 +160,7 @@ func (l *Lab) Command(ctx context.Context, side Side, argv ...string) (*exec.Cmd
 	return cmd, nil
 }
 
-// network is the file of a side's network namespace.
+// network returns the file of a side's network namespace.
 func (l *Lab) network(side Side) (string, error) {
 	if side == Gateway {
 		return fmt.Sprintf("/proc/%d/ns/net", l.Init.PID), nil
@@ -171,8 +172,8 @@ func (l *Lab) network(side Side) (string, error) {
 	return file, nil
 }
 
-// Within runs do on a thread of this process that is on one of the sides. Sockets that it opens belong to that side, on
-// whatever thread they are used later.
+// Within runs do on a thread of this process in the namespace of a side. Sockets that do opens belong to that side, on whatever
+// thread they are used later.
 func (l *Lab) Within(side Side, do func() error) error {
 	if !l.Isolated() {
 		return fmt.Errorf("cannot enter the lab's namespaces, it has none: %s", l.Reason)
@@ -192,12 +193,12 @@ func (l *Lab) Within(side Side, do func() error) error {
 // nsenter enters namespaces; it is part of every Debian.
 const nsenter = "/usr/bin/nsenter"
 
-// Client speaks plain HTTP to the API's control socket, as the local administrator. The host of its URLs does not matter.
+// Client returns a client of the API's control socket, as the local administrator. The host in its URLs is ignored.
 func (l *Lab) Client() *http.Client {
 	return httpd.SocketClient(l.Path(controlSocket), 30*time.Second)
 }
 
-// SetupToken is the one-time token that completes the setup.
+// SetupToken returns the one-time token that completes the setup.
 func (l *Lab) SetupToken() (string, error) {
 	content, err := os.ReadFile(l.Path(tokenFile))
 	return strings.TrimSpace(string(content)), err

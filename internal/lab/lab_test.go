@@ -30,10 +30,10 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// upHelper makes the test binary run a lab in the folder until it is told to stop, as gateway-lab does.
+// upHelper makes the test binary run a lab in the folder until it is terminated, as gateway-lab does.
 const upHelper = "LAB_TEST_UP"
 
-// notMain is what became of a question that was asked from the main thread, which is where TestMain begins.
+// notMain is the result of a check that was started on the main thread, where TestMain begins.
 var notMain error
 
 func onMainThread() error {
@@ -43,7 +43,7 @@ func onMainThread() error {
 	return nil
 }
 
-// The main thread shows the namespaces of the process to others: it stays where it is.
+// The main thread represents the namespaces of the process to others: it must stay in its own.
 func TestTheMainThreadStays(t *testing.T) {
 	if notMain != nil {
 		t.Error(notMain)
@@ -88,7 +88,7 @@ func keepUp(dir string) error {
 	return l.Down()
 }
 
-// programs is a folder in which the gateway's programs are this test binary.
+// programs returns a folder in which the gateway's programs are this test binary.
 var programs = sync.OnceValues(func() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -96,7 +96,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	}
 	dir := filepath.Join(filepath.Dir(self), "lab-programs")
 	for _, name := range []string{"gateway-helper", "gateway-api", "gateway-scheduler", "gateway-waf"} {
-		// The gateway's user cannot go where a symbolic link would lead.
+		// The gateway's user has no access to the target of a symbolic link.
 		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Link(self, filepath.Join(dir, name))); err != nil && !errors.Is(err, os.ErrExist) {
 			return "", err
 		}
@@ -104,10 +104,10 @@ var programs = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// front goes through the front door, whose certificate is self-signed.
+// front is a client of the console's port, whose certificate is self-signed.
 var front = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 
-// stateDir is a new state folder that PostgreSQL can reach.
+// stateDir returns a new state folder that PostgreSQL can reach.
 func stateDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lab-")
@@ -149,7 +149,7 @@ func up(t *testing.T, opts lab.Options) *lab.Lab {
 	return l
 }
 
-// sh runs a command on a side of the lab and returns what it printed.
+// sh runs a command on a side of the lab and returns its output.
 func sh(t *testing.T, l *lab.Lab, side lab.Side, argv ...string) string {
 	t.Helper()
 	cmd, err := l.Command(t.Context(), side, argv...)
@@ -163,7 +163,7 @@ func sh(t *testing.T, l *lab.Lab, side lab.Side, argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// namespaces are those that a lab lives in.
+// namespaces lists those of a lab.
 func namespaces(t *testing.T, l *lab.Lab) (all []string) {
 	t.Helper()
 	for _, kind := range []string{"pid", "net", "mnt", "uts", "ipc"} {
@@ -179,7 +179,7 @@ func namespaces(t *testing.T, l *lab.Lab) (all []string) {
 	return all
 }
 
-// remains is what is there of a lab: its processes, and mounts and links that it may have made in our namespaces.
+// remains lists what is left of a lab: its processes, and mounts and links that it may have created in our namespaces.
 func remains(t *testing.T, dir string, namespaces []string) (found []string) {
 	t.Helper()
 	entries, err := filepath.Glob("/proc/[0-9]*")
@@ -210,7 +210,7 @@ func remains(t *testing.T, dir string, namespaces []string) (found []string) {
 	return found
 }
 
-// gone waits until nothing of a lab remains: what the kernel kills takes a moment.
+// gone waits until nothing of a lab remains: the kernel takes a moment to kill it.
 func gone(t *testing.T, dir string, namespaces []string) {
 	t.Helper()
 	waittest.UntilNil(t, "the lab is gone", func() error {
@@ -236,7 +236,7 @@ func TestLab(t *testing.T) {
 
 	t.Run("sides", func(t *testing.T) {
 		for side, want := range map[lab.Side]string{lab.Gateway: "lan0 lo wan0", lab.Wan: "eth0 lo", lab.Lan: "eth0 lo"} {
-			// Not by sysfs, which shows the gateway's links on all sides.
+			// Not from sysfs, which shows the gateway's links on all sides.
 			names := strings.Fields(sh(t, l, side, "sh", "-c", "ip -o link | cut -d: -f2 | cut -d@ -f1"))
 			names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, "ifb") })
 			slices.Sort(names)
@@ -415,7 +415,7 @@ func testUnits(t *testing.T, l *lab.Lab) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nobody has given these a configuration.
+	// These have no configuration.
 	idle := []host.Unit{host.HAProxy, host.Unbound, host.Squid, host.Kea, host.FreeRADIUS, host.CrowdSec, host.Bouncer, host.Keepalived}
 	want := []host.Unit{lab.PostgreSQL, lab.WanTime, host.Chrony}
 	want = slices.Concat(want, idle, []host.Unit{host.Helper, host.API, host.Scheduler, host.WAF})
@@ -451,7 +451,7 @@ func testUnits(t *testing.T, l *lab.Lab) {
 		t.Error("there is an unknown unit")
 	}
 
-	// A program that dies comes back, a daemon that dies says why.
+	// A program that dies comes back; a daemon that dies says why.
 	kill := func(u host.Unit) host.UnitState {
 		t.Helper()
 		s, err := units.State(ctx, u)
@@ -484,7 +484,7 @@ func testUnits(t *testing.T, l *lab.Lab) {
 			t.Errorf("log of %s: %q, %v", u, content, err)
 		}
 	}
-	// Orphans are collected.
+	// Orphans are reaped.
 	sh(t, l, lab.Gateway, "sh", "-c", "sh -c 'sleep 0.01 & exec true' & wait")
 	waittest.UntilNil(t, "there are no zombies", func() error {
 		if zombies := sh(t, l, lab.Gateway, "sh", "-c", "grep -l '^State:.Z' /proc/[0-9]*/status || true"); zombies != "" {
@@ -519,12 +519,13 @@ func TestTwoSites(t *testing.T) {
 	if hosts := sh(t, two, lab.Gateway, "cat", "/etc/hosts"); !strings.Contains(hosts, "\n203.0.113.2 wan.lab.internal wan\n") {
 		t.Error(hosts)
 	}
-	for range 2 { // the second time in place of the first
+	for range 2 { // the second time replaces the first
 		if err := one.Join(two); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// A router that still looks for duplicates of its link-local address drops what it should forward.
+	// A router that still performs duplicate address detection on its link-local address drops packets instead of forwarding
+	// them.
 	for _, l := range []*lab.Lab{one, two} {
 		if looks := sh(t, l, lab.Wan, "cat", "/proc/sys/net/ipv6/conf/internet/accept_dad"); looks != "0" {
 			t.Errorf("the cable is not usable at once: accept_dad is %s", looks)
@@ -551,7 +552,7 @@ func TestTwoSites(t *testing.T) {
 	}
 }
 
-// TestAlone runs a lab whose API does everything itself, beside one whose API has a helper.
+// TestAlone runs a lab whose API does everything itself, and one whose API has a helper.
 func TestAlone(t *testing.T) {
 	for _, x := range []struct {
 		alone  bool
@@ -581,7 +582,7 @@ func TestAlone(t *testing.T) {
 
 func TestKilledLabLeavesNothing(t *testing.T) {
 	dir := stateDir(t)
-	for range 2 { // the second time on what the first has left
+	for range 2 { // the second time in the folder that the first has left
 		cmd := helperUp(t, dir)
 		l, err := lab.Find(dir)
 		if err != nil {
@@ -599,7 +600,7 @@ func TestKilledLabLeavesNothing(t *testing.T) {
 			t.Errorf("find after the kill: %v", err)
 		}
 	}
-	// The next one works at once, without waiting for the remains.
+	// The next one works immediately, without waiting for the remains.
 	cmd := helperUp(t, dir)
 	cmd.Process.Kill()
 	cmd.Wait()
@@ -633,7 +634,7 @@ func TestDownFromAnotherProcess(t *testing.T) {
 	}
 }
 
-// helperUp runs a lab in a process of its own.
+// helperUp runs a lab in another process.
 func helperUp(t *testing.T, dir string, wrap ...string) *exec.Cmd {
 	t.Helper()
 	p, err := programs()
@@ -660,7 +661,7 @@ func helperUp(t *testing.T, dir string, wrap ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestWithoutNamespaces runs a lab without the privilege to make any.
+// TestWithoutNamespaces runs a lab without the privilege to create any.
 func TestWithoutNamespaces(t *testing.T) {
 	dir := stateDir(t)
 	cmd := helperUp(t, dir, "setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")

@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/files"
 )
 
-// shadowed are the folders of the machine whose content the lab sees, and whose changes stay in its memory.
+// shadowed are the folders of the machine that the lab can read, while its changes to them stay in its memory.
 var shadowed = []string{"/etc", "/var"}
 
 // databaseFolder holds the data of PostgreSQL.
@@ -25,9 +25,9 @@ var databaseFolder = host.Folder{Path: "/var/lib/postgresql", Mode: 0o755, Owner
 // peeringFolder holds PostgreSQL's settings for other nodes.
 var peeringFolder = host.Folder{Path: host.DatabaseFolder, Mode: 0o755, Owner: "root", Group: "root"}
 
-// isolate lays out the mounts of the lab.
+// isolate creates the mounts of the lab.
 func isolate(p plan) error {
-	// What is mounted from here on must not show outside.
+	// Mounts from here on must not propagate to the machine.
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func isolate(p plan) error {
 	return identify(p)
 }
 
-// programFolder is where the gateway's programs are, inside a lab: a checkout may be where the gateway's user cannot go.
+// programFolder is where the gateway's programs are, inside a lab: the gateway's user may not have access to a checkout.
 const programFolder = "/run/gateway-lab/programs"
 
 func installPrograms(p plan) error {
@@ -89,7 +89,7 @@ func installPrograms(p plan) error {
 	return mount(p.Programs, programFolder, "", unix.MS_BIND, "")
 }
 
-// installJudge puts the program that squid asks to where a package would install it.
+// installJudge makes squid's external ACL program available at the path where a package installs it.
 func installJudge(p plan) error {
 	program := filepath.Join(p.Programs, filepath.Base(host.JudgeProgram))
 	dir := filepath.Dir(host.JudgeProgram)
@@ -97,7 +97,7 @@ func installJudge(p plan) error {
 		return nil // not built
 	}
 	if _, err := os.Stat(dir); err != nil {
-		return nil // no squid
+		return nil // squid is not installed
 	}
 	if err := shadow(dir); err != nil {
 		return err
@@ -108,7 +108,7 @@ func installJudge(p plan) error {
 	return mount(program, host.JudgeProgram, "", unix.MS_BIND, "")
 }
 
-// mount says in its errors what was mounted where.
+// mount adds the target to the errors of unix.Mount.
 func mount(source, target, kind string, flags uintptr, data string) error {
 	if err := unix.Mount(source, target, kind, flags, data); err != nil {
 		return fmt.Errorf("mounting %s: %w", strings.TrimSpace(kind+" "+target), err)
@@ -116,7 +116,7 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 	return nil
 }
 
-// shadow covers a folder with a writable view of it whose changes are in the memory of /run.
+// shadow covers a folder with an overlay whose changes are in the memory of /run.
 func shadow(dir string) error {
 	changes := filepath.Join("/run/gateway-lab/shadow", dir)
 	upper, work := filepath.Join(changes, "upper"), filepath.Join(changes, "work")
@@ -128,7 +128,7 @@ func shadow(dir string) error {
 	return mount("overlay", dir, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", dir, upper, work))
 }
 
-// keptFolders are folders that stay what they are although their surroundings are covered.
+// keptFolders are folders that remain visible although their surroundings are covered.
 type keptFolders []*os.File
 
 // keep opens the folders that will be covered.
@@ -146,7 +146,7 @@ func keep(dirs ...string) (kept keptFolders, err error) {
 	return kept, nil
 }
 
-// restore binds the folders to where they were.
+// restore binds the folders to their former paths.
 func (kept keptFolders) restore() error {
 	for _, f := range kept {
 		if err := os.MkdirAll(f.Name(), 0o755); err != nil {
@@ -162,7 +162,7 @@ func (kept keptFolders) restore() error {
 
 func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// bindFolders binds the folders that the units keep over their production paths, and makes those below /run.
+// bindFolders binds the units' persistent folders over their production paths, and creates those below /run.
 func bindFolders(p plan) error {
 	var bound []string
 	for _, f := range folders() {
@@ -188,7 +188,7 @@ func bindFolders(p plan) error {
 	return nil
 }
 
-// folders are those of all units, parents first.
+// folders returns those of all units, parents first.
 func folders() []host.Folder {
 	all := []host.Folder{databaseFolder, peeringFolder}
 	for _, spec := range host.UnitSpecs() {
@@ -198,7 +198,7 @@ func folders() []host.Folder {
 	return slices.CompactFunc(all, func(a, b host.Folder) bool { return a.Path == b.Path })
 }
 
-// makeFolder makes the folder at the path, with the mode and the owner that it should have.
+// makeFolder creates a folder with its mode and owner.
 func makeFolder(path string, f host.Folder) error {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return err
@@ -208,12 +208,12 @@ func makeFolder(path string, f host.Folder) error {
 	}
 	uid, gid, err := files.LookupOwner(f.Owner, f.Group)
 	if err != nil || os.Geteuid() != 0 {
-		return nil // the owner comes with the daemon's package: not there, not needed
+		return nil // the owner comes with the daemon's package, without which it is not needed
 	}
 	return os.Chown(path, uid, gid)
 }
 
-// identify gives the lab a name and a machine id of its own, so that two labs are two machines.
+// identify gives the lab its own name and machine id, so that two labs are two machines.
 func identify(p plan) error {
 	if err := unix.Sethostname([]byte(p.name())); err != nil {
 		return fmt.Errorf("naming the machine: %w", err)
@@ -237,7 +237,7 @@ func identify(p plan) error {
 	return nil
 }
 
-// machineID reads the lab's machine id, made at the first start.
+// machineID reads the lab's machine id, which is created at the first start.
 func machineID(path string) (string, error) {
 	content, err := os.ReadFile(path)
 	if !errors.Is(err, os.ErrNotExist) {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wire is a cable between the gateway and a client on one of its sides. Where there are several gateways, the client's end is a switch.
+// wire is a cable between the gateway and a client on one of its sides. With several gateways, the client's end is a switch.
 type wire struct {
 	Side    Side
 	Zone    string
@@ -37,7 +37,8 @@ var sites = [][]wire{
 	},
 }
 
-// wires are those of one of the gateways of a lab. Several have addresses of their own, and another link that only they are on.
+// wires returns those of one gateway of a lab. If there are several, each has its own addresses, and a link to the cluster's
+// switch.
 func wires(site, node, nodes int) []wire {
 	all := slices.Clone(sites[site])
 	if nodes == 1 {
@@ -47,7 +48,7 @@ func wires(site, node, nodes int) []wire {
 	for i := range all {
 		all[i].Gateway = slices.Clone(all[i].Gateway)
 		for j, a := range all[i].Gateway {
-			if node > 1 { // the first has those of the only one
+			if node > 1 { // the first has those of a single one
 				all[i].Gateway[j] = strings.Replace(a, "1/", fmt.Sprintf("%d/", 10+node), 1)
 			}
 		}
@@ -55,7 +56,7 @@ func wires(site, node, nodes int) []wire {
 	return all
 }
 
-// nodeName is the name of a gateway.
+// nodeName returns the name of a gateway.
 func nodeName(node, nodes int) string {
 	if nodes == 1 {
 		return string(Gateway)
@@ -63,7 +64,7 @@ func nodeName(node, nodes int) string {
 	return fmt.Sprintf("%s%d", Gateway, node)
 }
 
-// hosts is the lab's /etc/hosts.
+// hosts returns the lab's /etc/hosts.
 func hosts(p plan) string {
 	named := func(address, name string) string {
 		return fmt.Sprintf("%[1]s %[2]s.lab.internal %[2]s\n", bare(address), name)
@@ -82,16 +83,16 @@ func hosts(p plan) string {
 	return text
 }
 
-// bare is an address without the length of its network.
+// bare strips the prefix length from an address.
 func bare(address string) string {
 	address, _, _ = strings.Cut(address, "/")
 	return address
 }
 
-// namespaceFile is where iproute2 looks for a network namespace, inside the lab.
+// namespaceFile returns the path at which iproute2 looks for a network namespace, inside the lab.
 func namespaceFile(s Side) string { return filepath.Join("/run/netns", string(s)) }
 
-// connect makes the network of a lab, or connects another node to it. It runs in the gateway's network namespace.
+// connect creates the network of a lab, or connects another node to it. It runs in the gateway's network namespace.
 func connect(p plan) error {
 	if err := turnForwardingOn("/proc"); err != nil {
 		return err
@@ -107,7 +108,7 @@ func connect(p plan) error {
 	return nil
 }
 
-// turnForwardingOn makes a router of the network namespace of this thread.
+// turnForwardingOn turns the network namespace of this thread into a router.
 func turnForwardingOn(proc string) error {
 	for _, key := range []string{"ipv4/ip_forward", "ipv6/conf/all/forwarding"} {
 		if err := os.WriteFile(filepath.Join(proc, "sys/net", key), []byte("1"), 0o644); err != nil {
@@ -126,7 +127,7 @@ func (w wire) connect(p plan, n int) error {
 	end := clientLink
 	if p.Nodes > 1 {
 		end = p.name()
-		// That of a node which was killed goes with its namespace, a moment later.
+		// The link of a node that was killed disappears with its namespace, but only a moment later.
 		if err := within(ns, func() error { return removeLink(end) }); err != nil {
 			return err
 		}
@@ -164,7 +165,7 @@ func (w wire) connect(p plan, n int) error {
 	})
 }
 
-// namespace is that of the wire's other end: a new one, or that which the first node has made.
+// namespace returns that of the wire's other end: a new one, or the one that the first node has created.
 func (w wire) namespace(p plan, n int) (*os.File, error) {
 	file := namespaceFile(w.Side)
 	if p.Laid == 0 {
@@ -177,12 +178,13 @@ func (w wire) namespace(p plan, n int) (*os.File, error) {
 	return ns, mount(fmt.Sprintf("/proc/self/fd/%d", laidFD+n), file, "", unix.MS_BIND, "")
 }
 
-// plug connects a cable to the switch of this namespace, which is made first if it is new.
+// plug connects a cable to the switch of this namespace. With fresh, it creates the switch first.
 func plug(end string, fresh bool) error {
 	if fresh {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name = clientLink
-		// Its own address, for it is the client's, too: that of a cable goes with the cable, and neighbours would not know where the client is.
+		// An own address, because it is also the client's: one inherited from a cable would vanish with the cable, and neighbours
+		// would lose the client.
 		attrs.HardwareAddr = append(net.HardwareAddr{2}, make([]byte, 5)...)
 		_, _ = rand.Read(attrs.HardwareAddr[1:])
 		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
@@ -203,7 +205,7 @@ func plug(end string, fresh bool) error {
 	return netlink.LinkSetUp(port)
 }
 
-// raise gives a link its addresses and sets it up.
+// raise assigns addresses to a link and sets it up.
 func raise(name string, addrs ...string) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
@@ -215,7 +217,7 @@ func raise(name string, addrs ...string) error {
 			return err
 		}
 		if addr.IP.To4() == nil {
-			addr.Flags = unix.IFA_F_NODAD // usable at once
+			addr.Flags = unix.IFA_F_NODAD // usable immediately
 		}
 		if err := netlink.AddrAdd(link, addr); err != nil {
 			return fmt.Errorf("adding %s to %s: %w", text, name, err)
@@ -227,12 +229,12 @@ func raise(name string, addrs ...string) error {
 	return nil
 }
 
-// namespaceSettings are those of every network namespace. Addresses are usable at once: a router that still looks for duplicates of its
-// link-local address drops what it should forward. And sockets hold as many lines as systemd lets them: with the kernel's ten, daemons lose
-// lines of their logs.
+// namespaceSettings apply to every network namespace. Addresses are usable immediately: a router that still performs duplicate
+// address detection on its link-local address drops packets instead of forwarding them. And sockets queue as many datagrams as
+// with systemd: with the kernel's default of ten, daemons lose log lines.
 var namespaceSettings = map[string]string{"ipv6/conf/default/accept_dad": "0", "unix/max_dgram_qlen": "512"}
 
-// newNamespace makes a network namespace that lives as long as the mount of its file, that is as long as the lab.
+// newNamespace creates a network namespace that lives as long as the mount of its file, and hence as long as the lab.
 func newNamespace(file string) (*os.File, error) {
 	if err := namespaceMount(file); err != nil {
 		return nil, err
@@ -271,8 +273,8 @@ func within(ns *os.File, do func() error) error {
 	})
 }
 
-// onThread runs do on a thread that ends with it, because it leaves the thread in another namespace. The main thread never
-// ends, and stands for the process in /proc, where others look for its namespaces: it is held while another one does it.
+// onThread runs do on a thread that ends afterwards, because do leaves it in another namespace. The main thread never ends, and
+// represents the process in /proc, where others look for its namespaces: it is never used for do.
 func onThread(do func() error) error {
 	done := make(chan error)
 	go func() {

@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// reaches waits until a side reaches an address, or does not.
+// reaches waits until a side can reach an address, or cannot.
 func reaches(t *testing.T, l *lab.Lab, side lab.Side, address string, want bool) {
 	t.Helper()
 	waittest.UntilNil(t, fmt.Sprintf("%s reaches %s: %t", l.Name(), address, want), func() error {
@@ -120,7 +120,7 @@ func TestNodes(t *testing.T) {
 	}
 	gone(t, dir, inside)
 
-	// The first node is the only one of a lab with one.
+	// The first node is the only one of a lab with one node.
 	again := up(t, lab.Options{Dir: dir})
 	if now := sh(t, again, lab.Gateway, "cat", "/etc/machine-id"); now != id {
 		t.Errorf("the machine %s has become %s", id, now)

@@ -21,7 +21,7 @@ func TestPing(t *testing.T) {
 	family, protocol, request, reply, skip := unix.AF_INET6, unix.IPPROTO_ICMPV6, byte(128), byte(129), 0
 	var to unix.Sockaddr = &unix.SockaddrInet6{Addr: addr.As16()}
 	if addr.Is4() {
-		family, protocol, request, reply, skip = unix.AF_INET, unix.IPPROTO_ICMP, 8, 0, 20 // an IP header comes with it
+		family, protocol, request, reply, skip = unix.AF_INET, unix.IPPROTO_ICMP, 8, 0, 20 // received packets include the IP header
 		to = &unix.SockaddrInet4{Addr: addr.As4()}
 	}
 	fd, err := unix.Socket(family, unix.SOCK_RAW, protocol)
@@ -61,7 +61,7 @@ func TestPing(t *testing.T) {
 	t.Fatalf("no reply from %s", addr)
 }
 
-// checksum is the internet checksum of an even number of bytes.
+// checksum returns the internet checksum of an even number of bytes.
 func checksum(b []byte) uint16 {
 	var sum uint32
 	for ; len(b) > 0; b = b[2:] {

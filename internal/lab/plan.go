@@ -6,25 +6,25 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// plan is what Up tells init.
+// plan is what Up sends to init.
 type plan struct {
 	Dir      string   // the state folder
 	Programs string   // the folder of the gateway's programs
 	Env      []string // added to the environment of the gateway's programs
 	Volatile bool     // without fsync
 	Site     int      // which networks it has
-	Node     int      // which of the nodes it is, from 1
-	Nodes    int      // how many gateways there are
-	Laid     int      // how many of the other sides are there already, and inherited
-	HAProxy  string   // the program that stands for the machine's HAProxy; empty for that itself
+	Node     int      // index of the node, from 1
+	Nodes    int      // number of gateways
+	Laid     int      // number of namespaces of other sides that exist already, and are inherited
+	HAProxy  string   // replaces the machine's HAProxy; empty for that itself
 	Alone    bool     // without the helper
-	Reason   string   // why there are no namespaces; empty when there are
+	Reason   string   // why there are no namespaces; empty if there are
 }
 
-// report is one line that init tells Up.
+// report is one line that init sends to Up.
 type report struct {
-	Step   string `json:"step,omitempty"`   // something is done
-	Denied string `json:"denied,omitempty"` // the namespaces cannot be laid out
+	Step   string `json:"step,omitempty"`   // a step is done
+	Denied string `json:"denied,omitempty"` // the namespaces cannot be created
 	Error  string `json:"error,omitempty"`  // the lab cannot start
 	Ready  bool   `json:"ready,omitempty"`
 }
@@ -35,7 +35,7 @@ func (p plan) name() string { return nodeName(p.Node, p.Nodes) }
 
 func (p plan) wires() []wire { return wires(p.Site, p.Node, p.Nodes) }
 
-// root stands before the paths of the gateway where there are no namespaces.
+// root is the prefix of the gateway's paths without namespaces.
 func (p plan) root() string {
 	if p.isolated() {
 		return ""

@@ -19,16 +19,16 @@ const (
 	kill      = syscall.SIGKILL
 )
 
-// record is what other processes must know about a running lab. It lies in the state folder.
+// record is what other processes need to know about a running lab. It is stored in the state folder.
 type record struct {
 	Outer    process   `json:"outer"`    // the process that called Up
 	Init     process   `json:"init"`     // the first process of the namespaces
-	UI       string    `json:"ui"`       // where the UI is, on the machine
-	Programs string    `json:"programs"` // the folder of the gateway's programs
+	UI       string    `json:"ui"`       // address of the UI, on the machine
+	Programs string    `json:"programs"` // folder of the gateway's programs
 	Site     int       `json:"site"`     // which networks it has
-	Node     int       `json:"node"`     // which of the nodes it is, from 1
-	Nodes    int       `json:"nodes"`    // how many gateways the lab has
-	Reason   string    `json:"reason"`   // why there are no namespaces; empty when there are
+	Node     int       `json:"node"`     // index of the node, from 1
+	Nodes    int       `json:"nodes"`    // number of gateways in the lab
+	Reason   string    `json:"reason"`   // why there are no namespaces; empty if there are
 	Started  time.Time `json:"started"`
 }
 
@@ -50,7 +50,7 @@ func (r record) write(dir string) error {
 	return renameio.WriteFile(recordFile(dir), append(content, '\n'), 0o600)
 }
 
-// process names a process for good: its number may be given to another one later.
+// process identifies a process even after its PID was reused.
 type process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // ticks since the machine's start
@@ -61,7 +61,7 @@ func newProcess(pid int) process {
 	return process{PID: pid, Start: start}
 }
 
-// alive tells whether the process is there and more than a zombie.
+// alive reports whether the process exists and is no zombie.
 func (p process) alive() bool {
 	state, start, err := stat(p.PID)
 	return err == nil && start == p.Start && state != "Z" && state != "X"
@@ -77,7 +77,7 @@ func (p process) signal(s syscall.Signal) error {
 	return nil
 }
 
-// waitGone waits for the process to end, and tells whether it has.
+// waitGone waits for the process to end, and reports whether it has.
 func (p process) waitGone(atMost time.Duration) bool {
 	for deadline := time.Now().Add(atMost); p.alive(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -93,7 +93,7 @@ func stat(pid int) (state string, start uint64, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	// The name may hold anything; what follows its last parenthesis does not.
+	// The name may contain anything, but what follows its last parenthesis does not.
 	_, rest, _ := strings.Cut(string(content[strings.LastIndexByte(string(content), ')'):]), " ")
 	fields := strings.Fields(rest)
 	if len(fields) < 20 {

@@ -18,7 +18,7 @@ import (
 
 func (l *Lab) FQDN() string { return nodeName(l.Node, l.Nodes) + ".lab.internal" }
 
-// waitHealthy waits until the API answers and has its database: who logs in earlier gets no further than the system.
+// waitHealthy waits until the API answers and has its database: earlier sessions can use only system routes.
 func (l *Lab) waitHealthy(ctx context.Context) error {
 	for {
 		var health struct {
@@ -41,7 +41,7 @@ func (l *Lab) waitHealthy(ctx context.Context) error {
 	}
 }
 
-// SetupComplete tells whether the gateway has been set up.
+// SetupComplete reports whether the gateway has been set up.
 func (l *Lab) SetupComplete(ctx context.Context) (bool, error) {
 	var status struct {
 		Completed bool `json:"completed"`
@@ -50,7 +50,7 @@ func (l *Lab) SetupComplete(ctx context.Context) (bool, error) {
 	return status.Completed, err
 }
 
-// ensureSetup completes the setup and declares the links, unless the setup is complete: then all of it is left as it is.
+// ensureSetup completes the setup and declares the links, unless the setup is complete.
 func (l *Lab) ensureSetup(ctx context.Context) error {
 	opts := l.up.opts
 	complete, err := l.SetupComplete(ctx)
@@ -95,14 +95,14 @@ func (l *Lab) ensureSetup(ctx context.Context) error {
 
 func (l *Lab) administratorFile() string { return filepath.Join(l.dir, "administrator") }
 
-// Administrator is whom the lab has completed the setup with; empty if it was completed in the console.
+// Administrator returns the credentials with which the lab has completed the setup; empty if it was completed in the console.
 func (l *Lab) Administrator() (email, password string) {
 	content, _ := os.ReadFile(l.administratorFile())
 	email, password, _ = strings.Cut(strings.TrimSpace(string(content)), "\n")
 	return email, password
 }
 
-// join makes a node one of the cluster of the first one, and declares its links.
+// join adds a node to the cluster of the first one, and declares its links.
 func (l *Lab) join(ctx context.Context) error {
 	var ticket struct {
 		Token string `json:"token"`
@@ -132,13 +132,14 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("the API answers %d: %s", r.status, r.body) }
 
-// call asks the API on its control socket and decodes the data of its answer.
+// call makes a request on the API's control socket and decodes the data of its answer.
 func (l *Lab) call(ctx context.Context, method, path string, in, out any) error {
 	return ask(ctx, l.Client(), "http://"+l.FQDN(), "", method, path, in, out)
 }
 
-// ask asks the API, with the token of a session if there is one, and decodes the data of its answer. It asks again when the API can do nothing at the moment: on a
-// busy machine the database may be silent for seconds, and the first node's reverse proxy may not show the certificate for nodes that join yet.
+// ask makes a request to the API, with a session's token if given, and decodes the data of its answer. It retries while the API
+// is unavailable: on a busy machine the database may be silent for seconds, and the first node's reverse proxy may not have the
+// certificate for joining nodes yet.
 func ask(ctx context.Context, client *http.Client, base, token, method, path string, in, out any) error {
 	for {
 		err := askOnce(ctx, client, base, token, method, path, in, out)

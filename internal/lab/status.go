@@ -7,7 +7,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Status is what a lab does now.
+// Status is the current state of a lab.
 type Status struct {
 	Dir     string           `json:"dir"`
 	URL     string           `json:"url"`
@@ -17,7 +17,7 @@ type Status struct {
 	Network []Address        `json:"network"`
 }
 
-// Address is one address of a side of the lab.
+// Address is one address on a side of the lab.
 type Address struct {
 	Side    Side   `json:"side"`
 	Link    string `json:"link"`

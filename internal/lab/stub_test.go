@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// stub stands for gateway-helper, gateway-api, gateway-scheduler and gateway-waf: just enough of them for a lab.
+// stub stands in for gateway-helper, gateway-api, gateway-scheduler and gateway-waf: just enough of them for a lab.
 func stub() {
 	db := flag.String("db", "", "")
 	units := flag.String("units", "", "")

@@ -22,7 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// supervisor runs the units of a lab. It is the far side of units.Supervisor.
+// supervisor runs the units of a lab. It is the server side of units.Supervisor.
 type supervisor struct {
 	plan    plan
 	units   []*unit // in the order in which they start
@@ -38,10 +38,10 @@ const database = "gateway"
 
 const socketFolder = "/run/postgresql"
 
-// searchPath is where programs are, inside a lab.
+// searchPath is the PATH inside a lab.
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// environment is what units see of ours.
+// environment is the environment of units.
 var environment = []string{"PATH=" + searchPath, "LC_ALL=C.UTF-8"}
 
 func newSupervisor(p plan) *supervisor {
@@ -50,7 +50,7 @@ func newSupervisor(p plan) *supervisor {
 	if p.isolated() && p.Node == 1 {
 		s.addTimeServer()
 	}
-	// The daemons first, as on a machine that boots: the programs find them running.
+	// The daemons first, as when a machine boots: the programs find them running.
 	for _, own := range []bool{false, true} {
 		for _, spec := range host.UnitSpecs() {
 			// Without namespaces the programs do everything themselves, below a root folder.
@@ -66,7 +66,8 @@ func newSupervisor(p plan) *supervisor {
 	return s
 }
 
-// addJob adds a job, and whom it runs as: it is begun when it is asked for, and when the lab starts, and again until it has ended well.
+// addJob adds a job with the prefix of its command line that sets its user. It starts on request and when the lab starts, and is
+// repeated until it succeeds.
 func (s *supervisor) addJob(j job.Name, as []string, database string) {
 	spec := host.UnitSpec{
 		Unit: host.Unit(j), Binary: filepath.Join(s.plan.Programs, string(j)), Stop: syscall.SIGTERM, Grace: 5 * time.Second,
@@ -102,7 +103,7 @@ func (s *supervisor) add(u *unit) *unit {
 	return u
 }
 
-// addUnit adds a unit of the closed list: a daemon, or one of the gateway's own programs.
+// addUnit adds a unit of the list: a daemon, or one of the gateway's own programs.
 func (s *supervisor) addUnit(spec host.UnitSpec) {
 	own := len(spec.Argv) == 0
 	if own {
@@ -138,12 +139,12 @@ func (s *supervisor) addUnit(spec host.UnitSpec) {
 	}
 }
 
-// log is where a unit writes to: a file of its own, and the chronicle of all.
+// log returns the writer for a unit's output: its own file, and the chronicle.
 func (s *supervisor) log(u host.Unit) io.Writer {
 	return both{newJournal(logFile(s.plan.Dir, u)), s.logs.of(u)}
 }
 
-// both writes to two, even if the first one fails.
+// both writes to two writers, even if the first one fails.
 type both struct{ first, second io.Writer }
 
 func (b both) Write(p []byte) (int, error) {
@@ -155,12 +156,12 @@ func (b both) Write(p []byte) (int, error) {
 // errHeld says that a unit must not run now.
 var errHeld = errors.New("must not run while the gateway's data are being replaced")
 
-// unprivileged runs a program as a user who can become nothing more.
+// unprivileged returns the prefix of a command line that runs a program as a user, without any way to gain privileges.
 func unprivileged(user string) []string {
 	return []string{"/usr/bin/setpriv", "--reuid=" + user, "--regid=" + user, "--init-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"}
 }
 
-// programArgv is how one of the gateway's own programs is started.
+// programArgv returns the command line of one of the gateway's own programs.
 func (s *supervisor) programArgv(spec host.UnitSpec) []string {
 	name := string(spec.Unit)
 	if spec.Unit == host.Helper {
@@ -172,7 +173,7 @@ func (s *supervisor) programArgv(spec host.UnitSpec) []string {
 	}
 	argv := []string{"--db", private.RoleURL(s.plan.path(socketFolder), database, role)}
 	if !s.plan.isolated() {
-		// The machine's ports are not ours: the forwarder reaches the API's socket.
+		// The machine's ports are not ours: the forwarder uses the API's socket.
 		argv = append(argv, "--root", s.plan.root(), "--listen", "")
 	}
 	switch {
@@ -227,7 +228,7 @@ func (s *supervisor) launchDatabase(ctx context.Context, log io.Writer) (running
 
 // loadDatabaseSettings does what gateway-database does on a machine.
 func (s *supervisor) loadDatabaseSettings() {
-	s.loading.Lock() // so that what one has done is not done again
+	s.loading.Lock() // so that a finished reload is not repeated
 	defer s.loading.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
@@ -240,8 +241,7 @@ func (s *supervisor) loadDatabaseSettings() {
 	}
 }
 
-// addTimeServer adds the time server that the lab can synchronise with: a second chronyd, on the wan side, that trusts
-// the machine's clock.
+// addTimeServer adds a time server for the lab: a second chronyd on the wan side that trusts the machine's clock.
 func (s *supervisor) addTimeServer() {
 	const folder = "/run/gateway-lab/wan-time"
 	config := filepath.Join(folder, "chrony.conf")
@@ -280,7 +280,7 @@ func (s *supervisor) addTimeServer() {
 	}
 }
 
-// startAll starts what a gateway needs and the daemons that are enabled. A daemon that does not start is no reason to give up.
+// startAll starts what a gateway needs and the enabled daemons. It continues if a daemon does not start.
 func (s *supervisor) startAll(ctx context.Context, done func(step string)) error {
 	for _, u := range s.units {
 		if !u.keep && !s.enabled(u.name) {
@@ -339,13 +339,13 @@ func (s *supervisor) States(context.Context) ([]host.UnitState, error) {
 	return states, nil
 }
 
-// Watch hears of every start, end and failure.
-func (s *supervisor) Watch(ctx context.Context, told func(host.Unit)) error {
+// Watch calls notify on every start, end and failure.
+func (s *supervisor) Watch(ctx context.Context, notify func(host.Unit)) error {
 	reader := s.changes.Subscribe()
 	defer reader.Close()
 	for _, u := range s.units {
 		if !u.once {
-			told(u.name)
+			notify(u.name)
 		}
 	}
 	for {
@@ -353,7 +353,7 @@ func (s *supervisor) Watch(ctx context.Context, told func(host.Unit)) error {
 		case <-ctx.Done():
 			return nil
 		case u := <-reader.C:
-			told(u)
+			notify(u)
 		}
 	}
 }
@@ -404,7 +404,7 @@ func (s *supervisor) do(ctx context.Context, name host.Unit, verb func(*unit) er
 	return verb(u)
 }
 
-// Enable remembers in the state folder which daemons start with the lab.
+// Enable records in the state folder which daemons start with the lab.
 func (s *supervisor) Enable(_ context.Context, name host.Unit, on bool) error {
 	u, err := s.find(name)
 	if err != nil {

@@ -22,14 +22,14 @@ type running interface {
 // unit is one thing that the supervisor runs.
 type unit struct {
 	name   host.Unit
-	able   func() error                               // why it cannot run here, if it cannot
-	launch func(ctx context.Context) (running, error) // starts it and returns when it serves
-	keep   bool                                       // start it again when it dies
-	once   bool                                       // it has something to do once: an end without a complaint is none
-	// changed hears that the state is another one. It must not wait.
+	able   func() error                               // returns why it cannot run here; nil if it can
+	launch func(ctx context.Context) (running, error) // starts it and returns when it is ready
+	keep   bool                                       // restart it when it dies
+	once   bool                                       // it does one job: a successful exit is not a failure
+	// changed is called when the state has changed. It must not block.
 	changed func()
 
-	turn chan struct{} // held by the verb under way
+	turn chan struct{} // held by the current operation
 
 	mu       sync.Mutex
 	state    host.UnitState
@@ -48,7 +48,7 @@ func newUnit(name host.Unit, launch func(ctx context.Context) (running, error)) 
 	}
 }
 
-// takeTurn waits until no other verb is under way.
+// takeTurn waits until no other operation is in progress.
 func (u *unit) takeTurn(ctx context.Context) (done func(), err error) {
 	select {
 	case u.turn <- struct{}{}:
@@ -94,7 +94,7 @@ func (u *unit) current() running {
 	return u.run
 }
 
-// refusal is why it cannot run here, for whoever wants it to.
+// refusal returns why the unit cannot run here; nil if it can.
 func (u *unit) refusal() error {
 	err := u.able()
 	if err == nil || errors.Is(err, host.ErrNotInstalled) {
@@ -130,14 +130,14 @@ func (u *unit) start(ctx context.Context) error {
 // stop stops it if it runs. The caller has the turn.
 func (u *unit) stop() error {
 	run := u.current()
-	u.set(nil, "inactive", "") // so that watch knows that it was told to end
+	u.set(nil, "inactive", "") // so that watch knows that it was stopped on purpose
 	if run == nil {
 		return nil
 	}
 	return run.Stop()
 }
 
-// watch notices when a process dies that was not told to.
+// watch detects when a process ends that was not stopped.
 func (u *unit) watch(run running) {
 	<-run.Done()
 	why := "exited without an error"
@@ -161,8 +161,7 @@ func (u *unit) watch(run running) {
 	}
 }
 
-// revive starts a unit again that failed and must not, sooner at first and later more slowly, until it runs or somebody decides
-// otherwise.
+// revive restarts a failed unit that must run, with increasing delays, until it runs or another operation changes its state.
 func (u *unit) revive() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -184,7 +183,7 @@ func (u *unit) revive() {
 	}()
 }
 
-// failed tells whether it is still to be revived, and if not ends the reviving.
+// failed reports whether the unit must still be revived, and if not, ends the revival.
 func (u *unit) failed() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

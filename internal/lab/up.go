@@ -28,31 +28,32 @@ const (
 	bootTime  = 3 * time.Minute  // for a lab to start
 )
 
-// Options say what lab to run.
+// Options describe a lab.
 type Options struct {
-	// Dir is the state folder: DefaultDir when empty.
+	// Dir is the state folder; DefaultDir if empty.
 	Dir string
-	// UI is the address on the machine where the UI is served: 127.0.0.1:3443 when empty. That of the second node is at 127.0.0.2, and so on.
+	// UI is the address on the machine at which the UI is served; 127.0.0.1:3443 if empty. That of the second node is 127.0.0.2,
+	// and so on.
 	UI string
-	// Nodes is how many gateways the lab has: 1 when zero, 9 at most.
+	// Nodes is the number of gateways in the lab, at most 9; 1 if zero.
 	Nodes int
-	// Programs is the folder of the gateway's programs: that of the running program when empty.
+	// Programs is the folder of the gateway's programs; that of the running program if empty.
 	Programs string
 	// AdminEmail and AdminPassword complete the setup, if it is not complete yet. The other nodes join the first one.
 	AdminEmail, AdminPassword string
-	// Apart leaves the setup of the other nodes to whoever uses the lab.
+	// Apart leaves the setup of the other nodes to the lab's user.
 	Apart bool
 	// Env is added to the environment of the gateway's programs.
 	Env []string
-	// Volatile does without fsync: a lab for tests, whose data need not survive the machine.
+	// Volatile turns fsync off, for labs whose data need not survive a crash of the machine.
 	Volatile bool
-	// Site is which networks the lab has, 0 or 1. Labs of different sites can be joined, see Join.
+	// Site selects the networks of the lab, 0 or 1. Labs of different sites can be joined, see Join.
 	Site int
-	// HAProxy is a program that the lab runs instead of the machine's HAProxy, for instance one of another version.
+	// HAProxy is a program that the lab runs instead of the machine's HAProxy, for instance another version.
 	HAProxy string
-	// Alone runs the gateway's programs as root and without the helper, to measure what the helper costs. Nothing else should.
+	// Alone runs the gateway's programs as root and without the helper. Its only purpose is to measure the cost of the helper.
 	Alone bool
-	// Progress hears of each step that is done.
+	// Progress is called for each step.
 	Progress func(step string)
 }
 
@@ -60,8 +61,8 @@ type Options struct {
 type upkeep struct {
 	opts    Options
 	first   *Lab          // the node that the others join
-	laid    []*os.File    // the namespaces that all nodes share, where there are several
-	lock    *os.File      // says that the state folder is in use
+	laid    []*os.File    // the namespaces that all nodes share, if there are several
+	lock    *os.File      // held while the state folder is in use
 	plan    *os.File      // init ends when it is closed
 	done    chan struct{} // closed when init has ended
 	forward *forwarder
@@ -69,7 +70,7 @@ type upkeep struct {
 	err     error
 }
 
-// Up starts a lab, and returns when its API answers. The lab ends with Down, and with this process.
+// Up starts a lab, and returns when its API answers. The lab ends with Down, or with this process.
 func Up(ctx context.Context, opts Options) (*Lab, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func upNode(ctx context.Context, opts Options, n int, first *Lab) (*Lab, error) 
 	return l, nil
 }
 
-// Boot starts a node again that has crashed, and returns when its API answers.
+// Boot starts a crashed node again, and returns when its API answers.
 func (l *Lab) Boot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, bootTime, fmt.Errorf("the lab did not start within %s", bootTime))
 	defer cancel()
@@ -119,15 +120,15 @@ func (l *Lab) Boot(ctx context.Context) error {
 	return l.boot(ctx, l.up.opts)
 }
 
-// Crash ends a node at once, as if its power failed. The other nodes and sides stay. Boot starts it again.
+// Crash ends a node immediately, like a power failure. The other nodes and sides remain. Boot starts it again.
 func (l *Lab) Crash() error {
 	l.up.forward.close()
 	l.up.forward = nil
-	// One program would notice that a cable is out and say so by another one. All stand still first.
+	// Pause all programs first: one that is killed later might notice that a cable is gone, and report that on another one.
 	if err := l.signalFamily(context.Background(), "all programs", 1, Pause); err != nil {
 		return err
 	}
-	// The kernel goes on sending what a killed program has left. A machine without power does not.
+	// The kernel still sends what a killed program has left in its buffers, unlike a machine without power.
 	for _, w := range l.wires() {
 		if err := l.Within(w.Side, func() error { return removeLink(l.Name()) }); err != nil {
 			return err
@@ -189,7 +190,7 @@ func (o *Options) complete() (err error) {
 	return nil
 }
 
-// of are the options of one of the nodes.
+// of returns the options of one node.
 func (o Options) of(n int) (Options, error) {
 	if n == 1 {
 		return o, nil
@@ -212,7 +213,7 @@ func (o Options) of(n int) (Options, error) {
 	return o, os.MkdirAll(o.Dir, 0o755)
 }
 
-// claim takes the state folder for this process and clears away what a killed lab has left in it.
+// claim locks the state folder for this process and removes what a killed lab has left in it.
 func claim(dir string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -291,7 +292,7 @@ func (l *Lab) boot(ctx context.Context, opts Options) error {
 	return l.ensureSetup(ctx)
 }
 
-// keepLaid keeps what the nodes share for as long as the lab lasts: the first one may end and come back.
+// keepLaid keeps the shared namespaces as long as the lab exists: the first node may end and come back.
 func (l *Lab) keepLaid() error {
 	if l.Nodes == 1 || len(l.up.laid) > 0 {
 		return nil
@@ -365,7 +366,7 @@ func (l *Lab) startInit(ctx context.Context, p plan, progress func(string)) erro
 	return l.follow(ctx, bufio.NewScanner(reportReader), progress)
 }
 
-// follow listens to init until it is ready.
+// follow reads init's reports until it is ready.
 func (l *Lab) follow(ctx context.Context, lines *bufio.Scanner, progress func(string)) error {
 	for lines.Scan() {
 		var r report
@@ -398,7 +399,7 @@ func openLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
 }
 
-// Done is closed when the lab has ended, by Down or by itself. It is nil in processes that did not call Up.
+// Done is closed when the lab has ended, by Down or on its own. It is nil in processes that did not call Up.
 func (l *Lab) Done() <-chan struct{} {
 	if l.up == nil {
 		return nil
@@ -406,7 +407,7 @@ func (l *Lab) Done() <-chan struct{} {
 	return l.up.done
 }
 
-// down stops init, which stops the rest, and gives the state folder back.
+// down stops init, which stops everything else, and releases the state folder.
 func (u *upkeep) down(l *Lab) error {
 	u.once.Do(func() { u.err = u.stop(l) })
 	return u.err

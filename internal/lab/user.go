@@ -15,19 +15,19 @@ import (
 type account struct {
 	name, about, home string
 	id                int
-	memberOf          []string // groups of others, where the machine has them
+	memberOf          []string // existing groups that it joins
 }
 
-// accounts are those that the package makes on a machine. Debian gives packages lower numbers, and people higher ones.
+// accounts are those that the package creates on a machine. Debian assigns lower numbers to packages, and higher ones to people.
 var accounts = []account{
 	{name: host.WAFUser, about: "Gateway (web application firewall)", home: "/var/lib/gateway-waf", id: 59998},
 	{name: host.CheckUser, about: "Gateway (checks of configurations)", home: "/", id: 59997},
-	// The groups give it what it asks daemons for.
+	// The groups give it access to daemons.
 	{name: host.User, about: "Gateway", home: "/var/lib/gateway", id: 59999, memberOf: []string{host.WAFUser, "haproxy", "unbound", "proxy", "systemd-journal"}},
 }
 
-// addUsers adds the users of the gateway's programs to the lab's own lists, as the package does on a machine, unless the machine has them
-// already.
+// addUsers adds the users of the gateway's programs to the lab's /etc, as the package does on a machine, unless the machine has
+// them.
 func addUsers() error {
 	for _, a := range accounts {
 		if _, err := user.Lookup(a.name); err == nil {

@@ -18,7 +18,7 @@ import (
 	"edge.internal/gateway/internal/schema"
 )
 
-// installed is a PostgreSQL as Debian has it: its superuser is postgres, and gateway is a role that owns its database.
+// installed is a PostgreSQL as on Debian: its superuser is postgres, and gateway is a role that owns its database.
 type installed struct {
 	socket string
 	script string
@@ -40,7 +40,7 @@ func install(t *testing.T) *installed {
 		t.Fatal(err)
 	}
 	in := &installed{socket: conn.Host, script: filepath.Join(t.TempDir(), "gateway-database")}
-	// The first superuser cannot become a lesser one. It leaves its name to one.
+	// The first superuser cannot be demoted. It is renamed instead.
 	for _, x := range []struct{ role, sql string }{{private.User, "CREATE ROLE postgres SUPERUSER LOGIN"}, {"postgres", "ALTER ROLE " + private.User + " RENAME TO first"}} {
 		if err := try(t.Context(), in.as(x.role, "postgres"), x.sql); err != nil {
 			t.Fatal(err)
@@ -63,8 +63,8 @@ func try(ctx context.Context, url, sql string) error {
 	return err
 }
 
-// run runs the package's script. What it does as the user postgres, it does as the superuser of the test's server.
-func (in *installed) run(t *testing.T) (said string, err error) {
+// run runs the package's script. What that does as the user postgres is done as the superuser of the test's server.
+func (in *installed) run(t *testing.T) (output string, err error) {
 	t.Helper()
 	text, err := os.ReadFile("../../packaging/deb/share/gateway-database")
 	if err != nil {
@@ -88,7 +88,7 @@ func (in *installed) run(t *testing.T) (said string, err error) {
 	return string(out), err
 }
 
-// lesser complains when the gateway's role has become more than it was.
+// lesser fails the test if the gateway's role has gained privileges.
 func (in *installed) lesser(t *testing.T) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), in.as("postgres", "postgres"))
@@ -102,12 +102,12 @@ func (in *installed) lesser(t *testing.T) {
 	}
 }
 
-// climb is code of the lesser role that makes it a superuser, if it runs as one.
+// climb makes the lesser role a superuser if it is run by one.
 const climb = `BEGIN IF (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN ALTER ROLE gateway SUPERUSER; END IF; `
 
 // Whatever the owner of the gateway's database puts there, a superuser does not run it.
 func TestHostileOwner(t *testing.T) {
-	// Functions and operators that are found before those of PostgreSQL, if the database decides where they are looked up.
+	// Functions and operators that precede those of PostgreSQL if the database controls the search path.
 	shadows := `ALTER DATABASE gateway SET search_path = public, pg_catalog;
 		CREATE OR REPLACE FUNCTION public.to_regclass(text) RETURNS regclass LANGUAGE plpgsql AS $$ ` + climb + `RETURN pg_catalog.to_regclass($1); END $$;
 		CREATE OR REPLACE FUNCTION public.pg_has_role(name, name, text) RETURNS boolean LANGUAGE plpgsql AS $$ ` + climb + `RETURN false; END $$;
@@ -123,8 +123,8 @@ func TestHostileOwner(t *testing.T) {
 		CREATE FUNCTION gateway_cluster.subscribed() RETURNS boolean LANGUAGE plpgsql AS $$ ` + climb + `RETURN true; END $$;
 		CREATE FUNCTION gateway_cluster.reaches(conninfo text) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT true'`
 	in := install(t)
-	if said, err := in.run(t); err != nil {
-		t.Fatalf("%v: %s", err, said)
+	if output, err := in.run(t); err != nil {
+		t.Fatalf("%v: %s", err, output)
 	}
 	fresh := func(t *testing.T) {
 		t.Helper()
@@ -136,8 +136,8 @@ func TestHostileOwner(t *testing.T) {
 	}
 	for _, x := range []struct {
 		name    string
-		before  string // as the owner
-		refused string // empty where the script does its work all the same
+		before  string // run as the owner
+		refused string // empty if the script succeeds nevertheless
 	}{
 		{"a search path", shadows, ""},
 		{"a schema of its own", ownSchema, "belongs to the role gateway"},
@@ -149,9 +149,9 @@ func TestHostileOwner(t *testing.T) {
 			if err := try(t.Context(), in.as("gateway", "gateway"), x.before); err != nil {
 				t.Fatal(err)
 			}
-			said, err := in.run(t)
-			if (err != nil) != (x.refused != "") || !strings.Contains(said, x.refused) {
-				t.Errorf("%v: %s", err, said)
+			output, err := in.run(t)
+			if (err != nil) != (x.refused != "") || !strings.Contains(output, x.refused) {
+				t.Errorf("%v: %s", err, output)
 			}
 			in.lesser(t)
 		})
@@ -165,15 +165,15 @@ func TestHostileOwner(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if said, err := in.run(t); err == nil || !strings.Contains(said, "belongs to the role gateway") {
-			t.Errorf("%v: %s", err, said)
+		if output, err := in.run(t); err == nil || !strings.Contains(output, "belongs to the role gateway") {
+			t.Errorf("%v: %s", err, output)
 		}
 		in.lesser(t)
 	})
 	t.Run("after the functions are there", func(t *testing.T) {
 		fresh(t)
-		if said, err := in.run(t); err != nil {
-			t.Fatalf("%v: %s", err, said)
+		if output, err := in.run(t); err != nil {
+			t.Fatalf("%v: %s", err, output)
 		}
 		for _, sql := range []string{
 			"DROP SCHEMA gateway_cluster CASCADE", "ALTER SCHEMA gateway_cluster OWNER TO gateway", "ALTER SCHEMA gateway_cluster RENAME TO other",
@@ -205,14 +205,14 @@ func TestHostileOwner(t *testing.T) {
 				t.Errorf("%s: %v", call, err)
 			}
 		}
-		if said, err := in.run(t); err != nil {
-			t.Errorf("%v: %s", err, said)
+		if output, err := in.run(t); err != nil {
+			t.Errorf("%v: %s", err, output)
 		}
 		in.lesser(t)
 	})
 }
 
-// What the gateway says about its primary is what the function takes.
+// The function accepts what the gateway says about its primary.
 func TestNodesAreReached(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), dbtest.URL(t))
 	if err != nil {
@@ -230,7 +230,7 @@ func TestNodesAreReached(t *testing.T) {
 	}
 }
 
-// The rights are given when all who get some exist, which can be asked.
+// Privileges are granted once all grantees exist, which Grantees reports.
 func TestGrantees(t *testing.T) {
 	d, s := dbtest.Own(t)
 	ask := func() (all bool) {

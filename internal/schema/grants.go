@@ -1,10 +1,10 @@
 package schema
 
-// Grants gives the roles of other programs their rights, where there are such roles. It is not a migration, because roles are not part
-// of a database: one that is restored elsewhere has none, and the role may be made later.
+// Grants grants privileges to the roles of other programs, if these roles exist. It is not a migration, because roles are not
+// part of a database: one that is restored elsewhere has none, and a role may be created later.
 //
-// The agent of the web application firewall parses hostile traffic: it reads its configuration, adds what it found, and sees nothing
-// else. Other nodes of a cluster read what all share.
+// The agent of the web application firewall parses hostile traffic: it reads its configuration, inserts its findings, and sees
+// nothing else. Other nodes of a cluster read the shared tables.
 const Grants = `
 DO $$
 BEGIN
@@ -19,5 +19,5 @@ BEGIN
 END
 $$`
 
-// Grantees asks whether all exists that Grants gives something to.
+// Grantees asks whether everything exists that Grants grants privileges to.
 const Grantees = `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = 'gateway-waf') AND to_regprocedure('gateway_cluster.admit()') IS NOT NULL`

@@ -14,7 +14,8 @@ import (
 	"edge.internal/gateway/internal/schema"
 )
 
-// rolling is the first migration that nodes of different versions meet: while a cluster is updated, the standby has it and the primary does not.
+// rolling is the first migration that must be compatible with nodes of other versions: during the update of a cluster, the
+// standby has it and the primary does not.
 const rolling = 23
 
 var (
@@ -30,8 +31,8 @@ var (
 	unique    = regexp.MustCompile(`(?is)^CREATE UNIQUE INDEX (?:IF NOT EXISTS )?\w+ ON (\w+)`)
 )
 
-// problems says what in a migration would stop replication from a primary that does not have it yet. Tables that the migration makes itself
-// have no rows that could arrive.
+// problems lists what in a migration would stop replication from a primary that does not have it yet. Tables that the migration
+// itself creates have no rows that could be replicated.
 func problems(sql string, shared []string) []string {
 	sql = remarks.ReplaceAllString(sql, "")
 	blocks := bodies.FindAllString(sql, -1)
@@ -83,7 +84,7 @@ func problems(sql string, shared []string) []string {
 	return found
 }
 
-// actions are the parts of an ALTER TABLE.
+// actions splits an ALTER TABLE into its parts.
 func actions(text string) []string {
 	var list []string
 	depth, from := 0, 0
@@ -100,7 +101,7 @@ func actions(text string) []string {
 	return append(list, strings.TrimSpace(text[from:]))
 }
 
-// A standby that is updated first goes on following a primary that is not.
+// A standby that is updated first continues to follow a primary that is not.
 func TestMigrationsFitARollingUpdate(t *testing.T) {
 	d, err := db.Open(dbtest.URL(t))
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package schema is the history of the database: numbered migrations, applied in order, never changed once released.
+// Package schema contains the migrations of the database: numbered, applied in order, never changed once released.
 package schema
 
 import (
@@ -11,8 +11,8 @@ import (
 //go:embed *.sql
 var Migrations embed.FS
 
-// Cluster is what a superuser gives the gateway's database, so that the gateway's own role can replicate. It is not a migration: the
-// package, the lab and the tests run it.
+// Cluster is SQL that a superuser runs in the gateway's database, so that the gateway's own role can replicate. It is not a
+// migration: the package, the lab and the tests run it.
 //
 //go:embed cluster/functions.sql
 var Cluster string

@@ -13,10 +13,10 @@ import (
 	"edge.internal/gateway/internal/schema"
 )
 
-// dump is the schema of a database as SQL, without remarks.
+// dump returns the schema of a database as SQL, without comments.
 func dump(t *testing.T, url string) []string {
 	t.Helper()
-	// What a superuser makes is not the schema's.
+	// What a superuser creates is not part of the schema.
 	if out, err := exec.CommandContext(t.Context(), "psql", "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--command=DROP EVENT TRIGGER IF EXISTS gateway_subscription_stays", url).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -29,8 +29,8 @@ func dump(t *testing.T, url string) []string {
 	})
 }
 
-// SY07: a database of each released version, brought up to date, has the schema of a fresh one. testdata holds what
-// pg_dump wrote of each.
+// SY07: a database of each released version, brought up to date, has the schema of a fresh one. testdata holds pg_dump's output
+// for each version.
 func TestSY07UpgradesEndInTheFreshSchema(t *testing.T) {
 	fresh := dump(t, dbtest.URL(t))
 	if len(fresh) < 300 {
@@ -57,7 +57,7 @@ func TestSY07UpgradesEndInTheFreshSchema(t *testing.T) {
 	}
 }
 
-// restore loads a dump into a database of its own.
+// restore loads a dump into a new database.
 func restore(t *testing.T, file string) (d *db.DB, url string) {
 	t.Helper()
 	url = dbtest.EmptyURL(t)
@@ -72,8 +72,8 @@ func restore(t *testing.T, file string) (d *db.DB, url string) {
 	return d, url
 }
 
-// The ids of the pools that come with the gateway are UUIDs of version 7, the same everywhere. Those that an operator has
-// changed keep theirs.
+// The ids of the pools that come with the gateway are UUIDs of version 7, the same everywhere. Those that an operator has changed
+// keep theirs.
 func TestSeededPoolsHaveFixedIDs(t *testing.T) {
 	seeds := func(d *db.DB) (list string) {
 		t.Helper()

@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Proof is what shows that the caller owns the machine.
+// Proof proves that the caller owns the machine.
 type Proof struct {
 	SetupToken secret.Text `json:"setup_token,omitzero" doc:"The token that the service prints at start; required unless the request comes from the machine itself."`
 }
@@ -27,7 +27,7 @@ func (p Proof) token() string {
 	return token
 }
 
-// Site is what every gateway has to know about itself.
+// Site is what every gateway must know about itself.
 type Site struct {
 	FQDN             value.DomainName `json:"fqdn" required:"true" doc:"Full host name of the gateway."`
 	ACMEEnabled      bool             `json:"acme_enabled" doc:"Order certificates automatically."`
@@ -36,7 +36,7 @@ type Site struct {
 	IPv6Enabled      bool             `json:"ipv6_enabled" doc:"Listen on IPv6 as well."`
 }
 
-// Validate complains about what ACME lacks.
+// Validate checks that ACME has what it needs.
 func (s *Site) Validate() error {
 	var c check.List
 	c.That(!s.ACMEEnabled || !s.ACMEEmail.IsZero(), "acme_email", "is required with ACME")
@@ -48,7 +48,7 @@ func (s *Site) settle(state *State) {
 	state.ACMEEnabled, state.IPv6Enabled, state.IPv6Kept = s.ACMEEnabled, s.IPv6Enabled, false
 }
 
-// Gateway is the setup of a gateway with its own admin.
+// Gateway is the setup of a gateway with its own administrator.
 type Gateway struct {
 	Proof
 	Site
@@ -56,13 +56,13 @@ type Gateway struct {
 	AdminPassword password.Chosen `json:"admin_password,omitzero" required:"true" doc:"At least 12 characters."`
 }
 
-// Node is the setup of a node of a cluster: its accounts come from the cluster.
+// Node is the setup of a cluster's node: its accounts come from the cluster.
 type Node struct {
 	Proof
 	Site
 }
 
-// Join asks to become a node of a running cluster.
+// Join is the request to become a node of a running cluster.
 type Join struct {
 	Proof
 	PrimaryFQDN   value.DomainName `json:"primary_fqdn" required:"true" doc:"Full name of the primary node."`
@@ -72,14 +72,14 @@ type Join struct {
 
 var fingerprint = regexp.MustCompile(`^[0-9A-Fa-f]{64}$`)
 
-// Validate complains about a fingerprint that can be none.
+// Validate checks the form of the fingerprint.
 func (j *Join) Validate() error {
 	var c check.List
 	c.That(j.CAFingerprint == "" || fingerprint.MatchString(strings.ReplaceAll(j.CAFingerprint, ":", "")), "ca_fingerprint", "must be a SHA-256 fingerprint: 64 hexadecimal digits")
 	return c.Err()
 }
 
-// request is the body of a setup: it carries its proof.
+// request is the body of a setup, which contains a proof of ownership.
 type request[T any] interface {
 	*T
 	token() string
@@ -87,8 +87,8 @@ type request[T any] interface {
 
 var errCompleted = fault.New(fault.Conflict, "The setup is already complete.")
 
-// mount adds a route that works until the setup is complete, and after that for those who may be late. What is wrong with the body is told only to those who own
-// the machine.
+// mount adds a route that works until the setup is complete, and after that for callers that late allows. Errors in the body are
+// revealed only to the machine's owner.
 func mount[T any, P request[T]](r *Room, path string, d httpd.Doc, late func(c *httpd.Call) bool, do func(c *httpd.Call, in P) error) {
 	d.Tag = "setup"
 	r.Router.Add(httpd.Route{
@@ -133,7 +133,7 @@ func (r *Room) complete(c *httpd.Call, in *Gateway) error {
 	})
 }
 
-// hash hashes the admin's password, unless somebody else was faster.
+// hash hashes the administrator's password, unless someone else has completed the setup in the meantime.
 func (r *Room) hash(c *httpd.Call, chosen password.Chosen) (password.Hash, error) {
 	turn, err := r.deps.Passwords.Turn(c, password.Place{Lane: throttle.Address(c.Client()).Lane()})
 	if err != nil {
@@ -166,10 +166,10 @@ func (r *Room) completeNode(c *httpd.Call, in *Node) error {
 	})
 }
 
-// again tells whether a machine whose setup is complete may join a cluster: one that has left another, if its root wants it.
+// again reports whether a machine whose setup is complete may join a cluster: only if it has left another one, and its root asks.
 func (r *Room) again(c *httpd.Call) bool { return c.Local() && r.deps.Store.View().HasLeft }
 
-// joinCluster makes the machine a node of a cluster. What is left is what the node has for itself: see completeNode.
+// joinCluster makes the machine a node of a cluster. completeNode then sets up what is local to the node.
 func (r *Room) joinCluster(c *httpd.Call, in *Join) error {
 	if !r.joining.TryLock() {
 		return errBusy
@@ -188,13 +188,13 @@ func (r *Room) joinCluster(c *httpd.Call, in *Join) error {
 	})
 }
 
-// settle completes the setup. Of several at once, one does.
+// settle completes the setup. Of several concurrent callers, one succeeds.
 func (r *Room) settle(c *httpd.Call, who, fqdn string, decide func(*State) error) error {
 	if !r.joining.TryRLock() {
 		return errBusy
 	}
 	defer r.joining.RUnlock()
-	// While the database is away, the entry waits for it.
+	// While the database is unavailable, the entry waits for it.
 	err := r.Audit.Do(actor.With(c, actor.Actor{Name: who}), "setup.complete", fqdn, func() (details any, err error) {
 		err = r.deps.Store.Update(func(s *State) error {
 			if s.Completed {
@@ -214,7 +214,7 @@ func (r *Room) settle(c *httpd.Call, who, fqdn string, decide func(*State) error
 	if err != nil {
 		return err
 	}
-	// The setup is complete whatever happens from here on; a token that stays is good for nothing.
+	// The setup is complete whatever happens from here on; a token that remains is useless.
 	if err := removeToken(r.Paths); err != nil {
 		r.Log.Warn("setup token stays", "err", err)
 	}
@@ -222,6 +222,6 @@ func (r *Room) settle(c *httpd.Call, who, fqdn string, decide func(*State) error
 	if r.deps.Decided != nil {
 		r.deps.Decided(c)
 	}
-	r.Engine.Converge() // what depends on the gateway's name and flags
+	r.Engine.Converge() // some components depend on the gateway's name and flags
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package setup owns the first decisions about the machine: the store that keeps them, and the wizard's routes.
+// Package setup makes the first decisions about the machine: it has the store that keeps them, and the wizard's routes.
 package setup
 
 import (
@@ -19,11 +19,11 @@ import (
 type Deps struct {
 	Store     *Store
 	Passwords *password.Hasher
-	// Join makes this machine a node of a cluster. It gives the machine its name there.
+	// Join makes this machine a node of a cluster, and gives it its name there.
 	Join func(ctx context.Context, in Join) error
-	// Decided hears that the setup is complete. It may be nil.
+	// Decided is called when the setup is complete. It may be nil.
 	Decided func(ctx context.Context)
-	// Joining says what is being done while that runs; empty otherwise. It may be nil.
+	// Joining returns the current step of a join; empty if there is none. It may be nil.
 	Joining func() string
 }
 
@@ -33,11 +33,11 @@ type Room struct {
 	deps      Deps
 	guesses   *throttle.Throttle
 	completed atomic.Bool
-	joining   sync.RWMutex // held alone by who joins a cluster, and shared by who completes the setup
+	joining   sync.RWMutex // locked to join a cluster, read-locked to complete the setup
 }
 
-// New builds the room. While the setup is not complete it makes the setup token and prints it, but not into the journal, which others
-// read and which is kept.
+// New builds the room. Until the setup is complete it creates the setup token and prints it, but not to the journal, which is
+// kept, and which others can read.
 func New(k *kit.Kit, d Deps) (*Room, error) {
 	r := &Room{Kit: k, deps: d, guesses: throttle.New(k.Clock, throttle.Guessing)}
 	if r.Completed() {
@@ -54,7 +54,7 @@ func New(k *kit.Kit, d Deps) (*Room, error) {
 	return r, nil
 }
 
-// Completed tells whether the setup is complete. Every request asks, and it never becomes incomplete again.
+// Completed reports whether the setup is complete. Every request asks, and it never becomes incomplete again.
 func (r *Room) Completed() bool {
 	if !r.completed.Load() && r.deps.Store.View().Completed {
 		r.completed.Store(true)
@@ -62,7 +62,7 @@ func (r *Room) Completed() bool {
 	return r.completed.Load()
 }
 
-// Status is where the setup stands.
+// Status is the state of the setup.
 type Status struct {
 	Completed          bool   `json:"completed" doc:"Whether the setup is complete."`
 	IsClusterNode      bool   `json:"is_cluster_node" doc:"Whether the machine is a node of a cluster."`

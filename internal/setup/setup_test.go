@@ -29,13 +29,13 @@ const (
 	plain     = "correct horse battery"
 )
 
-// house is the setup on a kit, with a toy area behind the gate.
+// house is the setup on a kit, with a toy area that is closed until the setup is complete.
 type house struct {
 	*kittest.Bench
 	room  *Room
 	store *Store
 	clock *clock.Fake
-	// joins is how a join ends.
+	// joins returns the result of a join.
 	joins func(in Join) error
 }
 
@@ -51,7 +51,7 @@ func newHouse(t *testing.T) *house {
 	return start(t, kittest.New(t))
 }
 
-// start builds the room on a bench; doing so again is a restart of the service.
+// start builds the room on a bench; calling it again restarts the service.
 func start(t *testing.T, b *kittest.Bench) *house {
 	t.Helper()
 	h := &house{Bench: b, clock: clock.NewFake(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
@@ -136,7 +136,7 @@ func TestSU01SetupGate(t *testing.T) {
 	again.post(t, onTheBox, "/setup/complete", gateway()).Want(t, http.StatusConflict)
 }
 
-// SU-03: what is unreachable before the setup is whatever does not say otherwise, for admins too.
+// SU-03: before the setup, every route is unreachable unless it is declared otherwise, even for administrators.
 func TestSU03NothingElseAnswersBeforeSetup(t *testing.T) {
 	h := newHouse(t)
 	for _, route := range h.Router.Routes() {
@@ -198,7 +198,7 @@ func TestCompleteComplainsAboutEveryField(t *testing.T) {
 
 var joinBody = map[string]any{"primary_fqdn": "node1.example.net", "join_token": "t", "ca_fingerprint": strings.Repeat("aB:", 31) + "cd"}
 
-// A machine joins a cluster if its owner wants that, one at a time, and is a node of it when that has succeeded.
+// A machine joins a cluster only if its owner asks, one join at a time, and becomes a node when that has succeeded.
 func TestJoinCluster(t *testing.T) {
 	h := newHouse(t)
 	h.post(t, onTheBox, "/setup/join-cluster", map[string]any{"primary_fqdn": "x", "ca_fingerprint": "y"}).WantField(t, "join_token").WantField(t, "primary_fqdn").WantField(t, "ca_fingerprint")
@@ -213,7 +213,7 @@ func TestJoinCluster(t *testing.T) {
 		if token, _ := in.JoinToken.Fresh(); token != "t" || in.PrimaryFQDN.String() != "node1.example.net" {
 			t.Errorf("%+v", in)
 		}
-		for _, path := range []string{"/setup/join-cluster", "/setup/complete", "/setup/complete-node"} { // meanwhile
+		for _, path := range []string{"/setup/join-cluster", "/setup/complete", "/setup/complete-node"} { // during the join
 			body := map[string]any{"fqdn": "node2.example.net"}
 			switch path {
 			case "/setup/complete":
@@ -274,7 +274,7 @@ func TestSetupTokenProvesOwnership(t *testing.T) {
 		t.Fatal("completed")
 	}
 	h.clock.Move(time.Hour)
-	// Without a token on the disk, nothing proves ownership.
+	// Without a token on disk, nothing proves ownership.
 	if err := os.Rename(h.Paths.State("setup-token"), h.Paths.State("away")); err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +367,7 @@ func TestSetupWithoutDatabase(t *testing.T) {
 	}
 }
 
-// No password, hash or token is told to anybody but the one who starts the service.
+// No password, hash or token is revealed to anyone but the one who starts the service.
 func TestNothingSecretIsTold(t *testing.T) {
 	h := newHouse(t)
 	token, err := Token(h.Paths)
@@ -375,23 +375,23 @@ func TestNothingSecretIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Logs.Reset()
-	var told strings.Builder
+	var output strings.Builder
 	for _, body := range []any{gateway("setup_token", token, "fqdn", "x"), gateway("setup_token", "wrong"), gateway("setup_token", token), gateway("setup_token", token)} {
-		told.Write(h.post(t, elsewhere, "/setup/complete", body).Body)
+		output.Write(h.post(t, elsewhere, "/setup/complete", body).Body)
 	}
-	told.Write(h.Do(t, "", http.MethodGet, "/setup/status", nil).Body)
-	told.WriteString(h.Logs.String())
+	output.Write(h.Do(t, "", http.MethodGet, "/setup/status", nil).Body)
+	output.WriteString(h.Logs.String())
 	entries, err := h.Audit.Search(t.Context(), audit.Filter{Limit: 100})
 	if err != nil || len(entries) == 0 {
 		t.Fatalf("%d audit entries, %v", len(entries), err)
 	}
 	for _, e := range entries {
-		told.WriteString(e.Actor + e.Subject + string(e.Details))
+		output.WriteString(e.Actor + e.Subject + string(e.Details))
 	}
 	hash := h.store.View().Admin.Hash
 	for _, canary := range []string{plain, string(hash), token} {
-		if strings.Contains(told.String(), canary) {
-			t.Errorf("a secret was told: %s", told.String())
+		if strings.Contains(output.String(), canary) {
+			t.Errorf("a secret was told: %s", output.String())
 		}
 	}
 }

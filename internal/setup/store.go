@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// State is what the setup has decided, and what must be known while the database is away.
+// State holds the decisions of the setup, and what must be known while the database is unavailable.
 type State struct {
 	Completed        bool             `json:"completed"`
 	Admin            Admin            `json:",embed"`
@@ -29,30 +29,30 @@ type State struct {
 	ACMEDirectoryURL value.URL        `json:"acme_directory_url"`
 	ACMEEnabled      bool             `json:"acme_enabled"`
 	IsClusterNode    bool             `json:"is_cluster_node"`
-	HasLeft          bool             `json:"has_left,omitzero"` // a cluster, and may join another one
+	HasLeft          bool             `json:"has_left,omitzero"` // it has left a cluster, and may join another one
 	PrimaryFQDN      value.DomainName `json:"primary_fqdn"`
 	IPv6Enabled      bool             `json:"ipv6_enabled"`
-	IPv6Kept         bool             `json:"ipv6_kept,omitzero"` // in the database, too, which decides about it from then on
+	IPv6Kept         bool             `json:"ipv6_kept,omitzero"` // copied to the database, which decides about it from then on
 	Maintenance      bool             `json:"maintenance"`
 	AutoUpdate       bool             `json:"auto_update"`
 	Retention        Retention        `json:"retention"`
 }
 
-// Admin is the admin whom the setup made. While the database has no user with that address, or is away, the admin logs
-// in by what is kept here. The accounts decide about it.
+// Admin is the administrator whom the setup created. While the database has no user with that address, or is unavailable, this
+// data authenticates the administrator. The accounts decide when it does.
 type Admin struct {
 	Email value.Email `json:"admin_email"`
-	// Hash is empty when the admin cannot log in by the store.
+	// Hash is empty if the administrator cannot log in by the store.
 	Hash password.Hash `json:"admin_password_hash"`
-	// UserID is the user of the database whom the admin has become.
+	// UserID is the database user that the administrator has become.
 	UserID uuid.UUID `json:"admin_user_id,omitzero"`
 	// TOTP is the sealed secret of the authenticator app, and TOTPStep the newest code that was used.
 	TOTP     []byte `json:"admin_totp,omitempty"`
 	TOTPStep int64  `json:"admin_totp_step,omitzero"`
-	// RecoveryCodes are the hashes of those that are left.
+	// RecoveryCodes are the hashes of the unused codes.
 	RecoveryCodes [][]byte `json:"admin_recovery_codes,omitempty"`
 	Passkeys      int      `json:"admin_passkeys,omitzero"`
-	// SpentCodes and the reset are what happened while the database was away, until it knows.
+	// SpentCodes and the Reset fields record what happened while the database was unavailable, until it has been updated.
 	SpentCodes [][]byte  `json:"admin_spent_codes,omitempty"`
 	ResetAt    time.Time `json:"admin_reset_at,omitzero"`
 	ResetFrom  string    `json:"admin_reset_from,omitzero"`
@@ -61,7 +61,7 @@ type Admin struct {
 
 // Retention says how long things are kept.
 type Retention struct {
-	// AuditDays is how many days audit entries are kept; 0 keeps them for ever.
+	// AuditDays is how many days audit entries are kept; 0 keeps them forever.
 	AuditDays int `json:"audit_days"`
 	// BackupKeep is how many successful backups are kept.
 	BackupKeep int `json:"backup_keep"`
@@ -70,18 +70,17 @@ type Retention struct {
 	HistorySets int `json:"history_sets"`
 }
 
-// fresh is the state of a machine that nobody has set up.
+// fresh is the state of a machine that is not set up.
 func fresh() State {
 	return State{Retention: Retention{AuditDays: 90, BackupKeep: 14, HistoryDays: 365, HistorySets: 10000}}
 }
 
-// Store keeps the state in a file. Several programs have it open: a change made by one is seen by the others, and none
-// is lost.
+// Store keeps the state in a file, which several programs have open: each sees the changes of the others, and none is lost.
 type Store struct {
 	path  string
 	mu    sync.Mutex
 	state State
-	file  fs.FileInfo // what state was read from; nil before there is a file
+	file  fs.FileInfo // the file that state was read from; nil if there is none yet
 }
 
 // OpenStore reads the store. A missing file is the state of a fresh machine.
@@ -93,8 +92,8 @@ func OpenStore(paths kit.Paths) (*Store, error) {
 	return s, nil
 }
 
-// View is the state now. What cannot be read any more is what it was: a file that went missing does not open the setup
-// to the next caller.
+// View returns the current state, or the last known one if the file cannot be read: a file that went missing must not open the
+// setup to the next caller.
 func (s *Store) View() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +101,7 @@ func (s *Store) View() State {
 	return s.state
 }
 
-// Update changes the state, unless change refuses. It sees what other programs have written, and they wait for it.
+// Update changes the state, unless change refuses. It sees the changes of other programs, which wait for it.
 func (s *Store) Update(change func(*State) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +134,7 @@ func (s *Store) Update(change func(*State) error) error {
 	return s.refresh()
 }
 
-// refresh reads the file if it is another one than before.
+// refresh reads the file if it has changed.
 func (s *Store) refresh() error {
 	file, err := os.Stat(s.path)
 	if errors.Is(err, fs.ErrNotExist) {

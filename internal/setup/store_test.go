@@ -30,7 +30,7 @@ func TestStoreIsPrivateAndWhole(t *testing.T) {
 	if err := os.MkdirAll(paths.State(""), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// Even a file that somebody opened up is closed by the next write.
+	// The next write restricts even a file that someone has opened up.
 	if err := os.WriteFile(paths.State("setup.json"), []byte(`{"fqdn": "gw.example.net"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestDamagedStoreIsRefused(t *testing.T) {
 	}
 }
 
-// What earlier versions have written is read, and nothing about the admin gets lost.
+// Stores of earlier versions can be read, and nothing about the administrator gets lost.
 func TestAdminIsKept(t *testing.T) {
 	paths := kit.Paths{Root: t.TempDir()}
 	s := open(t, paths)

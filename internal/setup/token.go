@@ -22,7 +22,7 @@ const tokenBytes = 16
 
 func tokenPath(paths kit.Paths) string { return paths.State("setup-token") }
 
-// Token is the one-time token that proves to own the machine, for gateway-ctl.
+// Token returns the one-time token that proves ownership of the machine, for gateway-ctl.
 func Token(paths kit.Paths) (string, error) {
 	token, err := readToken(paths)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,7 +43,7 @@ func readToken(paths kit.Paths) (string, error) {
 	return token, nil
 }
 
-// ensureToken makes the token unless there is one.
+// ensureToken creates the token if it does not exist.
 func ensureToken(paths kit.Paths) (string, error) {
 	token, err := readToken(paths)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -67,10 +67,10 @@ func removeToken(paths kit.Paths) error {
 	return nil
 }
 
-// needsToken tells whether a caller has to prove to own the machine. Who is on the machine has done so.
+// needsToken reports whether a caller must prove ownership of the machine. A caller on the machine itself has done so.
 func needsToken(from netip.Addr) bool { return !from.IsLoopback() }
 
-// Owner lets those do something to a machine that is not set up yet who own it.
+// Owner authenticates the owner of a machine that is not set up yet.
 func (r *Room) Owner(from netip.Addr, token string) (actor.Actor, error) {
 	if r.Completed() {
 		return actor.Actor{}, errCompleted
@@ -81,7 +81,7 @@ func (r *Room) Owner(from netip.Addr, token string) (actor.Actor, error) {
 	return actor.System("setup"), nil
 }
 
-// late is what a caller is told whose token is refused, unless it is gone because someone else has just used it.
+// late returns the error for a refused token. If the token is gone because someone else has just used it, the setup is complete.
 func (r *Room) late(refusal error) error {
 	if r.Completed() {
 		return errCompleted
@@ -89,7 +89,7 @@ func (r *Room) late(refusal error) error {
 	return refusal
 }
 
-// prove refuses callers from elsewhere who do not know the token.
+// prove refuses remote callers who do not know the token.
 func (r *Room) prove(from netip.Addr, given string) error {
 	if !needsToken(from) {
 		return nil

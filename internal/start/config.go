@@ -1,4 +1,4 @@
-// Package start is what every program begins with: what it is told, its log, and how it ends.
+// Package start has what every program begins with: its configuration, its log, and its end.
 package start
 
 import (
@@ -18,33 +18,33 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Config is what a program is told when it starts.
+// Config is the configuration of a program.
 type Config struct {
-	// DB is where PostgreSQL is.
+	// DB is the address of PostgreSQL.
 	DB string
-	// Units says who runs the daemons: systemd, lab, or none:REASON.
+	// Units says what runs the daemons: systemd, lab, or none:REASON.
 	Units string
-	// Helper is the socket of gateway-helper. Below a root folder there is none: everything is done in this process. Nor is there
-	// one when this is empty, which is for measuring what the helper costs.
+	// Helper is the socket of gateway-helper. Below a root folder, or if this is empty, there is none, and everything is done in
+	// this process; the latter is for measuring the cost of the helper.
 	Helper string
-	// Probes makes gateway-helper do the work of gateway-probe, too: in a lab, where nothing keeps it from the network.
+	// Probes makes gateway-helper also do the work of gateway-probe: in a lab, where nothing restricts its access to the network.
 	Probes bool
-	// Root stands before every path where the machine's own files must not be touched.
+	// Root is the prefix of every path, if the machine's own files must not be touched.
 	Root string
-	// Listen is the management port. The helper opens it and Agents, and no other one.
+	// Listen is the management port. The helper opens only this port and Agents.
 	Listen string
-	// Agents is where other nodes of the cluster ask.
+	// Agents is the port for other nodes of the cluster.
 	Agents string
-	// Metrics is where Prometheus asks.
+	// Metrics is the address for Prometheus.
 	Metrics string
-	// UpdateWithin is how long a standby may take in a rolling update; 0 for the usual time.
+	// UpdateWithin limits the time of a standby in a rolling update; 0 for the default.
 	UpdateWithin time.Duration
-	// LogLevel is the least that is said: debug, info, warn or error.
+	// LogLevel is the lowest level that is logged: debug, info, warn or error.
 	LogLevel string
 }
 
-// Flags binds the configuration to a program's flags. What a flag does not say is in the environment, which the units of the package
-// read from SettingsFile.
+// Flags binds the configuration to a program's flags. Their defaults come from the environment, which the package's units read
+// from SettingsFile.
 func (c *Config) Flags(f *flag.FlagSet) {
 	c.HelperFlags(f)
 	c.databaseFlag(f)
@@ -53,7 +53,7 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.StringVar(&c.Metrics, "metrics", "127.0.0.1:9464", "where Prometheus asks; empty for nowhere")
 }
 
-// HelperFlags are those that gateway-helper has, too.
+// HelperFlags binds those that gateway-helper has, too.
 func (c *Config) HelperFlags(f *flag.FlagSet) {
 	c.unitsFlag(f)
 	c.helperFlag(f)
@@ -62,20 +62,20 @@ func (c *Config) HelperFlags(f *flag.FlagSet) {
 	c.LevelFlag(f)
 }
 
-// UpgradeFlags are those of gateway-upgrade.
+// UpgradeFlags binds those of gateway-upgrade.
 func (c *Config) UpgradeFlags(f *flag.FlagSet) {
 	c.databaseFlag(f)
 	c.LevelFlag(f)
 }
 
-// RestoreFlags are those of gateway-restore.
+// RestoreFlags binds those of gateway-restore.
 func (c *Config) RestoreFlags(f *flag.FlagSet) {
 	c.databaseFlag(f)
 	c.LevelFlag(f)
 	c.unitsFlag(f)
 }
 
-// RepairFlags are those of gateway-repair.
+// RepairFlags binds those of gateway-repair.
 func (c *Config) RepairFlags(f *flag.FlagSet) {
 	c.databaseFlag(f)
 	c.LevelFlag(f)
@@ -91,7 +91,7 @@ func (c *Config) unitsFlag(f *flag.FlagSet) {
 	f.StringVar(&c.Units, "units", "systemd", "what runs the daemons: systemd, lab, or none:REASON")
 }
 
-// Alone tells whether there is no helper: everything is done in this process.
+// Alone reports whether there is no helper: everything is done in this process.
 func (c *Config) Alone() bool { return c.Root != "" || c.Helper == "" }
 
 func (c *Config) databaseFlag(f *flag.FlagSet) {
@@ -102,7 +102,7 @@ func (c *Config) LevelFlag(f *flag.FlagSet) {
 	f.StringVar(&c.LogLevel, "log-level", Setting("GATEWAY_LOG_LEVEL", "info"), "lowest level to log: debug, info, warn or error (GATEWAY_LOG_LEVEL)")
 }
 
-// Level is the least that is said.
+// Level parses LogLevel.
 func (c *Config) Level() (level slog.Level, err error) {
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return level, fmt.Errorf("the log level %q must be debug, info, warn or error", c.LogLevel)
@@ -110,13 +110,13 @@ func (c *Config) Level() (level slog.Level, err error) {
 	return level, nil
 }
 
-// SettingsFile has what the programs must know before they can ask the database.
+// SettingsFile has settings that the programs need before they can query the database.
 const SettingsFile = "/etc/gateway/gateway.conf"
 
-// DefaultDB is where Debian's PostgreSQL is.
+// DefaultDB is the address of Debian's PostgreSQL.
 const DefaultDB = "postgres:///gateway?host=/run/postgresql&user=gateway"
 
-// Setting is what the environment says, or what holds where it says nothing.
+// Setting returns an environment variable, or otherwise if it is not set.
 func Setting(name, otherwise string) string {
 	if value, ok := os.LookupEnv(name); ok {
 		return value
@@ -124,7 +124,8 @@ func Setting(name, otherwise string) string {
 	return otherwise
 }
 
-// ReadSettings takes the lines NAME=value of a file into the environment, as systemd does for the units. What is there already stays.
+// ReadSettings sets environment variables from the lines NAME=value of a file, as systemd does for the units. It does not
+// override existing ones.
 func ReadSettings(file string) error {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -154,20 +155,20 @@ func ReadSettings(file string) error {
 	return nil
 }
 
-// MasterKey is where the key of the sealed secrets is.
+// MasterKey returns the path of the key for sealed secrets.
 func MasterKey(paths kit.Paths) string { return paths.Config("master.key") }
 
-// ExitCode ends a program that has said all there is to say.
+// ExitCode ends a program without a further message.
 type ExitCode int
 
 func (c ExitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// Main runs a program's body until it ends or the program is told to stop, and exits.
+// Main runs a program's body until it returns or the program is asked to stop, and exits.
 func Main(run func(ctx context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx)
 	stop()
-	if code, said := errors.AsType[ExitCode](err); said {
+	if code, isCode := errors.AsType[ExitCode](err); isCode {
 		os.Exit(int(code))
 	}
 	if err != nil {

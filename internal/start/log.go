@@ -11,7 +11,7 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 )
 
-// NewLog logs to the journal where systemd runs the program, and otherwise as lines of text.
+// NewLog returns a logger that writes to the journal if systemd runs the program, and otherwise lines of text.
 func NewLog(level slog.Level) *slog.Logger {
 	if ok, err := journal.StderrIsJournalStream(); err == nil && ok {
 		return slog.New(&journalHandler{level: level, program: filepath.Base(os.Args[0])})
@@ -19,10 +19,10 @@ func NewLog(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 }
 
-// journalFields are the attributes that the journal has as fields of an entry, too, so that they can be asked for.
+// journalFields are the attributes that also become fields of a journal entry, so that entries can be filtered by them.
 var journalFields = map[string]string{"component": "COMPONENT", "request_id": "REQUEST_ID", "actor": "ACTOR"}
 
-// journalHandler writes each record as one entry of the journal: its level is the priority.
+// journalHandler writes each record as one journal entry, with its level as the priority.
 type journalHandler struct {
 	level   slog.Level
 	program string
@@ -37,7 +37,7 @@ func (h *journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &with
 }
 
-// WithGroup has nothing to do: no program of the gateway groups attributes.
+// WithGroup does nothing: no program of the gateway groups attributes.
 func (h *journalHandler) WithGroup(string) slog.Handler { return h }
 
 func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {

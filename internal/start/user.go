@@ -12,8 +12,8 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/files"
 )
 
-// BecomeGateway makes root the gateway's user, so that what it writes is the gateway's. Where there is no such user, and below a root
-// folder, everything belongs to who runs it.
+// BecomeGateway switches from root to the gateway's user, so that written files belong to the gateway. Below a root folder,
+// everything belongs to the user of this process.
 func BecomeGateway(root string) error {
 	if root != "" || os.Geteuid() != 0 {
 		return nil
@@ -33,7 +33,7 @@ func BecomeGateway(root string) error {
 	return errors.Join(syscall.Setgroups(groups), syscall.Setresgid(gid, gid, gid), syscall.Setresuid(uid, uid, uid))
 }
 
-// Groups are the groups of the gateway's user.
+// Groups returns the groups of the gateway's user.
 func Groups() (groups []uint32, err error) {
 	u, err := user.Lookup(host.User)
 	if err != nil {

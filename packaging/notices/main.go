@@ -1,5 +1,5 @@
-// Command notices writes down whose work is in the package: debian/copyright and a software bill of materials, both from the
-// versions that the programs and the console were built with.
+// Command notices documents the third-party work in the package: it writes debian/copyright and a software bill of materials,
+// both from the versions that the programs and the console were built with.
 package main
 
 import (

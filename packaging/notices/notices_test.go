@@ -29,7 +29,7 @@ func here(t *testing.T) sources {
 	return sources{Programs: programs, UI: "../../ui", Modules: words[0], Go: words[1]}
 }
 
-// TestEverythingIsListed compares both documents with what go.sum and package-lock.json have locked.
+// TestEverythingIsListed compares both documents with go.sum and package-lock.json.
 func TestEverythingIsListed(t *testing.T) {
 	parts, err := here(t).parts()
 	if err != nil {
@@ -82,7 +82,7 @@ func TestEverythingIsListed(t *testing.T) {
 			t.Errorf("%s is for development alone, and in the notices", name)
 		}
 	}
-	// Each license that a paragraph names has its text.
+	// The text of each license that a paragraph names is included.
 	texts := map[string]bool{"Gateway": true}
 	for _, m := range regexp.MustCompile(`\n\nLicense: (\S+)\n \S`).FindAllSubmatch(copyright, -1) {
 		texts[string(m[1])] = true

@@ -14,23 +14,23 @@ import (
 	"unicode"
 )
 
-// part is something by others that is in the package.
+// part is a third-party component of the package.
 type part struct {
 	Kind    string // golang or npm
 	Name    string
 	Version string
-	// License is its name by SPDX.
+	// License is its SPDX identifier.
 	License string
-	// Text is the license, word by word; Notice is what its authors want to be told besides.
+	// Text is the license, verbatim; Notice is what its authors require in addition.
 	Text, Notice string
-	// SHA512 is that of what npm has downloaded, in base64.
+	// SHA512 is the checksum of npm's download, in base64.
 	SHA512 string
 }
 
 // sources are where the parts are found.
 type sources struct{ Programs, UI, Modules, Go string }
 
-// parts are all that is in the package, sorted.
+// parts returns all parts of the package, sorted.
 func (s sources) parts() ([]part, error) {
 	modules, err := s.goParts()
 	if err != nil {
@@ -47,7 +47,8 @@ func (s sources) parts() ([]part, error) {
 	return slices.CompactFunc(all, func(a, b part) bool { return a.Kind == b.Kind && a.Name == b.Name && a.Version == b.Version }), nil
 }
 
-// goParts are the modules that the programs say they were built from, and Go itself. go.mod has many more, which are not in them.
+// goParts returns the modules in the programs' build information, and Go itself. go.mod lists many more, which are not in the
+// programs.
 func (s sources) goParts() ([]part, error) {
 	programs, err := os.ReadDir(s.Programs)
 	if err != nil {
@@ -81,7 +82,7 @@ func (s sources) goParts() ([]part, error) {
 	return list, nil
 }
 
-// escaped is how the module cache writes capital letters.
+// escaped returns a module path as in the module cache, which escapes capital letters.
 func escaped(name string) string {
 	var b strings.Builder
 	for _, r := range name {
@@ -94,7 +95,7 @@ func escaped(name string) string {
 	return b.String()
 }
 
-// npmParts are the packages that package-lock.json does not have for development alone.
+// npmParts returns the packages in package-lock.json that are not only for development.
 func (s sources) npmParts() ([]part, error) {
 	content, err := os.ReadFile(filepath.Join(s.UI, "package-lock.json"))
 	if err != nil {
@@ -122,7 +123,7 @@ func (s sources) npmParts() ([]part, error) {
 		found, text, notice, err := license(filepath.Join(s.UI, folder))
 		switch {
 		case errors.Is(err, errNoLicense) && p.License != "":
-			text = "" // it names one and leaves the text out
+			text = "" // the license is named, but its text is not included
 		case err != nil:
 			return nil, fmt.Errorf("%s %s: %w", name, p.Version, err)
 		}
@@ -135,7 +136,7 @@ func (s sources) npmParts() ([]part, error) {
 	return list, nil
 }
 
-// chosen is the first of several licenses that a package leaves to choose from.
+// chosen returns the first license of those that a package offers.
 func chosen(expression string) string {
 	first, _, _ := strings.Cut(strings.Trim(expression, "()"), " OR ")
 	return first
@@ -147,7 +148,7 @@ var (
 	noticeFile   = regexp.MustCompile(`(?i)^notice(\.(md|txt))?$`)
 )
 
-// license reads the license of what lies in a folder.
+// license reads the license of the part in a folder.
 func license(folder string) (name, text, notice string, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -177,7 +178,7 @@ func license(folder string) (name, text, notice string, err error) {
 	return name, text, notice, err
 }
 
-// tidy is a text without spaces at the ends of lines and without empty lines around it.
+// tidy removes spaces at the ends of lines and surrounding empty lines.
 func tidy(text string) string {
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	for i, line := range lines {
@@ -186,7 +187,7 @@ func tidy(text string) string {
 	return strings.Trim(strings.Join(lines, "\n"), "\n")
 }
 
-// signs are words that a license has and the others have not, the more particular ones first.
+// signs are phrases that identify a license, the more specific ones first.
 var signs = []struct{ words, name string }{
 	{"SIL Open Font License", "OFL-1.1"},
 	{"Mozilla Public License Version 2.0", "MPL-2.0"},
@@ -201,7 +202,7 @@ var signs = []struct{ words, name string }{
 	{"Permission is hereby granted, free of charge, to any person obtaining a copy", "MIT"},
 }
 
-// recognise names a license by its text. One that is not known must be looked at by a person before it is shipped.
+// recognise identifies a license by its text. A person must review an unknown one before it is shipped.
 func recognise(text string) (string, error) {
 	flat := strings.ToLower(strings.Join(strings.Fields(text), " "))
 	for _, s := range signs {

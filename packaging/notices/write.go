@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// common are the licenses whose text every Debian has.
+// common are the licenses whose text is on every Debian.
 var common = map[string]bool{"Apache-2.0": true, "MPL-2.0": true}
 
-// notices is the machine-readable debian/copyright: one paragraph for each part, and after them the texts of the licenses, each once.
+// notices returns the machine-readable debian/copyright: one paragraph for each part, followed by each license text once.
 func notices(parts []part) []byte {
 	var b bytes.Buffer
 	b.WriteString("Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n" +
@@ -40,7 +40,7 @@ func notices(parts []part) []byte {
 	return b.Bytes()
 }
 
-// licenses are the texts that parts have, each under a name of its own.
+// licenses are the texts of the parts' licenses, each under its own name.
 type licenses []struct{ spdx, name, text string }
 
 // add returns the name of a part's license text.
@@ -69,13 +69,13 @@ func (l *licenses) add(p part) string {
 	return name
 }
 
-// holderLine is a line that says whose work something is.
+// holderLine matches a line that names a copyright holder.
 var holderLine = regexp.MustCompile(`(?i)copyright\W*(\(c\)|©|\d{4})|^\W*(\(c\)|©) *\d{4}|^copyright (the )?.* (authors|contributors)`)
 
-// bare is a line without what makes it a heading or a quotation.
+// bare strips the markup of headings and quotations from a line.
 func bare(line string) string { return strings.TrimLeft(strings.TrimSpace(line), "*#> ") }
 
-// holders are the lines of the license that say whose work it is.
+// holders returns the lines of the license that name copyright holders.
 func holders(p part) string {
 	var list []string
 	for line := range strings.Lines(p.Text) {
@@ -89,7 +89,7 @@ func holders(p part) string {
 	return strings.Join(list, "\n")
 }
 
-// terms is the license without the lines that name its holders.
+// terms returns the license without the lines that name its holders.
 func terms(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -109,7 +109,7 @@ func field(b *bytes.Buffer, name, value string) {
 	}
 }
 
-// indent writes lines as a field goes on; an empty one is a dot.
+// indent writes the continuation lines of a field; an empty line becomes a dot.
 func indent(b *bytes.Buffer, text string) {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimRight(line, "\n"); strings.TrimSpace(line) == "" {
@@ -141,7 +141,7 @@ type hash struct {
 	Content   string `json:"content"`
 }
 
-// materials is the bill of materials, as CycloneDX.
+// materials returns the bill of materials, as CycloneDX.
 func materials(parts []part, version string, date time.Time) ([]byte, error) {
 	type metadata struct {
 		Timestamp string    `json:"timestamp"`
@@ -175,7 +175,7 @@ func materials(parts []part, version string, date time.Time) ([]byte, error) {
 	return append(content, '\n'), err
 }
 
-// purl names a part for every kind of tool.
+// purl returns the package URL of a part.
 func purl(p part) string {
 	words := strings.Split(p.Name, "/")
 	for i, w := range words {

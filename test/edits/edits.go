@@ -149,6 +149,9 @@ func (e *Editor) list(k kind) (list []row, err error) {
 		err = e.get(k.path, &list[0])
 		return list, err
 	}
+	if k.of != "" {
+		return e.extensions(k)
+	}
 	if k.below == "" {
 		err = e.get(k.path, &list)
 		return list, err
@@ -280,6 +283,23 @@ func (e *Editor) State() (string, error) {
 		all.WriteString(e.Kernel())
 	}
 	return all.String(), nil
+}
+
+// extensions reads what belongs to each row of another kind. One that was never stored has the defaults, as one has that was taken back
+// to them.
+func (e *Editor) extensions(k kind) (list []row, err error) {
+	var owners []struct{ ID string }
+	if err := e.get(k.of, &owners); err != nil {
+		return nil, err
+	}
+	for _, owner := range owners {
+		x := row{}
+		if err := e.get(k.path+"/"+owner.ID, &x); err != nil {
+			return nil, err
+		}
+		list = append(list, x)
+	}
+	return list, nil
 }
 
 // timeless takes the times out of a row, and out of those that it shows.

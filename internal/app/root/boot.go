@@ -16,8 +16,8 @@ import (
 //go:embed first.nft
 var firstTable []byte
 
-// LoadPacketFilter loads the table that was kept, before there is a network. Where none was kept, or it does not load, the machine is
-// reached for its console and by ssh alone.
+// LoadPacketFilter loads the kept table before the network is up. If there is none, or it does not load, only the console and SSH
+// of the machine can be reached.
 func LoadPacketFilter(ctx context.Context) error {
 	m, err := machine.New(machine.Options{Units: units.None{Reason: "the machine is starting"}})
 	if err != nil {

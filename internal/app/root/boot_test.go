@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// firstReach has a machine behind a cable try the ports of one that has the first table. Each of its words is a port that answers.
+// firstReach tries the ports of a machine with the first table from another one. Each word that it prints is a port that answers.
 const firstReach = `
 set -e
 ip link set lo up

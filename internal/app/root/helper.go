@@ -1,5 +1,5 @@
-// Package root is the programs that are root and are asked by others, gateway-helper with gateway-probe, and what the jobs of root have in
-// common. It knows no room.
+// Package root has the programs that run as root and serve others, gateway-helper with gateway-probe, and what the jobs of root
+// have in common. It imports no room.
 package root
 
 import (
@@ -24,7 +24,7 @@ import (
 	"edge.internal/gateway/internal/start"
 )
 
-// RunHelper runs gateway-helper until the context ends.
+// RunHelper runs gateway-helper until ctx ends.
 func RunHelper(ctx context.Context, cfg start.Config) error {
 	level, err := cfg.Level()
 	if err != nil {
@@ -66,12 +66,12 @@ func RunHelper(ctx context.Context, cfg start.Config) error {
 	return group.Wait()
 }
 
-// probeSocket is where programs that look at the network are asked for.
+// probeSocket returns the path of gateway-probe's socket.
 func probeSocket(cfg start.Config) string {
 	return filepath.Join(filepath.Dir(cfg.Helper), filepath.Base(host.ProbeSocket))
 }
 
-// RunProbes runs gateway-probe until the context ends. It is not root, and keeps nothing but the right to open raw sockets.
+// RunProbes runs gateway-probe until ctx ends. It is not root, and keeps only the capability to open raw sockets.
 func RunProbes(ctx context.Context, cfg start.Config) error {
 	level, err := cfg.Level()
 	if err != nil {
@@ -92,7 +92,7 @@ func RunProbes(ctx context.Context, cfg start.Config) error {
 	return helper.ServeProbes(ctx, l, probe.New(home.Home{}), uid, start.NewLog(level))
 }
 
-// makeMasterKey makes the key of the sealed secrets, which the programs may read but not change.
+// makeMasterKey creates the key for sealed secrets, which the programs may read but not change.
 func makeMasterKey(path string, gid int) error {
 	if _, err := secret.Make(path); err != nil {
 		return err

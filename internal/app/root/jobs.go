@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// servesWithin is how long a version may take until it serves, on a slow machine with much to migrate.
+	// servesWithin is how long a version may take until it serves, on a slow machine with many rows to migrate.
 	servesWithin = 5 * time.Minute
 	// answersWithin is how long it may take until it answers, which needs no database.
 	answersWithin = 90 * time.Second
@@ -18,7 +18,7 @@ const (
 	consolePort = 3443
 )
 
-// Service is the gateway as the jobs of root see it.
+// Service describes the gateway to the jobs of root.
 func Service(paths kit.Paths) job.Service {
 	return job.Service{Control: paths.Run("control.sock"), Port: consolePort, Holders: func(port int) (names []string, err error) {
 		users, err := network.New(home.Home{}).PortUsers(port)
@@ -29,5 +29,5 @@ func Service(paths kit.Paths) job.Service {
 	}}
 }
 
-// Waiting is how the jobs of root wait for the gateway to serve.
+// Waiting is how long the jobs of root wait for the gateway to serve.
 var Waiting = job.Waiting{Patience: servesWithin, Silence: answersWithin, Every: time.Second}

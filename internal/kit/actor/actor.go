@@ -8,10 +8,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Role is what somebody may do.
+// Role says what an actor may do.
 type Role string
 
-// The roles. Viewer reads; Admin does everything.
+// Roles of users. Viewer reads; Admin does everything.
 const (
 	Viewer Role = "viewer"
 	Admin  Role = "admin"
@@ -19,25 +19,25 @@ const (
 
 // Actor is who makes a request.
 type Actor struct {
-	// Name is written into the audit log: an e-mail address, the name of a program, or token:<name> (<address>).
+	// Name is written to the audit log: an e-mail address, the name of a program, or token:<name> (<address>).
 	Name string
-	// UserID is the row of the user; the nil UUID for programs and while the database is away.
+	// UserID is the row of the user; the nil UUID for programs, and while the database is unavailable.
 	UserID uuid.UUID
 	Role   Role
 	// Session is the session of the request, if it has one. Programs and API tokens have none.
 	Session uuid.UUID
 	// Token is the API token of the request, if it has one.
 	Token uuid.UUID
-	// Method is how the caller proved who it is: how the session began, or that it has a token.
+	// Method is how the caller was authenticated: how the session began, or by a token.
 	Method string
-	// Offline marks the setup store's admin while the database is away: system routes alone.
+	// Offline marks the setup store's administrator while the database is unavailable, who may use only the system routes.
 	Offline bool
 }
 
-// System is the service itself.
+// System returns the actor for a program of the gateway.
 func System(program string) Actor { return Actor{Name: program, Role: Admin} }
 
-// ID tells actors apart in the log, where addresses of people have no place.
+// ID identifies an actor in the log, which must not contain people's addresses.
 func (a Actor) ID() string {
 	switch {
 	case a.Token != uuid.Nil:
@@ -58,33 +58,33 @@ type (
 	addressKey struct{}
 )
 
-// With puts the actor into a context.
+// With adds the actor to a context.
 func With(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, key{}, a) }
 
-// From finds the actor; without one it is the zero Actor, who may do nothing.
+// From returns the actor; without one, the zero Actor, who may do nothing.
 func From(ctx context.Context) Actor {
 	a, _ := ctx.Value(key{}).(Actor)
 	return a
 }
 
-// WithRequest puts the id of a request into a context.
+// WithRequest adds the id of a request to a context.
 func WithRequest(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestKey{}, id)
 }
 
-// Request is the id of the request that something is done in; empty for what the service does on its own.
+// Request returns the id of the request; empty for what the gateway does on its own.
 func Request(ctx context.Context) string {
 	id, _ := ctx.Value(requestKey{}).(string)
 	return id
 }
 
-// WithAddress puts the address that a request came from into a context.
+// WithAddress adds the address that a request came from to a context.
 func WithAddress(ctx context.Context, from netip.Addr) context.Context {
 	return context.WithValue(ctx, addressKey{}, from)
 }
 
-// Address is where the request came from that something is done in; not valid for what the service does on its own and for what was asked
-// on the machine itself.
+// Address returns the address that the request came from; invalid for what the gateway does on its own and for requests on the
+// machine itself.
 func Address(ctx context.Context) netip.Addr {
 	from, _ := ctx.Value(addressKey{}).(netip.Addr)
 	return from

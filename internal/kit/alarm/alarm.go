@@ -1,5 +1,5 @@
-// Package alarm owns the port by which every room reports what goes wrong: what is told, what is told already, and what is over. It
-// writes rows and waits for no receiver; who hears of them is the business of the room of alerts.
+// Package alarm is where rooms report problems. It decides which reports lead to a notification, and which conditions are over.
+// It only writes rows, and waits for no receiver; the room of alerts delivers notifications.
 package alarm
 
 import (
@@ -20,18 +20,18 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 )
 
-// Alarm is something that is wrong.
+// Alarm is a problem.
 type Alarm struct {
 	Kind *Kind
-	// Key tells things of one kind apart, such as the id of a backend. It may be empty.
+	// Key identifies the thing among others of its kind, such as the id of a backend. It may be empty.
 	Key string
-	// Severity is that of the kind if it is empty.
+	// Severity is that of the kind if empty.
 	Severity         Severity
 	Subject, Message string
 }
 
 const (
-	// quiet is how long the same is not told again.
+	// quiet is the time in which the same condition causes no further notification.
 	quiet = 12 * time.Hour
 
 	maxSubject, maxMessage = 200, 4000
@@ -40,16 +40,16 @@ const (
 // Channel is where the database announces events.
 const Channel = "alarm_events"
 
-// Port takes alarms.
+// Port receives alarms.
 type Port struct {
 	db    *db.DB
 	clock clock.Clock
 }
 
-// New makes the port.
+// New returns a port.
 func New(d *db.DB, c clock.Clock) *Port { return &Port{db: d, clock: c} }
 
-// Event is what was told, or is to be told.
+// Event is a notification that was sent or will be, or an entry of the history.
 type Event struct {
 	ID        uuid.UUID
 	CreatedAt time.Time
@@ -62,7 +62,7 @@ type Event struct {
 	Resolves *uuid.UUID
 }
 
-// Condition is something that is wrong, as it was last reported.
+// Condition is a current problem, as it was last reported.
 type Condition struct {
 	Kind     Name      `json:"kind" doc:"What has gone wrong."`
 	Key      string    `json:"key" doc:"Identifies the thing among others of its kind."`
@@ -75,16 +75,16 @@ type Condition struct {
 
 // state is a row of alarm_conditions.
 type state struct {
-	Severity Severity
-	Since    time.Time
-	EndedAt  *time.Time
-	ToldAt   *time.Time
-	Times    int
-	EventID  *uuid.UUID
+	Severity   Severity
+	Since      time.Time
+	EndedAt    *time.Time
+	NotifiedAt *time.Time
+	Times      int
+	EventID    *uuid.UUID
 }
 
-// Raise reports that something is wrong. What was told within the last 12 hours is not told again unless it has become worse. That it was over
-// in the meantime, and is back, is in the history alone.
+// Raise reports a problem. A condition that caused a notification within the last 12 hours causes no other, unless it has become
+// worse. That it was over in the meantime is only in the history.
 func (p *Port) Raise(ctx context.Context, a Alarm) error {
 	if err := a.prepare(); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (p *Port) Raise(ctx context.Context, a Alarm) error {
 	})
 }
 
-// Clear reports that something is not wrong, or not any more. Who was told of it is told that it is over.
+// Clear reports that a condition does not exist, or no longer. If it caused a notification, so does its end.
 func (p *Port) Clear(ctx context.Context, kind *Kind, key string) error {
 	return p.db.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue(lockTimeout)
@@ -103,7 +103,7 @@ func (p *Port) Clear(ctx context.Context, kind *Kind, key string) error {
 	})
 }
 
-// Settle reports all that is wrong of one kind: whatever else of that kind was wrong is over.
+// Settle reports all problems of one kind: any other condition of that kind is over.
 func (p *Port) Settle(ctx context.Context, kind *Kind, now []Alarm) error {
 	for i := range now {
 		if err := now[i].prepare(); err != nil {
@@ -144,19 +144,19 @@ func (p *Port) Settle(ctx context.Context, kind *Kind, now []Alarm) error {
 	})
 }
 
-// same tells whether reporting an alarm again would change nothing.
+// same reports whether reporting an alarm again would change nothing.
 func (l *lasting) same(a Alarm, now time.Time) bool {
-	return l.Subject == a.Subject && l.Message == a.Message && !a.Severity.Worse(l.Severity) && l.ToldAt != nil && now.Sub(*l.ToldAt) < quiet
+	return l.Subject == a.Subject && l.Message == a.Message && !a.Severity.Worse(l.Severity) && l.NotifiedAt != nil && now.Sub(*l.NotifiedAt) < quiet
 }
 
-// soon has the commit not wait for the disk, which has it within a second. What announces something is committed one after the other, changes
-// of the configuration, too: in a flood of alarms they would wait for the disk as often as there are alarms.
+// soon makes the commit not wait for the disk, which has it within a second. Commits that announce something are serialized, even
+// changes of the configuration: in a flood of alarms they would wait for the disk once per alarm.
 const soon = "SET LOCAL synchronous_commit = off"
 
 // lockTimeout bounds the wait for another program that reports the same.
 const lockTimeout = "SET LOCAL lock_timeout = '3s'"
 
-// prepare fills in the severity, and takes out of the texts what neither the database nor a message can carry.
+// prepare fills in the severity, and removes characters that neither the database nor a message can hold.
 func (a *Alarm) prepare() error {
 	if a.Kind == nil || a.Kind.Name == "" {
 		return errors.New("an alarm of no kind")
@@ -173,7 +173,7 @@ func (a *Alarm) prepare() error {
 	return nil
 }
 
-// plain is a text without control characters, but with its lines.
+// plain replaces control characters other than newlines.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' {
@@ -206,29 +206,29 @@ func (p *Port) raise(ctx context.Context, tx *db.Tx, a Alarm) error {
 	if again || worse {
 		s.Severity = a.Severity
 	}
-	tell := s.ToldAt == nil || now.Sub(*s.ToldAt) >= quiet
-	if !tell && (again || worse) {
-		told, err := worst(ctx, tx, a, now.Add(-quiet))
+	notify := s.NotifiedAt == nil || now.Sub(*s.NotifiedAt) >= quiet
+	if !notify && (again || worse) {
+		last, err := worst(ctx, tx, a, now.Add(-quiet))
 		if err != nil {
 			return err
 		}
-		tell = a.Severity.Worse(told)
+		notify = a.Severity.Worse(last)
 	}
-	if tell || again || worse {
+	if notify || again || worse {
 		e := Event{Kind: a.Kind.Name, Key: a.Key, Severity: a.Severity, Subject: a.Subject, Message: a.Message}
-		if tell && s.Times > 1 {
+		if notify && s.Times > 1 {
 			e.Message = strings.TrimSpace(fmt.Sprintf("%s\n\nIt has come and gone %d times since the last alert.", e.Message, s.Times))
 		}
-		if err := e.record(tx, now, tell); err != nil {
+		if err := e.record(tx, now, notify); err != nil {
 			return err
 		}
 		s.EventID = &e.ID
-		if tell {
-			s.ToldAt, s.Times = &now, 0
+		if notify {
+			s.NotifiedAt, s.Times = &now, 0
 		}
 	}
 	tx.Queue(`UPDATE alarm_conditions SET severity = $3, subject = $4, message = $5, since = $6, seen_at = $7, ended_at = NULL, told_at = $8, times = $9, event_id = $10 WHERE kind = $1 AND key = $2`,
-		a.Kind.Name, a.Key, s.Severity, a.Subject, a.Message, s.Since, now, s.ToldAt, s.Times, s.EventID)
+		a.Kind.Name, a.Key, s.Severity, a.Subject, a.Message, s.Since, now, s.NotifiedAt, s.Times, s.EventID)
 	return nil
 }
 
@@ -245,23 +245,24 @@ func (p *Port) clear(ctx context.Context, tx *db.Tx, kind Name, key string) erro
 	if s.EventID == nil {
 		return nil
 	}
-	var told Event
-	if err := tx.QueryRow(ctx, `SELECT subject FROM alarm_conditions WHERE kind = $1 AND key = $2`, kind, key).Scan(&told.Subject); err != nil {
+	var end Event
+	if err := tx.QueryRow(ctx, `SELECT subject FROM alarm_conditions WHERE kind = $1 AND key = $2`, kind, key).Scan(&end.Subject); err != nil {
 		return err
 	}
-	told.Kind, told.Key, told.Severity, told.Resolves = kind, key, Info, s.EventID
-	told.Message = fmt.Sprintf("This is resolved. It lasted %s.", lasted(now.Sub(s.Since)))
-	return told.record(tx, now, s.ToldAt != nil && !s.ToldAt.Before(s.Since))
+	end.Kind, end.Key, end.Severity, end.Resolves = kind, key, Info, s.EventID
+	end.Message = fmt.Sprintf("This is resolved. It lasted %s.", lasted(now.Sub(s.Since)))
+	return end.record(tx, now, s.NotifiedAt != nil && !s.NotifiedAt.Before(s.Since))
 }
 
-// worst is the highest severity that a condition was reported with since a moment: what was told then was no less.
+// worst returns the highest severity with which a condition was reported since a moment: a notification since then had at least
+// that.
 func worst(ctx context.Context, tx *db.Tx, a Alarm, since time.Time) (s Severity, err error) {
 	err = tx.QueryRow(ctx, `SELECT coalesce((SELECT severity FROM alarm_events WHERE kind = $1 AND key = $2 AND resolves IS NULL AND created_at > $3
 		ORDER BY array_position(ARRAY['critical', 'error', 'warning', 'info'], severity) LIMIT 1), '')`, a.Kind.Name, a.Key, since).Scan(&s)
 	return s, err
 }
 
-// lasted is a duration as people say it.
+// lasted formats a duration for people.
 func lasted(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -278,26 +279,26 @@ func lasted(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-// read locks and reads what is known about a condition.
+// read locks and reads a condition.
 func read(ctx context.Context, tx *db.Tx, kind Name, key string) (s state, err error) {
 	err = tx.QueryRow(ctx, `SELECT severity, since, ended_at, told_at, times, event_id FROM alarm_conditions WHERE kind = $1 AND key = $2 FOR UPDATE`, kind, key).
-		Scan(&s.Severity, &s.Since, &s.EndedAt, &s.ToldAt, &s.Times, &s.EventID)
+		Scan(&s.Severity, &s.Since, &s.EndedAt, &s.NotifiedAt, &s.Times, &s.EventID)
 	return s, err
 }
 
-// record adds the event to the history, and has it told if someone is to hear of it.
-func (e *Event) record(tx *db.Tx, now time.Time, tell bool) error {
+// record adds the event to the history and, with notify, to the outbox.
+func (e *Event) record(tx *db.Tx, now time.Time, notify bool) error {
 	e.CreatedAt = now
 	if err := e.insert(tx); err != nil {
 		return err
 	}
-	if tell {
+	if notify {
 		tx.Queue(`INSERT INTO alarm_outbox (event_id) VALUES ($1)`, e.ID)
 	}
 	return nil
 }
 
-// insert adds the event, and gives it its id.
+// insert adds the event, and sets its id.
 func (e *Event) insert(tx *db.Tx) (err error) {
 	if e.ID, err = uuid.NewV7(); err != nil {
 		return err
@@ -307,13 +308,13 @@ func (e *Event) insert(tx *db.Tx) (err error) {
 	return nil
 }
 
-// lasting is something that is wrong, as it was last reported.
+// lasting is a current problem, as it was last reported.
 type lasting struct {
-	Key      string
-	Severity Severity
-	Subject  string
-	Message  string
-	ToldAt   *time.Time
+	Key        string
+	Severity   Severity
+	Subject    string
+	Message    string
+	NotifiedAt *time.Time
 }
 
 func (p *Port) lasting(ctx context.Context, kind Name) (map[string]lasting, error) {
@@ -329,7 +330,7 @@ func (p *Port) lasting(ctx context.Context, kind Name) (map[string]lasting, erro
 	return byKey, err
 }
 
-// Open lists what is wrong now, the worst first and then the oldest.
+// Open lists the current problems, worst first, then oldest first.
 func (p *Port) Open(ctx context.Context) ([]Condition, error) {
 	rows, err := p.db.Query(ctx, `SELECT kind, key, severity, subject, message, since, seen_at FROM alarm_conditions WHERE ended_at IS NULL
 		ORDER BY array_position(ARRAY['critical', 'error', 'warning', 'info'], severity), since LIMIT 1000`)
@@ -340,7 +341,7 @@ func (p *Port) Open(ctx context.Context) ([]Condition, error) {
 	return list, err
 }
 
-// Take takes events out of the outbox, the oldest first: in the same transaction the caller writes down what becomes of them.
+// Take removes events from the outbox, oldest first. The caller must record in the same transaction what becomes of them.
 func (p *Port) Take(ctx context.Context, tx *db.Tx, limit int) ([]Event, error) {
 	rows, err := tx.Query(ctx, `WITH taken AS (
 			DELETE FROM alarm_outbox WHERE event_id IN (SELECT event_id FROM alarm_outbox ORDER BY event_id LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING event_id
@@ -351,14 +352,14 @@ func (p *Port) Take(ctx context.Context, tx *db.Tx, limit int) ([]Event, error) 
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Event])
 }
 
-// Mute notes that no one is told of these events.
+// Mute records that nobody is notified of these events.
 func (p *Port) Mute(tx *db.Tx, events []uuid.UUID) {
 	if len(events) > 0 {
 		tx.Queue(`UPDATE alarm_events SET muted = true WHERE id = ANY ($1)`, events)
 	}
 }
 
-// Note adds an event that the caller delivers, such as a test. It is nothing that lasts.
+// Note adds an event that the caller delivers itself, such as a test. It has no condition.
 func (p *Port) Note(tx *db.Tx, a Alarm) (Event, error) {
 	if err := a.prepare(); err != nil {
 		return Event{}, err
@@ -368,7 +369,7 @@ func (p *Port) Note(tx *db.Tx, a Alarm) (Event, error) {
 	return e, err
 }
 
-// Prune deletes the events before a moment, and what is over since then, and tells how many events.
+// Prune deletes the events before a moment, and conditions that ended before it, and returns the number of events.
 func (p *Port) Prune(ctx context.Context, before time.Time) (n int64, err error) {
 	err = p.db.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue("SET LOCAL statement_timeout = 0")

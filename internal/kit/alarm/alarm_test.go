@@ -19,7 +19,7 @@ type bench struct {
 	clock *clock.Fake
 }
 
-// Some kinds, as rooms declare them.
+// Sample kinds.
 var (
 	backendDown   = &alarm.Kind{Name: "backend.down", Severity: alarm.Error}
 	certExpiring  = &alarm.Kind{Name: "cert.expiring", Severity: alarm.Warning}
@@ -36,8 +36,8 @@ func newBench(t *testing.T) *bench {
 	return &bench{alarm.New(d, c), d, c}
 }
 
-// told takes what was told since the last time.
-func (b *bench) told(t *testing.T) (list []alarm.Event) {
+// outbox takes the events since the last call.
+func (b *bench) outbox(t *testing.T) (list []alarm.Event) {
 	t.Helper()
 	if err := b.db.Write(t.Context(), func(tx *db.Tx) (err error) {
 		list, err = b.Take(t.Context(), tx, 1000)
@@ -48,9 +48,9 @@ func (b *bench) told(t *testing.T) (list []alarm.Event) {
 	return list
 }
 
-func (b *bench) wantTold(t *testing.T, n int) []alarm.Event {
+func (b *bench) wantEvents(t *testing.T, n int) []alarm.Event {
 	t.Helper()
-	list := b.told(t)
+	list := b.outbox(t)
 	if len(list) != n {
 		t.Fatalf("%d events instead of %d: %+v", len(list), n, list)
 	}
@@ -75,46 +75,46 @@ func TestTheSameIsToldOnceIn12HoursAlsoByAnotherProcess(t *testing.T) {
 	b := newBench(t)
 	a := alarm.Alarm{Kind: backendDown, Key: "1", Subject: "web", Message: "all 2 servers are down"}
 	b.raise(t, a)
-	if e := b.wantTold(t, 1)[0]; e.Kind != a.Kind.Name || e.Key != "1" || e.Severity != alarm.Error || e.Subject != "web" || e.Message != a.Message || !e.CreatedAt.Equal(b.clock.Now()) || e.Resolves != nil {
+	if e := b.wantEvents(t, 1)[0]; e.Kind != a.Kind.Name || e.Key != "1" || e.Severity != alarm.Error || e.Subject != "web" || e.Message != a.Message || !e.CreatedAt.Equal(b.clock.Now()) || e.Resolves != nil {
 		t.Fatalf("%+v", e)
 	}
 	b.clock.Move(12*time.Hour - time.Second)
 	b.raise(t, a)
 	other := &bench{alarm.New(b.db, b.clock), b.db, b.clock} // as after a restart
 	other.raise(t, a)
-	b.wantTold(t, 0)
+	b.wantEvents(t, 0)
 	b.raise(t, alarm.Alarm{Kind: backendDown, Key: "2", Subject: "mail"})
-	b.wantTold(t, 1)
+	b.wantEvents(t, 1)
 	b.clock.Move(time.Second)
 	other.raise(t, a)
-	b.wantTold(t, 1)
+	b.wantEvents(t, 1)
 }
 
 func TestWorseIsNotTheSame(t *testing.T) {
 	b := newBench(t)
 	b.raise(t, alarm.Alarm{Kind: certExpiring, Key: "a.example", Severity: alarm.Warning})
 	b.raise(t, alarm.Alarm{Kind: certExpiring, Key: "a.example", Severity: alarm.Error})
-	if list := b.wantTold(t, 2); list[1].Severity != alarm.Error {
+	if list := b.wantEvents(t, 2); list[1].Severity != alarm.Error {
 		t.Fatalf("%+v", list)
 	}
 	b.raise(t, alarm.Alarm{Kind: certExpiring, Key: "a.example", Severity: alarm.Warning})
 	b.raise(t, alarm.Alarm{Kind: certExpiring, Key: "a.example", Severity: alarm.Error})
-	b.wantTold(t, 0)
+	b.wantEvents(t, 0)
 }
 
 func TestWhatIsOverIsToldOnce(t *testing.T) {
 	b := newBench(t)
 	b.clear(t, memoryFull, "")
-	b.wantTold(t, 0)
+	b.wantEvents(t, 0)
 	b.raise(t, alarm.Alarm{Kind: memoryFull, Subject: "memory", Message: "91 % are used"})
-	first := b.wantTold(t, 1)[0]
+	first := b.wantEvents(t, 1)[0]
 	if open, err := b.Open(t.Context()); err != nil || len(open) != 1 || open[0].Subject != "memory" {
 		t.Fatal(open, err)
 	}
 	b.clock.Move(7 * time.Minute)
 	b.clear(t, memoryFull, "")
 	b.clear(t, memoryFull, "")
-	e := b.wantTold(t, 1)[0]
+	e := b.wantEvents(t, 1)[0]
 	if e.Resolves == nil || *e.Resolves != first.ID || e.Severity != alarm.Info || e.Subject != "memory" || e.Message != "This is resolved. It lasted 7 minutes." {
 		t.Fatalf("%+v", e)
 	}
@@ -123,7 +123,7 @@ func TestWhatIsOverIsToldOnce(t *testing.T) {
 	}
 }
 
-// What comes and goes is told once in 12 hours, and so is its end; the history has all of it.
+// A condition that comes and goes causes one notification in 12 hours, and so does its end; the history has all of it.
 func TestWhatComesAndGoesIsToldOnce(t *testing.T) {
 	b := newBench(t)
 	flap := alarm.Alarm{Kind: tunnelDown, Key: "wg0", Severity: alarm.Warning}
@@ -133,7 +133,7 @@ func TestWhatComesAndGoesIsToldOnce(t *testing.T) {
 		b.clear(t, tunnelDown, "wg0")
 		b.clock.Move(5 * time.Minute)
 	}
-	if list := b.wantTold(t, 2); list[0].Resolves != nil || list[1].Resolves == nil || *list[1].Resolves != list[0].ID {
+	if list := b.wantEvents(t, 2); list[0].Resolves != nil || list[1].Resolves == nil || *list[1].Resolves != list[0].ID {
 		t.Fatalf("%+v", list)
 	}
 	var begun, over int
@@ -141,30 +141,30 @@ func TestWhatComesAndGoesIsToldOnce(t *testing.T) {
 		t.Fatalf("the history has %d beginnings and %d ends, %v", begun, over, err)
 	}
 	b.raise(t, flap)
-	b.wantTold(t, 0)
+	b.wantEvents(t, 0)
 	if open, err := b.Open(t.Context()); err != nil || len(open) != 1 {
 		t.Fatal("it is open all the same", open, err)
 	}
-	// Worse is not the same: it is told, once, and so is its end.
+	// A worse severity causes one more notification, and so does its end.
 	worse := flap
 	worse.Severity = alarm.Error
 	b.raise(t, worse)
-	b.wantTold(t, 1)
+	b.wantEvents(t, 1)
 	b.clear(t, tunnelDown, "wg0")
-	b.wantTold(t, 1)
+	b.wantEvents(t, 1)
 	b.clock.Move(time.Second)
 	b.raise(t, worse)
 	b.clear(t, tunnelDown, "wg0")
 	b.raise(t, flap)
-	b.wantTold(t, 0)
+	b.wantEvents(t, 0)
 	if open, err := b.Open(t.Context()); err != nil || len(open) != 1 || open[0].Severity != alarm.Warning {
 		t.Fatal("it is as bad as it is now", open, err)
 	}
 	b.raise(t, worse)
-	b.wantTold(t, 0)
+	b.wantEvents(t, 0)
 	b.clock.Move(12 * time.Hour)
 	b.raise(t, flap)
-	if list := b.wantTold(t, 1); !strings.Contains(list[0].Message, "come and gone") {
+	if list := b.wantEvents(t, 1); !strings.Contains(list[0].Message, "come and gone") {
 		t.Errorf("%+v", list)
 	}
 }
@@ -181,7 +181,7 @@ func TestHowLongItLasted(t *testing.T) {
 		b.raise(t, alarm.Alarm{Kind: backendDown, Key: key})
 		b.clock.Move(x.d)
 		b.clear(t, backendDown, key)
-		if list := b.wantTold(t, 2); list[1].Message != "This is resolved. It lasted "+x.want+"." {
+		if list := b.wantEvents(t, 2); list[1].Message != "This is resolved. It lasted "+x.want+"." {
 			t.Errorf("%s: %s", x.d, list[1].Message)
 		}
 	}
@@ -200,15 +200,15 @@ func TestSettleRaisesAndClears(t *testing.T) {
 		}
 	}
 	b.raise(t, alarm.Alarm{Kind: memoryFull})
-	b.wantTold(t, 1)
+	b.wantEvents(t, 1)
 	settle("a", "b")
-	b.wantTold(t, 2)
+	b.wantEvents(t, 2)
 	settle("b", "c")
-	if list := b.wantTold(t, 2); list[0].Key != "c" || list[1].Key != "a" || list[1].Resolves == nil {
+	if list := b.wantEvents(t, 2); list[0].Key != "c" || list[1].Key != "a" || list[1].Resolves == nil {
 		t.Fatalf("%+v", list)
 	}
 	settle()
-	b.wantTold(t, 2)
+	b.wantEvents(t, 2)
 	if open, err := b.Open(t.Context()); err != nil || len(open) != 1 || open[0].Kind != memoryFull.Name {
 		t.Fatal(open, err)
 	}
@@ -225,13 +225,13 @@ func TestOfManyAtOnceOneIsTold(t *testing.T) {
 		})
 	}
 	all.Wait()
-	b.wantTold(t, 1)
+	b.wantEvents(t, 1)
 }
 
 func TestTextsAreMadeFitForADatabaseAndAMessage(t *testing.T) {
 	b := newBench(t)
 	b.raise(t, alarm.Alarm{Kind: degraded, Key: "a\x00b\xff", Subject: "a\r\nBcc: x\x00\xff" + strings.Repeat("é", 300), Message: "one\ntwo\x1b[31m" + strings.Repeat("x", 5000)})
-	e := b.wantTold(t, 1)[0]
+	e := b.wantEvents(t, 1)[0]
 	if strings.ContainsAny(e.Subject, "\r\n\x00") || len([]rune(e.Subject)) != 200 || !strings.HasPrefix(e.Message, "one\ntwo [31m") || len([]rune(e.Message)) != 4000 {
 		t.Fatalf("%q %q", e.Subject, e.Message[:40])
 	}
@@ -259,7 +259,7 @@ func TestPrune(t *testing.T) {
 	if n, err := b.Prune(t.Context(), b.clock.Now().Add(-time.Hour)); err != nil || n != 3 {
 		t.Fatal(n, err)
 	}
-	b.wantTold(t, 1)
+	b.wantEvents(t, 1)
 	if open, err := b.Open(t.Context()); err != nil || len(open) != 2 {
 		t.Fatal("what is open is kept", open, err)
 	}

@@ -8,7 +8,7 @@ import (
 // Severity says how bad something is.
 type Severity string
 
-// The severities, the least first.
+// The severities, least severe first.
 const (
 	Info     Severity = "info"
 	Warning  Severity = "warning"
@@ -16,32 +16,32 @@ const (
 	Critical Severity = "critical"
 )
 
-// Severities lists them, the least first.
+// Severities lists them, least severe first.
 var Severities = []Severity{Info, Warning, Error, Critical}
 
-// Worse tells whether a severity is higher than another.
+// Worse reports whether a severity is higher than another.
 func (s Severity) Worse(than Severity) bool {
 	return slices.Index(Severities, s) > slices.Index(Severities, than)
 }
 
-// Name is that of a kind. The names are part of the contract.
+// Name is the name of a kind. Names are part of the contract.
 type Name string
 
 // Kind is a kind of alarm. The room that reports it declares it.
 type Kind struct {
 	Name Name `json:"kind" doc:"Name of the kind."`
-	// Severity is what an alarm has that names none.
+	// Severity is that of alarms without one.
 	Severity Severity `json:"severity" enum:"info,warning,error,critical" doc:"Its usual severity."`
 	Meaning  string   `json:"meaning" doc:"What it means."`
-	// Mutable says that an operator may silence it for a time.
+	// Mutable says that operators may mute it for a time.
 	Mutable bool `json:"mutable" doc:"Whether it can be muted."`
-	// After is how long it lasts before it is told; nil for at once.
+	// After returns how long a condition must last before it is reported; nil for immediately.
 	After func(l *Limits) time.Duration `json:"-"`
-	// Unless is a kind that explains this one: while that is so, nothing is said about this one, neither that it is so nor that it is over.
+	// Unless is a kind that explains this one: while it has a condition, this one is neither reported nor cleared.
 	Unless *Kind `json:"-"`
 }
 
-// Limits say from when on something counts as wrong.
+// Limits are the thresholds of conditions.
 type Limits struct {
 	CertWarningDays     int `json:"cert_warning_days" minimum:"1" maximum:"365" doc:"A certificate with fewer days left is a warning."`
 	CertErrorDays       int `json:"cert_error_days" minimum:"0" maximum:"365" doc:"A certificate with fewer days left is an error."`

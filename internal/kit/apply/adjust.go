@@ -7,8 +7,8 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// adjust has the daemon follow the machine while the database is away, as the next pass with a database does: all that is stored is what
-// the daemon runs with already.
+// adjust makes the daemon follow changes of the machine while the database is unavailable, as a pass would: the stored
+// configuration runs already.
 func (l *lane) adjust(ctx context.Context) {
 	if err := l.adapted(ctx); err != nil && !errors.Is(err, host.ErrNotInstalled) {
 		l.engine.log.Warn("the daemon does not follow the machine", "component", l.id, "err", err)
@@ -31,7 +31,7 @@ func (l *lane) adapted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := &imagined{revision: revision, config: config}
+	now := &target{revision: revision, config: config}
 	if now.files, err = l.render(config); err != nil || sameFiles(l.lastApplied(), now.files) {
 		return err
 	}
@@ -45,8 +45,9 @@ func (l *lane) adapted(ctx context.Context) error {
 	return errors.Join(l.keep(now), l.retain(config))
 }
 
-// noteTaken notes which state a daemon has taken in part, as one does that misses a link: when the link comes, it takes the rest.
-func (l *lane) noteTaken(now *imagined, err error) {
+// noteTaken records which state a daemon has taken only in part, for example because a link is missing. When the link appears,
+// the daemon takes the rest.
+func (l *lane) noteTaken(now *target, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.partly = nil; partial(err) && now.config != nil {

@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// A file in parts is changed part by part, as long as it is known what is there, and is always the whole that was rendered.
+// A file in parts is changed part by part as long as its content is known, and always equals the whole rendering.
 func TestPartsAreChangedAlone(t *testing.T) {
 	x := kittest.New(t)
 	dbtest.Exec(t, x.DB, `CREATE TABLE toy_lines (line text NOT NULL)`)
@@ -55,7 +55,7 @@ func TestPartsAreChangedAlone(t *testing.T) {
 			t.Fatalf("%s: %d changes of parts", line, amends)
 		}
 	}
-	// What is there is another file, and gets the whole.
+	// A foreign file is replaced as a whole.
 	x.Machine.SetFile(host.PacketFilterTable, table([]string{"x"}))
 	add("d")
 	if amends, installs := x.Machine.Amends(host.PacketFilterTable), x.Machine.Installs(host.PacketFilterTable); amends != 3 || installs != 5 {
@@ -65,7 +65,7 @@ func TestPartsAreChangedAlone(t *testing.T) {
 	if amends := x.Machine.Amends(host.PacketFilterTable); amends != 4 {
 		t.Fatalf("%d changes of parts", amends)
 	}
-	// The same file that someone has changed is put back as a whole.
+	// A file that someone has edited is restored as a whole.
 	x.Machine.SetFile(host.PacketFilterTable, "else")
 	x.Engine.Refresh(t.Context(), apply.PacketFilter, false)
 	if content, err := x.Machine.Read(host.PacketFilterTable); err != nil || string(content) != table(lines) {

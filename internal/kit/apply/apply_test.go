@@ -28,12 +28,12 @@ type toy struct {
 	enabled func([]string) bool
 	loads   atomic.Int32
 	mu      sync.Mutex
-	gate    chan struct{}            // when set, Apply waits for it
-	hold    chan struct{}            // when set, Load waits for it
+	gate    chan struct{}            // if set, Apply waits for it
+	hold    chan struct{}            // if set, Load waits for it
 	panics  string                   // the function that panics
-	sick    func(lines string) error // what Verify says about the lines of the file
-	looks   int                      // how often Verify was asked
-	given   []string                 // what Apply was given last
+	sick    func(lines string) error // what Verify returns for the lines of the file
+	looks   int                      // calls of Verify
+	given   []string                 // lines of the last Apply
 }
 
 // doing is called by every function of the toy.
@@ -63,7 +63,7 @@ func render(lines []string) ([]host.File, error) {
 	return []host.File{{Place: host.ChronyDropIn, Content: []byte(strings.Join(lines, "\n") + "\n")}}, nil
 }
 
-// openings are one for each line.
+// openings returns one opening per line.
 func openings(lines []string) (list []policy.Opening) {
 	for _, line := range lines {
 		list = append(list, policy.Opening{Service: line})
@@ -95,7 +95,11 @@ func newToy(t *testing.T, change func(*toy)) *toy {
 			x.given = lines
 			x.mu.Unlock()
 			if gate != nil {
-				<-gate
+				select {
+				case <-gate:
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
 			}
 			return x.Machine.Restart(ctx, host.Chrony)
 		},
@@ -114,19 +118,18 @@ func newToy(t *testing.T, change func(*toy)) *toy {
 	return x
 }
 
-// set changes the toy while it runs.
 func (x *toy) set(change func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	change()
 }
 
-// setSick makes the daemon fail with whatever it is given.
+// setSick makes the daemon fail with any file.
 func (x *toy) setSick(err error) {
 	x.set(func() { x.sick = func(string) error { return err } })
 }
 
-// dislike makes the daemon fail with a file that has the line, although the checker likes it.
+// dislike makes the daemon fail with a file that has the line, although the checker accepts it.
 func (x *toy) dislike(line string) {
 	x.set(func() {
 		x.sick = func(lines string) error {
@@ -150,10 +153,10 @@ func (x *toy) addAs(ctx context.Context, line string) (apply.Outcome, error) {
 	})
 }
 
-// passes has the lane do what its timer does, until that is done at least twice.
+// passes triggers passes as the timer does, until at least two have ended.
 func (x *toy) passes(t *testing.T) {
 	t.Helper()
-	for range 3 { // the third one begins when the second one is done
+	for range 3 { // the third one begins when the second one has ended
 		loads := x.loads.Load()
 		x.Engine.Converge()
 		waittest.Until(t, "another pass", func() bool { return x.loads.Load() > loads })
@@ -209,7 +212,7 @@ func TestBrokenStoredStateDoesNotLockOut(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
-	// The daemon was upgraded and does not like any more what is stored.
+	// The daemon was upgraded and no longer accepts what is stored.
 	x.Machine.Reject(host.ChronyCheck, "unknown directive")
 	dbtest.Exec(t, x.DB, `INSERT INTO toy_lines VALUES ('old')`)
 	x.Engine.ApplyAll(t.Context())
@@ -222,7 +225,7 @@ func TestBrokenStoredStateDoesNotLockOut(t *testing.T) {
 	}
 	x.Machine.Say(host.ChronyCheck, "")
 	x.want(t, "c", apply.Live)
-	// What is stored is good again, so that the checker's word counts again.
+	// What is stored is valid again, so that the checker's verdict counts again.
 	x.Machine.Reject(host.ChronyCheck, "bad line")
 	if _, err := x.add(t, "d"); !fault.Is(err, fault.Invalid) || x.Rows(t, "toy_lines") != 4 {
 		t.Fatalf("a refused change is stored: %v", err)
@@ -259,7 +262,7 @@ func TestDaemonThatTakesNothingIsTriedAgain(t *testing.T) {
 	}
 }
 
-// What took all that it could is not put back: the rest would go with it.
+// A component that took all that it could does not fall back: the rest would be lost.
 func TestPartialApplyDoesNotFallBack(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
@@ -293,7 +296,7 @@ func TestSameBytesTouchNothing(t *testing.T) {
 	}
 }
 
-// A trial asks the checker, unless the daemon was seen to run with the very same files and still does.
+// A trial asks the checker, unless the daemon is live with the very same files.
 func TestTryAsksUnlessItRuns(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
@@ -311,7 +314,7 @@ func TestTryAsksUnlessItRuns(t *testing.T) {
 		t.Errorf("without a live engine the checker is asked %d times", n)
 	}
 	waittest.Until(t, "what runs is known to be good", func() bool { return asks(x.Engine) == 0 })
-	dbtest.Exec(t, x.DB, `INSERT INTO toy_lines VALUES ('b')`) // stored aside, and not applied
+	dbtest.Exec(t, x.DB, `INSERT INTO toy_lines VALUES ('b')`) // written directly, and not applied
 	if n := asks(x.Engine); n != 1 {
 		t.Errorf("about other files the checker is asked %d times", n)
 	}
@@ -322,7 +325,7 @@ func TestTryAsksUnlessItRuns(t *testing.T) {
 	x.Machine.Say(host.ChronyCheck, "")
 	dbtest.Exec(t, x.DB, `DELETE FROM toy_lines WHERE line = 'b'`)
 	x.dislike("c")
-	x.want(t, "c", apply.Degraded) // the file that is good runs in its place
+	x.want(t, "c", apply.Degraded) // the good file runs in its place
 	dbtest.Exec(t, x.DB, `DELETE FROM toy_lines WHERE line = 'c'`)
 	if n := asks(x.Engine); n != 1 {
 		t.Errorf("of a component that is not live the checker is asked %d times", n)
@@ -381,14 +384,14 @@ func TestDriftIsRepaired(t *testing.T) {
 
 func TestBootAfterAKillBeforeTheReload(t *testing.T) {
 	t.Parallel()
-	// The file is new, the daemon was not told: the last known good configuration gives that away.
+	// The file is new, but the daemon was not notified: the last known good configuration reveals that.
 	x := newToy(t, nil)
 	x.want(t, "a", apply.Live)
 	restarts := x.Machine.Restarts(host.Chrony)
 	x.Machine.SetFile(host.ChronyDropIn, "a\nb\n")
 	dbtest.Exec(t, x.DB, `INSERT INTO toy_lines VALUES ('b')`)
 	x.Engine.Converge()
-	waittest.Until(t, "the daemon is told", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
+	waittest.Until(t, "the daemon is notified", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
 	waittest.Until(t, "live", func() bool { return x.status().State == apply.Live })
 }
 
@@ -459,7 +462,7 @@ func TestDaemonThatMayBeOff(t *testing.T) {
 	if x.file(t) != "a\nb\n" {
 		t.Fatalf("file %q", x.file(t))
 	}
-	// One that somebody started is stopped again.
+	// A daemon that someone started is stopped again.
 	if err := x.Machine.Start(t.Context(), host.Chrony); err != nil {
 		t.Fatal(err)
 	}
@@ -509,7 +512,7 @@ func TestFollowBeginsWithEverything(t *testing.T) {
 	}
 }
 
-// What nobody may see is in no preview, neither the new nor the one before; that it differs is told.
+// No preview shows redacted content, neither new nor old, but it says that the content differs.
 func TestPreviewRedacts(t *testing.T) {
 	t.Parallel()
 	b := kittest.New(t)

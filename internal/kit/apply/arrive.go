@@ -6,16 +6,15 @@ import (
 )
 
 const (
-	// arrivals is where the database tells of each component whose shared rows were changed by another node.
-	arrivals = "gateway_revision"
-	// listenEvery is the pause before listening again.
+	// arrivals is the channel on which the database announces components whose shared rows another node changed.
+	arrivals    = "gateway_revision"
 	listenEvery = 500 * time.Millisecond
 )
 
-// listen has lanes take what arrives from another node, until the context ends.
+// listen makes lanes apply what arrives from another node, until ctx ends.
 func (e *Engine) listen(ctx context.Context) {
 	ready := func() {}
-	for ; ; ready = e.Converge { // something may have arrived while no one listened
+	for ; ; ready = e.Converge { // something may have arrived while nobody listened
 		_ = e.db.Listen(ctx, arrivals, ready, func(component string) error {
 			if l := e.lanes[ID(component)]; l != nil {
 				l.kick(0, false)

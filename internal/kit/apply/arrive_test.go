@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// What arrives from another node while the database was away is applied when it is back, and not when the timer comes to it.
+// What arrives from another node while the database is unavailable is applied when it is back, without waiting for the timer.
 func TestArrivalThatNoOneHears(t *testing.T) {
 	t.Parallel()
 	b := kittest.New(t)

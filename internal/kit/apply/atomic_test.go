@@ -25,8 +25,8 @@ type switchboard struct {
 	live    string
 	applied int
 	loads   int
-	hold    chan struct{}                                // when set, the next Load waits for it
-	late    func(ctx context.Context, live string) error // when set, called when a table is live
+	hold    chan struct{}                                // if set, the next Load waits for it
+	late    func(ctx context.Context, live string) error // if set, called when a table is live
 }
 
 func newSwitchboard(t *testing.T) *switchboard {
@@ -105,7 +105,7 @@ func (x *switchboard) addAs(ctx context.Context, lines ...string) (apply.Outcome
 	})
 }
 
-// tell is addAs for a change that says which rows it touches.
+// tell is addAs for a change that returns the rows it touches.
 func (x *switchboard) tell(ctx context.Context, kind, line string, more ...string) (apply.Outcome, error) {
 	return x.Engine.Commit(ctx, []apply.ID{apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
 		for _, line := range append(more, line) {
@@ -140,8 +140,8 @@ func TestAtomicApplyIsTheCheckAndTheOnlyOne(t *testing.T) {
 	}
 }
 
-// A change that says which rows it touches reads no others, as long as the state before it is known: not after one that was not stored, nor after one that
-// another program has made.
+// A change that returns the rows it touches reads no others, as long as the previous state is known: not after one that was not
+// stored, nor after a change by another program.
 func TestChangeOfRowsReadsNoOthers(t *testing.T) {
 	t.Parallel()
 	x := newSwitchboard(t)
@@ -218,7 +218,7 @@ func TestAtomicChangesAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for _, line := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
 		all.Go(func() {
-			// Every third fails at its commit, and every one keeps the timer's passes company.
+			// Every third fails at its commit, and all of them compete with the timer's passes.
 			lines := []string{line}
 			if strings.Contains("adgjmpsvy", line) {
 				lines = append(lines, line)
@@ -253,7 +253,7 @@ func TestPreviewAppliesNothingAhead(t *testing.T) {
 	}
 }
 
-// An apply that is broken off because its caller has gone may have happened or not: the stored state is brought back.
+// An apply that is cancelled because its caller hung up may or may not have happened: the stored state is restored.
 func TestHangingUpDuringAnAtomicApply(t *testing.T) {
 	t.Parallel()
 	x := newSwitchboard(t)
@@ -277,7 +277,7 @@ func TestHangingUpDuringAnAtomicApply(t *testing.T) {
 	waittest.Until(t, "what is stored is live", func() bool { live, _, _ := x.counts(); return live == "\n" })
 }
 
-// A change that is applied ahead of its commit and then rolled back takes nothing from the one that was committed before it.
+// A change that is applied ahead of its commit and then rolled back does not undo the one that was committed before it.
 func TestRollBackBehindACommit(t *testing.T) {
 	t.Parallel()
 	x := newSwitchboard(t)
@@ -286,7 +286,7 @@ func TestRollBackBehindACommit(t *testing.T) {
 	x.mu.Lock()
 	x.hold = hold
 	x.mu.Unlock()
-	x.Engine.Converge() // the lane is busy
+	x.Engine.Converge() // keeps the lane busy
 	waittest.Until(t, "the lane reads", func() bool { _, _, n := x.counts(); return n > loads })
 	done := make(chan error, 1)
 	go func() {

@@ -14,8 +14,8 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Boot applies what was last applied of the components that the kernel forgets at a reboot. It is for a start without a database: with one,
-// the lanes apply what is stored.
+// Boot applies the last configuration of the components that the kernel forgets at a reboot. It is for a start without a
+// database: with one, the lanes apply what is stored.
 func (e *Engine) Boot(ctx context.Context) {
 	for _, id := range e.order {
 		l := e.lanes[id]
@@ -49,7 +49,7 @@ func (l *lane) boot(ctx context.Context) (err error) {
 	return l.apply(ctx, config, files)
 }
 
-// keptConfig is the configuration that was kept of a component that is volatile.
+// keptConfig returns the kept configuration of a volatile component.
 func (l *lane) keptConfig() (any, error) {
 	if l.decode == nil {
 		return nil, fs.ErrNotExist
@@ -69,7 +69,7 @@ func (l *lane) keptConfig() (any, error) {
 	return config, nil
 }
 
-// retain keeps the configuration of a component that is volatile, unless a change waits for its confirmation.
+// retain keeps the configuration of a volatile component, unless a change waits for its confirmation.
 func (l *lane) retain(config any) error {
 	if l.decode == nil || config == nil {
 		return nil

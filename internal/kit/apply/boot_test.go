@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// What the kernel forgets is applied at a start without a database, as it was last applied; on the disk it is sealed.
+// A start without a database applies the last configuration of volatile components; on disk it is sealed.
 func TestBootWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	b := kittest.New(t)

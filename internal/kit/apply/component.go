@@ -1,5 +1,5 @@
-// Package apply owns the way from the stored state to the running daemons: the components, the engine that brings each
-// of them to what is stored, and what is known about how far it got.
+// Package apply brings the stored state to the running daemons. It has the components, the engine that brings each of them to
+// what is stored, and their status.
 package apply
 
 import (
@@ -34,90 +34,90 @@ const (
 	Tunnel       ID = "tunnel"
 	// WAF inspects the requests of the reverse proxy.
 	WAF ID = "waf"
-	// Detection finds attacks, and Bouncer drops the packets of who is banned for them.
+	// Detection finds attacks, and Bouncer drops the packets of clients that are banned for them.
 	Detection ID = "ids"
 	Bouncer   ID = "ids-firewall-bouncer"
-	// VRRP has the virtual addresses of a cluster be on one of its nodes.
+	// VRRP assigns the virtual addresses of a cluster to one of its nodes.
 	VRRP ID = "vrrp"
 )
 
-// State says how far a component is.
+// State says how far a component got.
 type State string
 
-// The states.
+// States of a component.
 const (
-	// Live: what is stored is what runs, and that was verified.
+	// Live: the stored state runs, which was verified.
 	Live State = "live"
-	// Pending: stored, and not applied yet.
+	// Pending: stored, but not applied yet.
 	Pending State = "pending"
-	// Degraded: stored, and could not be applied; the last known good configuration runs, if there is one.
+	// Degraded: stored, but could not be applied; the last known good configuration runs, if there is one.
 	Degraded State = "degraded"
-	// NotInstalled: there is no such daemon on this machine.
+	// NotInstalled: this machine does not have the daemon.
 	NotInstalled State = "not_installed"
 )
 
-// Daemon says what the daemon behind a component does.
+// Daemon is the state of a component's daemon.
 type Daemon string
 
-// What a daemon does. A component of the kernel has none.
+// States of a daemon. A component of the kernel has none.
 const (
 	Running Daemon = "running"
 	Down    Daemon = "down"
 	Off     Daemon = "off"
 )
 
-// Component is a part of the machine that is configured from the stored state. C is all that its configuration
-// depends on. The functions are called by one goroutine at a time, but for Load, Render and Check, which also run in
-// the transaction of a change.
+// Component is a part of the machine that is configured from the stored state. C is everything that its configuration depends on.
+// The functions are called by one goroutine at a time, except for Load, Render and Check, which also run in the transaction of a
+// change.
 type Component[C any] struct {
 	ID ID
-	// Unit is the daemon behind the component; there is none where the kernel itself is configured.
+	// Unit is the daemon; empty if the kernel itself is configured.
 	Unit host.Unit
-	// Enabled, where there is one, says whether the daemon shall run at all. One that shall not is stopped, now and at the
-	// next boot, and neither Apply nor Verify is asked.
+	// Enabled, if set, reports whether the daemon should run at all. Otherwise it is stopped and disabled, and neither Apply nor
+	// Verify is called.
 	Enabled func(C) bool
-	// Load reads the whole configuration; it must read nothing else.
+	// Load reads the whole configuration, and must read nothing else.
 	Load func(ctx context.Context, q db.Querier) (C, error)
-	// Amend, where there is one, makes the configuration that Load would read after a change from the one before it and the rows that the change has
-	// touched, so that a change of one row does not read all others. It says no when it takes more than that.
+	// Amend, if set, derives the configuration that Load would read after a change from the previous one and the changed rows, so
+	// that a change of one row does not read all others. ok is false if that is not possible.
 	Amend func(ctx context.Context, q db.Querier, was C, rows []Row) (now C, ok bool, err error)
-	// Adapt, where there is one, brings into a configuration what the machine is like by now, as Load does. It asks no database: while that is
-	// away, the daemon still follows the machine.
+	// Adapt, if set, updates those parts of a configuration that Load takes from the machine. It must not use the database: while
+	// that is unavailable, the daemon still follows the machine.
 	Adapt func(ctx context.Context, c C) (C, error)
 	// Render is a pure function from the configuration to the files.
 	Render func(C) ([]host.File, error)
-	// Check asks the daemon's own checker about files that are staged, not live.
+	// Check asks the daemon's own checker about staged files.
 	Check func(ctx context.Context, files []host.File) error
-	// Apply makes the daemon take the files, which are installed: reload or restart.
+	// Apply makes the daemon use the installed files, by a reload or restart.
 	Apply func(ctx context.Context, c C, files []host.File) error
-	// Atomic says that Apply needs no installed files, and takes all of them or refuses all: then it is the check, too. A
-	// change is applied before it is committed, and what was there comes back if it is not. Check is asked for previews.
+	// Atomic says that Apply needs no installed files, and takes all of them or none, which makes it the check, too. A change is
+	// applied before it is committed, and undone if the commit fails. Check is used for previews.
 	Atomic bool
-	// Verify says whether the daemon runs with the configuration, which is that of the files.
+	// Verify returns an error unless the daemon runs with the configuration c, which files were rendered from.
 	Verify func(ctx context.Context, c C, files []host.File) error
-	// Volatile says that the kernel forgets at a reboot what was applied: the configuration is kept, sealed, and applied at the next
-	// start if the database is away then.
+	// Volatile says that the kernel loses the configuration at a reboot: it is kept, sealed, and applied by the next start if the
+	// database is unavailable then.
 	Volatile bool
-	// Openings, where there are any, are what the daemon asks of the packet filter when it runs with a configuration.
+	// Openings, if set, returns what the daemon asks of the packet filter when it runs with a configuration.
 	Openings func(C) []policy.Opening
-	// Runtime, where the daemon has one, is the way to change it while it runs, whose cost depends on the change and not
-	// on the size of the configuration.
+	// Runtime, if set, changes the daemon while it runs, at a cost that depends on the change and not on the size of the
+	// configuration.
 	Runtime *Runtime[C]
 }
 
-// Runtime changes a daemon while it runs. The files are brought to the same end state, without a reload.
+// Runtime changes a daemon while it runs. The files reach the same final state without a reload.
 type Runtime[C any] struct {
-	// Can says whether the typed operations can carry the change; then no checker is asked.
+	// Can reports whether the runtime operations can make the change; the checker is not asked then.
 	Can func(was, now C) bool
-	// Do carries it out. When it fails, or the daemon is not as it should be afterwards, the full way is taken.
+	// Do makes the change. If it fails, or Verify fails afterwards, the daemon is reloaded.
 	Do func(ctx context.Context, was, now C) error
-	// Plan, where there is one, finds the operations from the rows that a change touches alone, so that nothing else is read.
-	// It runs in the change's transaction, and says nil when it takes more than that. The step is taken after the commit;
-	// the files follow a moment later.
+	// Plan, if set, derives the operations from the changed rows, so that nothing else is read. It runs in the change's
+	// transaction, and returns nil if the rows do not suffice. The step is taken after the commit; the files follow a moment
+	// later.
 	Plan func(ctx context.Context, tx *db.Tx, rows []Row) (Step, error)
 }
 
-// Row is what a change does to one row: pointers to it before and after, nil where there is none.
+// Row is what a change does to one row: pointers to it before and after; nil if it does not exist.
 type Row struct {
 	Kind     string
 	Was, Now any
@@ -127,15 +127,15 @@ type Row struct {
 type Step func(ctx context.Context) error
 
 // Partial is the error of a component that took all that it could: one bad object must not stop the rest. The component is
-// degraded, and no earlier configuration is put back, because that would take the rest away.
+// degraded, but does not fall back, because that would take the rest away.
 type Partial struct {
-	// Problems are sentences, one for each thing that is not as it should be.
+	// Problems are sentences, one for each thing that failed.
 	Problems []string
 }
 
 func (p *Partial) Error() string { return strings.Join(p.Problems, "; ") }
 
-// Status is how far a component is.
+// Status says how far a component got.
 type Status struct {
 	Name            ID         `json:"name" doc:"Name of the component."`
 	State           State      `json:"state" enum:"live,pending,degraded,not_installed" doc:"Whether the saved configuration is running."`
@@ -148,14 +148,13 @@ type Status struct {
 	DurationMS      int64      `json:"duration_ms" doc:"How long the last apply took."`
 }
 
-// erased is a component whose configuration type is hidden from the engine.
+// erased is a component with its type parameter erased.
 type erased struct {
-	id   ID
-	unit host.Unit
-	// load reads the configuration.
+	id    ID
+	unit  host.Unit
 	load  func(ctx context.Context, q db.Querier) (any, error)
 	amend func(ctx context.Context, q db.Querier, was any, rows []Row) (now any, ok bool, err error)
-	// adapt is nil for a component whose configuration is all stored.
+	// adapt is nil if the configuration does not depend on the machine.
 	adapt  func(ctx context.Context, c any) (any, error)
 	render func(c any) ([]host.File, error)
 	check  func(ctx context.Context, files []host.File) error
@@ -166,7 +165,7 @@ type erased struct {
 	can    func(was, now any) bool
 	do     func(ctx context.Context, was, now any) error
 	plan   func(ctx context.Context, tx *db.Tx, rows []Row) (Step, error)
-	// decode reads a configuration that was kept; nil where none is.
+	// decode reads a kept configuration; nil if none is kept.
 	decode func(b []byte) (any, error)
 	// openings is nil for a component that asks nothing of the packet filter.
 	openings func(c any) []policy.Opening
@@ -231,7 +230,7 @@ func erase[C any](m host.Machine, c Component[C]) erased {
 	return e
 }
 
-// stopped complains about a daemon that runs.
+// stopped returns an error if the daemon runs.
 func stopped(ctx context.Context, m host.Machine, u host.Unit) error {
 	state, err := m.State(ctx, u)
 	if err == nil && (state.Active == "active" || state.Active == "activating") {
@@ -240,13 +239,14 @@ func stopped(ctx context.Context, m host.Machine, u host.Unit) error {
 	return err
 }
 
-// refused is an error of a daemon's checker: the daemon was asked and said no.
+// refused reports whether the daemon's checker ran and refused.
 func refused(err error) bool {
 	_, ok := errors.AsType[*host.ExitError](err)
 	return ok
 }
 
-// refusal is a change that the daemon's checker refuses. What it says may show more of the machine than a viewer's preview may.
+// refusal returns the error for a change that the daemon's checker refuses. The checker's message may reveal more of the machine
+// than viewers may see.
 func refusal(ctx context.Context, id ID, err error) error {
 	message := fmt.Sprintf("%s refuses this configuration", id)
 	if actor.From(ctx).Role == actor.Viewer {

@@ -9,14 +9,14 @@ import (
 	"edge.internal/gateway/internal/kit/rescue"
 )
 
-// consider looks at a change in its transaction, before it is committed. It refuses what the daemon would refuse, and
-// lets everything else through: a checker that cannot run, or a stored state that is broken already, must not lock the
-// operator out of the fix. Whatever it answers, decided has to hear of the commit.
-func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []Row) (x *imagined, err error) {
+// consider examines a change in its transaction, before it is committed. It refuses what the daemon would refuse, and allows
+// everything else: a checker that cannot run, or a stored state that is broken already, must not lock the operator out of the
+// fix. Whatever it returns, decided must be called.
+func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []Row) (x *target, err error) {
 	defer rescue.Into(&err, l.engine.log, string(l.id))
 	l.mu.Lock()
 	was, reloads := l.running, l.reloads
-	// Only for a daemon that has, or is about to have, the state that the change was made on.
+	// A step needs a daemon that has, or is about to have, the state that the change was made on.
 	plannable := !l.full && l.leads(revision-1)
 	l.mu.Unlock()
 	if plannable && len(rows) > 0 {
@@ -25,10 +25,10 @@ func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []R
 			return nil, fmt.Errorf("planning for %s: %w", l.id, err)
 		}
 		if step != nil {
-			return &imagined{revision: revision, step: step, reloads: reloads}, nil
+			return &target{revision: revision, step: step, reloads: reloads}, nil
 		}
 	}
-	if x, err = l.foresee(ctx, tx, revision, rows); err != nil {
+	if x, err = l.nextTarget(ctx, tx, revision, rows); err != nil {
 		return nil, err
 	}
 	switch {
@@ -37,7 +37,7 @@ func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []R
 	case !l.atomic:
 		return x, l.judge(ctx, x, l.check(ctx, x.files))
 	}
-	// Held until the change is decided, so that no pass puts the stored state back meanwhile.
+	// Held until the change is decided, so that no pass restores the stored state in the meantime.
 	l.work.Lock()
 	defer func() {
 		if !x.applied {
@@ -53,17 +53,16 @@ func (l *lane) consider(ctx context.Context, tx *db.Tx, revision int64, rows []R
 	return x, l.judge(ctx, x, err)
 }
 
-// preview asks the daemon's checker about a change that will not be committed. With always, it is asked even where the
-// answer is known.
+// preview asks the daemon's checker about a change that will not be committed. With always, it asks even if the answer is known.
 func (l *lane) preview(ctx context.Context, files []host.File, always bool) error {
 	if !always && (sameFiles(l.agreed(), files) || l.onDisk(files)) {
 		return nil
 	}
-	return l.judge(ctx, &imagined{files: files}, l.check(ctx, files))
+	return l.judge(ctx, &target{files: files}, l.check(ctx, files))
 }
 
-// foresee is imagine for a change of rows, of which it may be enough to know the state before.
-func (l *lane) foresee(ctx context.Context, tx *db.Tx, revision int64, rows []Row) (*imagined, error) {
+// nextTarget is loadTarget for a change of rows, which may be derived from the previous state without reading everything.
+func (l *lane) nextTarget(ctx context.Context, tx *db.Tx, revision int64, rows []Row) (*target, error) {
 	l.mu.Lock()
 	var was any
 	switch {
@@ -81,11 +80,11 @@ func (l *lane) foresee(ctx context.Context, tx *db.Tx, revision int64, rows []Ro
 			return l.rendered(revision, config)
 		}
 	}
-	return l.imagine(ctx, tx, revision)
+	return l.loadTarget(ctx, tx, revision)
 }
 
-// imagine loads and renders what a change would store.
-func (l *lane) imagine(ctx context.Context, tx *db.Tx, revision int64) (*imagined, error) {
+// loadTarget loads and renders what a change would store.
+func (l *lane) loadTarget(ctx context.Context, tx *db.Tx, revision int64) (*target, error) {
 	config, err := l.load(ctx, tx)
 	if err != nil {
 		return nil, fmt.Errorf("loading %s: %w", l.id, err)
@@ -93,20 +92,20 @@ func (l *lane) imagine(ctx context.Context, tx *db.Tx, revision int64) (*imagine
 	return l.rendered(revision, config)
 }
 
-func (l *lane) rendered(revision int64, config any) (*imagined, error) {
+func (l *lane) rendered(revision int64, config any) (*target, error) {
 	files, err := l.render(config)
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s: %w", l.id, err)
 	}
-	return &imagined{revision: revision, config: config, files: files}, nil
+	return &target{revision: revision, config: config, files: files}, nil
 }
 
-// rehearse does what a pass does, up to where something would be installed.
+// rehearse does what a pass does, up to the point where it would install anything.
 func (l *lane) rehearse(ctx context.Context, live *Engine) (err error) {
 	defer rescue.Into(&err, l.engine.log, string(l.id))
-	var now *imagined
+	var now *target
 	err = l.engine.db.Snapshot(ctx, func(tx *db.Tx) (err error) {
-		now, err = l.imagine(ctx, tx, 0)
+		now, err = l.loadTarget(ctx, tx, 0)
 		return err
 	})
 	if err != nil {
@@ -118,10 +117,10 @@ func (l *lane) rehearse(ctx context.Context, live *Engine) (err error) {
 	return l.check(ctx, now.files)
 }
 
-// judge says whether a change is refused because of what the checker said. A preview has no revision.
-func (l *lane) judge(ctx context.Context, x *imagined, err error) error {
+// judge decides whether the checker's answer refuses a change. A preview has no revision.
+func (l *lane) judge(ctx context.Context, x *target, err error) error {
 	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx) // the caller has gone, and the checker was stopped before it had an opinion
+		return context.Cause(ctx) // the caller is gone, and the checker was stopped before it had a result
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,8 +135,8 @@ func (l *lane) judge(ctx context.Context, x *imagined, err error) error {
 	return nil
 }
 
-// decided hears whether a change that was considered is stored. If it is not, what was applied ahead of it has to go.
-func (l *lane) decided(x *imagined, committed bool) {
+// decided learns whether a considered change was stored. If not, what was applied ahead of its commit is undone.
+func (l *lane) decided(x *target, committed bool) {
 	if x == nil {
 		return
 	}
@@ -152,7 +151,7 @@ func (l *lane) decided(x *imagined, committed bool) {
 		}
 	case committed:
 		l.committed = x
-		l.heard(x, x.refused)
+		l.noteVerdict(x, x.refused)
 	case x.tried:
 		l.running, l.checked, l.committed = nil, nil, nil
 	}

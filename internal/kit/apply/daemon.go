@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// watchAgain is how long to wait before the daemons are watched again after the watch was lost.
+	// watchAgain is the delay before a lost watch of the daemons is restarted.
 	watchAgain = time.Second
-	// lookWithin bounds the question what a daemon does.
+	// lookWithin bounds a query of the daemon's state.
 	lookWithin = 5 * time.Second
-	// startedAgain is the pause between two looks at a daemon that is starting.
+	// startedAgain is the interval at which a starting daemon is polled.
 	startedAgain = 50 * time.Millisecond
 )
 
@@ -21,10 +21,10 @@ const (
 type daemon struct {
 	// wanted says that it should run.
 	wanted bool
-	// seen is what it did at the end of the last pass; known says that there was one.
+	// seen is its state at the end of the last pass; known says that there was one.
 	seen  host.UnitState
 	known bool
-	// working counts those that may restart it now. What it does meanwhile is theirs; missed says that it did something.
+	// working counts the operations that may restart it. State changes during those are expected; missed says that there was one.
 	working int
 	missed  bool
 }
@@ -43,8 +43,8 @@ func (d *daemon) does() Daemon {
 
 func alive(s host.UnitState) bool { return s.Active == "active" || s.Active == "reloading" }
 
-// down says whether the daemon does not run. It waits for one that is just starting, because one with much to read takes its time, but not for
-// systemd to start it again.
+// down reports whether the daemon is not running. It waits for a daemon that is starting, which may have much to read, but not
+// for systemd to restart one.
 func (l *lane) down(ctx context.Context) bool {
 	for l.unit != "" {
 		state, err := l.state(ctx)
@@ -63,13 +63,13 @@ func (l *lane) down(ctx context.Context) bool {
 	return false
 }
 
-// watch hears of daemons that end, and of those that were started by hand, and has their lanes look at once.
+// watch makes lanes check their daemons as soon as these end or are started manually.
 func (e *Engine) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := e.host.Watch(ctx, func(u host.Unit) {
 			for _, l := range e.lanes {
 				if l.unit == u {
-					l.told(ctx)
+					l.unitChanged(ctx)
 				}
 			}
 		})
@@ -84,12 +84,12 @@ func (e *Engine) watch(ctx context.Context) {
 	}
 }
 
-// told looks at the daemon. When it is not what the last pass has left, another pass is due, and a daemon that has ended is not
+// unitChanged checks the daemon. If it is not as the last pass left it, another pass is due, and a daemon that has ended is not
 // called live until then.
-func (l *lane) told(ctx context.Context) {
+func (l *lane) unitChanged(ctx context.Context) {
 	state, err := l.state(ctx)
 	if err != nil {
-		return // the timer looks again
+		return // the timer checks again
 	}
 	l.mu.Lock()
 	if l.working > 0 {
@@ -103,7 +103,7 @@ func (l *lane) told(ctx context.Context) {
 	before := l.status
 	if l.status.Daemon = l.does(); l.status.Daemon == Down && l.status.State == Live {
 		l.status.State = Pending
-		l.status.LastError, l.status.Detail = fmt.Sprintf("%s has stopped and is being started again.", called(l.unit)), state.Detail
+		l.status.LastError, l.status.Detail = fmt.Sprintf("%s has stopped and is being started again.", displayName(l.unit)), state.Detail
 		l.running, l.at = nil, 0
 	}
 	if before != l.status {
@@ -113,23 +113,23 @@ func (l *lane) told(ctx context.Context) {
 	l.kick(0, false)
 }
 
-// state asks what the daemon does, even at the end of a pass whose time is over.
+// state queries the daemon's state, even at the end of a pass that has run out of time.
 func (l *lane) state(ctx context.Context) (host.UnitState, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin)
 	defer cancel()
 	return l.engine.host.State(ctx, l.unit)
 }
 
-// atWork says that the daemon may be restarted from now on. Look ends that.
-func (l *lane) atWork() {
+// beginWork announces that the daemon may be restarted. endWork must follow.
+func (l *lane) beginWork() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.working++
 }
 
-// look notes what the daemon does after some work, and says whether it has ended meanwhile though it should run. The
-// configuration, if it is known, says whether it should.
-func (l *lane) look(ctx context.Context, config any) (died bool) {
+// endWork records the daemon's state after some work, and reports whether it ended in the meantime although it should run. The
+// configuration, if known, says whether it should.
+func (l *lane) endWork(ctx context.Context, config any) (died bool) {
 	var state host.UnitState
 	var err error
 	if l.unit != "" {
@@ -149,12 +149,12 @@ func (l *lane) look(ctx context.Context, config any) (died bool) {
 	return died
 }
 
-// Restart brings the component behind a unit to what is stored, its files included, and restarts the unit. One that is switched
-// off is not started.
+// Restart brings the component of a unit to what is stored, including its files, and restarts the unit. A unit that is turned off
+// is not started.
 func (e *Engine) Restart(ctx context.Context, u host.Unit) error {
 	for _, l := range e.lanes {
 		if l.unit == u {
-			e.Refresh(ctx, l.id, false) // the files may be a moment behind the daemon
+			e.Refresh(ctx, l.id, false) // the files may lag behind the daemon
 			return l.restart(ctx)
 		}
 	}
@@ -168,12 +168,12 @@ func (l *lane) restart(ctx context.Context) error {
 	off := !l.wanted
 	l.mu.Unlock()
 	if off {
-		return fmt.Errorf("%s is off; turn it on in its settings", called(l.unit))
+		return fmt.Errorf("%s is off; turn it on in its settings", displayName(l.unit))
 	}
-	l.atWork()
+	l.beginWork()
 	err := l.engine.host.Restart(ctx, l.unit)
 	l.forget()
-	l.look(ctx, nil)
+	l.endWork(ctx, nil)
 	l.kick(0, false)
 	return err
 }

@@ -14,12 +14,12 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// die ends the daemon behind the gateway's back.
+// die makes the daemon fail without the gateway's doing.
 func (x *toy) die() {
 	x.Machine.SetUnit(host.UnitState{Unit: host.Chrony, Installed: true, Active: "failed", Detail: "signal: killed"})
 }
 
-// watching is a toy whose timer does not come while the test runs, and whose Verify asks the daemon.
+// watching returns a toy whose timer does not fire during the test, and whose Verify asks the daemon.
 func watching(t *testing.T) *toy {
 	t.Helper()
 	x := newToy(t, func(x *toy) { x.Engine.SetTick(time.Hour) })
@@ -42,7 +42,7 @@ func (x *toy) verifyRuns(t *testing.T) {
 	}
 }
 
-// A daemon that dies is started again at once, and not when the timer comes.
+// A daemon that dies is started again at once, without waiting for the timer.
 func TestDeadDaemonIsStartedAtOnce(t *testing.T) {
 	t.Parallel()
 	x := watching(t)
@@ -53,13 +53,14 @@ func TestDeadDaemonIsStartedAtOnce(t *testing.T) {
 	waittest.Until(t, "it is live again", func() bool { s := x.status(); return s.State == apply.Live && s.Daemon == apply.Running })
 }
 
-// What a dead daemon ran with before is not checked once more: that would only keep people waiting. Only if it does not start, the checker is asked why.
+// The configuration of a dead daemon is not checked again, which would only delay its start. Only if it does not start, the
+// checker is asked why.
 func TestDeadDaemonIsStartedWithoutACheck(t *testing.T) {
 	t.Parallel()
 	x := watching(t)
 	x.verifyRuns(t)
 	waittest.Until(t, "the configuration is kept", func() bool { _, err := os.Stat(x.Paths.State("good/ntp/list.json")); return err == nil })
-	// The checker has been asked about something else since.
+	// The checker has since been asked about something else.
 	if _, err := x.Engine.Preview(t.Context(), []apply.ID{apply.NTP}, nil, func(tx *db.Tx) ([]apply.Row, error) {
 		_, err := tx.Exec(t.Context(), `INSERT INTO toy_lines VALUES ('b')`)
 		return nil, err
@@ -99,7 +100,7 @@ func TestDeadDaemonIsNotLive(t *testing.T) {
 		return s.State == apply.Degraded && s.Daemon == apply.Down && !strings.Contains(s.LastError, "/etc") && strings.Contains(s.Detail, "/etc/chrony")
 	})
 	x.Machine.Refuse(host.Chrony, nil)
-	// Somebody starts it by hand.
+	// Someone starts it manually.
 	if err := x.Machine.Start(t.Context(), host.Chrony); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func TestDeadDaemonIsNotLive(t *testing.T) {
 	})
 }
 
-// A daemon that is switched off is off, and not down.
+// A daemon that is turned off is off, and not down.
 func TestDaemonThatIsOff(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, func(x *toy) {
@@ -129,7 +130,7 @@ func TestDaemonThatIsOff(t *testing.T) {
 	}
 }
 
-// A restart is one, and the pass after it leaves the daemon alone.
+// A restart restarts once: the pass after it leaves the daemon alone.
 func TestRestartIsOne(t *testing.T) {
 	t.Parallel()
 	x := watching(t)
@@ -143,14 +144,14 @@ func TestRestartIsOne(t *testing.T) {
 	}
 }
 
-// What a daemon says is for administrators; everybody gets a sentence.
+// A daemon's message is for administrators; everyone gets a sentence.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	x := watching(t)
 	x.Machine.SetPortUsers(host.PortUser{Protocol: "UDP", Address: netip.MustParseAddr("10.10.0.1"), Port: 53, PID: 29958, Program: "python3"},
 		host.PortUser{Protocol: "TCP", Address: netip.MustParseAddr("0.0.0.0"), Port: 80, PID: 7, Program: "nginx"},
 		host.PortUser{Protocol: "UDP", Address: netip.MustParseAddr("::"), Port: 123, PID: 8, Program: "ntpd"})
-	for said, want := range map[string]string{
+	for message, want := range map[string]string{
 		"exit status 1: [1794766446] unbound[495:0] error: can't bind socket: Address already in use for 10.10.0.1 port 53; [1794766446] unbound[495:0] fatal error: could not open ports": "UDP 53 on 10.10.0.1 is used by python3 (pid 29958).",
 		"exit status 1: [ALERT]    (8) : Starting frontend web: cannot bind socket (Address already in use) [0.0.0.0:80]":                                                                  "TCP 80 on all addresses is used by nginx (pid 7).",
 		"exit status 1: [1794766446] chronyd[495:0] fatal error: could not open its socket":                                                                                                "chrony does not run: could not open its socket.",
@@ -160,9 +161,9 @@ func TestReasons(t *testing.T) {
 		"the address 192.0.2.7 is not one of this machine":                                                                                                                                 "The address 192.0.2.7 is not one of this machine.",
 		"parsing /etc/chrony/conf.d/gateway.conf:5: unknown directive":                                                                                                                     "Parsing unknown directive.",
 	} {
-		x.setSick(errors.New(said))
-		if s := x.Engine.Refresh(t.Context(), apply.NTP, true); s.LastError != want || s.Detail != said {
-			t.Errorf("%s:\n%q instead of\n%q\n%s", said, s.LastError, want, s.Detail)
+		x.setSick(errors.New(message))
+		if s := x.Engine.Refresh(t.Context(), apply.NTP, true); s.LastError != want || s.Detail != message {
+			t.Errorf("%s:\n%q instead of\n%q\n%s", message, s.LastError, want, s.Detail)
 		}
 	}
 }

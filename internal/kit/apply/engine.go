@@ -36,25 +36,25 @@ type Engine struct {
 	clock clock.Clock
 	log   *slog.Logger
 	box   *secret.Box
-	dir   string // where the last known good configurations are kept
+	dir   string // holds the last known good configurations
 	tick  time.Duration
 	lanes map[ID]*lane
 	order []ID
 	live  bus.Topic[Status]
-	// changes is the history, and told what it has not heard yet.
-	changes *changes.Log
-	telling sync.Mutex
-	told    []told
-	tells   chan struct{}
+	// changes is the history, and unrecorded the entries that it does not have yet.
+	changes    *changes.Log
+	recording  sync.Mutex
+	unrecorded []entry
+	unsaved    chan struct{}
 
 	confirming sync.Mutex
 	waiting    []Waiting
 	held       chan struct{}
 }
 
-// New makes an engine without components.
+// New returns an engine without components.
 func New(d *db.DB, m host.Machine, c clock.Clock, log *slog.Logger, box *secret.Box, history *changes.Log, dir string) *Engine {
-	return &Engine{db: d, host: m, clock: c, log: log, box: box, dir: dir, tick: tick, lanes: map[ID]*lane{}, changes: history, tells: make(chan struct{}, 1), held: make(chan struct{}, 1)}
+	return &Engine{db: d, host: m, clock: c, log: log, box: box, dir: dir, tick: tick, lanes: map[ID]*lane{}, changes: history, unsaved: make(chan struct{}, 1), held: make(chan struct{}, 1)}
 }
 
 // Register adds a component. The order of registration is the order of ApplyAll.
@@ -69,7 +69,7 @@ func Register[C any](e *Engine, c Component[C]) {
 	e.order = append(e.order, c.ID)
 }
 
-// Run serves the lanes until the context ends.
+// Run serves the lanes until ctx ends.
 func (e *Engine) Run(ctx context.Context) {
 	var lanes sync.WaitGroup
 	for _, l := range e.lanes {
@@ -91,7 +91,7 @@ func (e *Engine) Converge() {
 // Outcome says how far each component got that a change feeds.
 type Outcome map[ID]State
 
-// Header is the outcome in the form of the Gateway-Apply header.
+// Header formats the outcome for the Gateway-Apply header.
 func (o Outcome) Header() string {
 	parts := make([]string, 0, len(o))
 	for _, id := range slices.Sorted(maps.Keys(o)) {
@@ -100,7 +100,7 @@ func (o Outcome) Header() string {
 	return strings.Join(parts, ", ")
 }
 
-// fed are the lanes of the components that exist here, sorted, so that two changes never wait for each other.
+// fed returns the lanes of those components that exist here, sorted, so that two changes never deadlock.
 func (e *Engine) fed(feeds []ID) []*lane {
 	var lanes []*lane
 	for _, id := range feeds {
@@ -112,7 +112,6 @@ func (e *Engine) fed(feeds []ID) []*lane {
 	return lanes
 }
 
-// idsOf are the components of lanes.
 func idsOf(lanes []*lane) (ids []string) {
 	for _, l := range lanes {
 		ids = append(ids, string(l.id))
@@ -120,16 +119,16 @@ func idsOf(lanes []*lane) (ids []string) {
 	return ids
 }
 
-// Write is a change: it writes rows, and says which, where it knows.
+// Write makes a change: it writes rows, and returns them if it knows which they are.
 type Write func(tx *db.Tx) ([]Row, error)
 
-// Commit runs a change in one transaction, has the components it feeds consider it, commits, applies, and answers how
+// Commit runs a change in one transaction, in which the components that it feeds consider it, commits, applies, and returns how
 // far each of them got.
 func (e *Engine) Commit(ctx context.Context, feeds []ID, write Write) (Outcome, error) {
 	return e.CommitBoth(ctx, feeds, nil, write)
 }
 
-// CommitBoth is Commit for a change that feeds components by rows which all nodes share, by rows of this node alone, or by both.
+// CommitBoth is Commit for a change that feeds components through shared rows, through rows of this node alone, or through both.
 func (e *Engine) CommitBoth(ctx context.Context, shared, local []ID, write Write) (Outcome, error) {
 	ctx, _, err := changes.Begun(ctx)
 	if err != nil {
@@ -167,21 +166,21 @@ func (e *Engine) CommitBoth(ctx context.Context, shared, local []ID, write Write
 	return outcome(lanes, revisions), nil
 }
 
-// store runs a change in a transaction and tells the lanes how that ended, however it did. The writers of a component queue
-// before they take a connection, so that a queue of them keeps none from others.
+// store runs a change in a transaction and tells the lanes how that ended. Writers of a component queue before they take a
+// connection, so that a queue does not keep connections from others.
 func (e *Engine) store(ctx context.Context, lanes []*lane, shared []ID, revisions []int64, write Write) (err error) {
 	intent := changes.From(ctx)
-	imagined := make([]*imagined, len(lanes))
+	targets := make([]*target, len(lanes))
 	stored := false
 	for i, l := range lanes {
 		if err := l.turn.take(ctx); err != nil {
 			return err
 		}
 		defer func() {
-			l.decided(imagined[i], stored)
+			l.decided(targets[i], stored)
 			l.turn.end(err)
 			if !l.turn.busy() {
-				l.wake() // a pass may wait for that
+				l.wake() // a pass may be waiting for that
 			}
 		}()
 	}
@@ -210,7 +209,7 @@ func (e *Engine) store(ctx context.Context, lanes []*lane, shared []ID, revision
 		given := make(map[string]int64, len(lanes))
 		for i, l := range lanes {
 			given[string(l.id)] = revisions[i]
-			if imagined[i], err = l.consider(ctx, tx, revisions[i], rows); err != nil {
+			if targets[i], err = l.consider(ctx, tx, revisions[i], rows); err != nil {
 				return err
 			}
 		}
@@ -239,13 +238,13 @@ func (e *Engine) store(ctx context.Context, lanes []*lane, shared []ID, revision
 	return err
 }
 
-// The two counters of a component: of the rows that all nodes share, which arrive with them at the other nodes, and of those of one node.
+// Each component has two counters: one for shared rows, which is replicated with them, and one for the rows of this node.
 const (
 	countShared = "apply_revisions"
 	countLocal  = "apply_local_revisions"
 )
 
-// Revision reads the revision of a component: what its files depend on is the same as long as that is.
+// Revision returns the revision of a component. While it does not change, neither does anything that its files depend on.
 func Revision(ctx context.Context, q db.Querier, id ID) (revision int64, err error) {
 	err = q.QueryRow(ctx, `SELECT coalesce((SELECT revision FROM apply_revisions WHERE component = $1), 0) + coalesce((SELECT revision FROM apply_local_revisions WHERE component = $1), 0)`, id).Scan(&revision)
 	return revision, err
@@ -253,8 +252,8 @@ func Revision(ctx context.Context, q db.Querier, id ID) (revision int64, err err
 
 func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, shared []ID, revisions []int64, write Write) ([]Row, error) {
 	for i, l := range lanes {
-		// The lock makes the writers of one component queue, in whatever program they are, and what arrives from the primary with them. It is
-		// taken by a statement of its own: the next one sees what the others have written.
+		// The lock makes the writers of one component queue, in whatever program they run, and so does replication from the
+		// primary. It is taken by a statement of its own, so that the next one sees what the others have written.
 		tx.Queue(`SELECT pg_advisory_xact_lock(23, hashtext($1))`, l.id)
 		mine, other := countLocal, countShared
 		if slices.Contains(shared, l.id) {
@@ -275,7 +274,7 @@ func (e *Engine) change(ctx context.Context, tx *db.Tx, lanes []*lane, shared []
 	return rows, failpoint.Hit(failpoint.TxWritten, idsOf(lanes)...)
 }
 
-// outcome says how far the components got with these revisions; that another change waits already is not theirs.
+// outcome returns how far the components got with these revisions, ignoring newer changes.
 func outcome(lanes []*lane, revisions []int64) Outcome {
 	o := Outcome{}
 	for i, l := range lanes {
@@ -300,11 +299,11 @@ type FileDiff struct {
 	Diff string `json:"diff" doc:"Unified diff against what is live."`
 }
 
-// Preview runs a change, rolls it back, and answers what it would do to the files. It makes no writer wait: what it shows may be
-// a moment old. What is said about the components whose secrets the change sets does not depend on what these are.
+// Preview runs a change, rolls it back, and returns what it would do to the files. It blocks no writer, so the result may be
+// slightly out of date. What it says about components whose secrets the change sets does not depend on their values.
 func (e *Engine) Preview(ctx context.Context, feeds, secrets []ID, write Write) ([]FileDiff, error) {
 	lanes := e.fed(feeds)
-	imagined := make([]*imagined, len(lanes))
+	targets := make([]*target, len(lanes))
 	diffs := []FileDiff{}
 	err := e.db.Suppose(ctx, func(tx *db.Tx) error {
 		if _, err := write(tx); err != nil {
@@ -315,7 +314,7 @@ func (e *Engine) Preview(ctx context.Context, feeds, secrets []ID, write Write) 
 		}
 		for i, l := range lanes {
 			var err error
-			if imagined[i], err = l.imagine(ctx, tx, 0); err != nil {
+			if targets[i], err = l.loadTarget(ctx, tx, 0); err != nil {
 				return err
 			}
 		}
@@ -323,10 +322,10 @@ func (e *Engine) Preview(ctx context.Context, feeds, secrets []ID, write Write) 
 	}, func(ctx context.Context) error {
 		for i, l := range lanes {
 			secret := slices.Contains(secrets, l.id)
-			if err := l.preview(ctx, imagined[i].files, secret); err != nil {
+			if err := l.preview(ctx, targets[i].files, secret); err != nil {
 				return err
 			}
-			_, d, err := e.compare(imagined[i].files, secret)
+			_, d, err := e.compare(targets[i].files, secret)
 			if err != nil {
 				return err
 			}
@@ -340,12 +339,12 @@ func (e *Engine) Preview(ctx context.Context, feeds, secrets []ID, write Write) 
 	return diffs, nil
 }
 
-// tryAtOnce is how many components are tried at a time: most of a trial is done by one program, the daemon's checker.
+// tryAtOnce limits concurrent trials: most of a trial is the daemon's checker, which is one process.
 const tryAtOnce = 2
 
-// Try loads and renders every component from what is stored, and asks its daemon's checker. It touches nothing that runs. What it answers
-// is why components would not take the stored state; one whose daemon is not on this machine is not asked. With a live engine, a checker
-// is not asked about the very files that its daemon runs with there.
+// Try loads and renders every component from what is stored, and asks its daemon's checker, without touching anything that runs.
+// It returns why components would not take the stored state; those whose daemon is not installed are skipped. If live is given,
+// the checker is not asked about files that the daemon already runs with there.
 func (e *Engine) Try(ctx context.Context, live *Engine) map[ID]error {
 	var mu sync.Mutex
 	failed := map[ID]error{}
@@ -361,11 +360,11 @@ func (e *Engine) Try(ctx context.Context, live *Engine) map[ID]error {
 			return nil
 		})
 	}
-	_ = trials.Wait() // what fails is in the answer
+	_ = trials.Wait() // failures are in the result
 	return failed
 }
 
-// runsWith tells whether the daemon of a component was seen to run with these files, and still does.
+// runsWith reports whether a component is live with these files.
 func (e *Engine) runsWith(id ID, files []host.File) bool {
 	l := e.lanes[id]
 	if l == nil || l.snapshot().State != Live {
@@ -380,15 +379,15 @@ type RenderedFile struct {
 	Content string `json:"content" doc:"What it would hold."`
 }
 
-// Render renders one component from the stored state, without writing anything, and compares it with what is live.
+// Render renders one component from the stored state without writing anything, and compares it with what is live.
 func (e *Engine) Render(ctx context.Context, id ID) (files []RenderedFile, diffs []FileDiff, err error) {
 	l := e.lanes[id]
 	if l == nil {
 		return nil, nil, fault.New(fault.NotFound, "There is no component %q.", id)
 	}
-	var now *imagined
+	var now *target
 	err = e.db.Snapshot(ctx, func(tx *db.Tx) error {
-		now, err = l.imagine(ctx, tx, 0)
+		now, err = l.loadTarget(ctx, tx, 0)
 		return err
 	})
 	if err != nil {
@@ -397,8 +396,8 @@ func (e *Engine) Render(ctx context.Context, id ID) (files []RenderedFile, diffs
 	return e.compare(now.files, false)
 }
 
-// compare holds rendered files against what is live. With secret, the files that hide something are said to differ in that,
-// whether they do or not.
+// compare compares rendered files with what is live. With secret, files with redacted content are always reported as different in
+// that.
 func (e *Engine) compare(rendered []host.File, secret bool) ([]RenderedFile, []FileDiff, error) {
 	var files []RenderedFile
 	var diffs []FileDiff
@@ -408,24 +407,24 @@ func (e *Engine) compare(rendered []host.File, secret bool) ([]RenderedFile, []F
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, fmt.Errorf("reading %s: %w", path, err)
 		}
-		files = append(files, RenderedFile{path, shown(f, f.Content)})
+		files = append(files, RenderedFile{path, visible(f, f.Content)})
 		diffs = append(diffs, FileDiff{path, difference(f, "live"+path, "new"+path, live, secret)})
 	}
 	return files, diffs, nil
 }
 
-// shown is what people may see of a file's content. One that is not there has nothing to hide.
-func shown(f host.File, content []byte) string {
+// visible returns a file's content without what must not be shown. An absent file has nothing to hide.
+func visible(f host.File, content []byte) string {
 	if f.Redact != nil && len(content) > 0 {
 		content = f.Redact(content)
 	}
 	return string(content)
 }
 
-// Components lists what is registered, in order.
+// Components lists the registered components, in order.
 func (e *Engine) Components() []ID { return e.order }
 
-// Statuses tells how far each component is, in the order of registration.
+// Statuses returns the status of each component, in the order of registration.
 func (e *Engine) Statuses() []Status {
 	list := make([]Status, len(e.order))
 	for i, id := range e.order {
@@ -434,8 +433,7 @@ func (e *Engine) Statuses() []Status {
 	return list
 }
 
-// ApplyAll brings every component to what is stored, even those that seem to be there already, and answers what is
-// not live and why.
+// ApplyAll applies every component even if it is live already, and returns which components are not live, and why.
 func (e *Engine) ApplyAll(ctx context.Context) (applied []ID, failed map[ID]string) {
 	done := map[ID]<-chan Status{}
 	for _, id := range e.order {
@@ -457,18 +455,18 @@ func (e *Engine) ApplyAll(ctx context.Context) (applied []ID, failed map[ID]stri
 	return applied, failed
 }
 
-// Refresh brings one component to what is stored, also outside of the database, and answers how far it got. With anew it
-// is applied even if it seems to be there already.
-func (e *Engine) Refresh(ctx context.Context, id ID, anew bool) Status {
+// Refresh brings one component to what is stored, even if it was changed outside of the database, and returns its status. With
+// force, it is applied even if it seems to be live already.
+func (e *Engine) Refresh(ctx context.Context, id ID, force bool) Status {
 	l := e.lanes[id]
 	if l == nil {
 		return Status{Name: id, State: NotInstalled, LastError: "This component does not exist."}
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	l.setFailed(nil) // what was given up is tried again
+	l.setFailed(nil) // retry what was given up
 	select {
-	case s := <-l.kick(0, anew):
+	case s := <-l.kick(0, force):
 		return s
 	case <-ctx.Done():
 		s := l.snapshot()
@@ -477,7 +475,7 @@ func (e *Engine) Refresh(ctx context.Context, id ID, anew bool) Status {
 	}
 }
 
-// Pass brings one component to what is stored in the caller's own time, for programs that run no lanes.
+// Pass brings one component to what is stored in the caller's goroutine, for programs that run no lanes.
 func (e *Engine) Pass(ctx context.Context, id ID) Status {
 	l := e.lanes[id]
 	l.kick(0, true)
@@ -497,7 +495,7 @@ func (e *Engine) changed(was, now Status) {
 	}
 }
 
-// Follow sends the status of every component, and then each change, until the context ends.
+// Follow sends the status of every component, and then each change, until ctx ends.
 func (e *Engine) Follow(ctx context.Context, send func(Status) error) error {
 	reader := e.live.Subscribe()
 	defer reader.Close()

@@ -13,21 +13,21 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// reason is why a component is not live.
+// reason says why a component is not live.
 type reason struct {
-	// sentence is for everybody: it names neither files nor what the database was asked.
+	// sentence is for everyone: it contains neither file names nor SQL.
 	sentence string
-	// detail are the words of the daemon or the program, where they say more.
+	// detail is the message of the daemon or program, if it says more.
 	detail string
 }
 
-// names are what people call the daemons.
+// names are the display names of the daemons.
 var names = map[host.Unit]string{
 	host.Chrony: "chrony", host.HAProxy: "HAProxy", host.Unbound: "Unbound", host.Squid: "Squid", host.Kea: "Kea", host.FreeRADIUS: "FreeRADIUS",
 	host.CrowdSec: "CrowdSec", host.Bouncer: "CrowdSec's firewall bouncer", host.Keepalived: "keepalived",
 }
 
-func called(u host.Unit) string {
+func displayName(u host.Unit) string {
 	if name, ok := names[u]; ok {
 		return name
 	}
@@ -39,7 +39,7 @@ const (
 	goodFails = " (also with the last known good configuration)"
 )
 
-// explain says why a pass has failed.
+// explain says why a pass failed.
 func (l *lane) explain(err error) reason {
 	switch p, partial := errors.AsType[*Partial](err); {
 	case err == nil:
@@ -47,7 +47,7 @@ func (l *lane) explain(err error) reason {
 	case errors.Is(err, host.ErrNotInstalled) && l.unit == "":
 		return reason{sentence: plain(err.Error())}
 	case errors.Is(err, host.ErrNotInstalled):
-		return reason{sentence: called(l.unit) + " is not installed."}
+		return reason{sentence: displayName(l.unit) + " is not installed."}
 	case errors.Is(err, db.ErrNewerSchema):
 		return reason{sentence: db.ErrNewerSchema.Message}
 	case unread(err) && db.Away(err):
@@ -77,19 +77,19 @@ func (l *lane) sentence(err error, cause string) string {
 	if strings.HasPrefix(cause, "installing ") {
 		return plain("a file of the configuration cannot be written: " + cause[strings.LastIndex(cause, ": ")+2:])
 	}
-	if words := own(cause); words != cause {
-		return plain(called(l.unit) + " does not run: " + words)
+	if words := daemonMessage(cause); words != cause {
+		return plain(displayName(l.unit) + " does not run: " + words)
 	}
 	return plain(cause)
 }
 
 var (
 	taken = regexp.MustCompile(`(?i)address already in use|could not open ports`)
-	// port is how daemons name one: "port 53", or behind an address.
+	// port matches how daemons name a port: "port 53", or after an address.
 	port = regexp.MustCompile(`(?i)(?:port |\d+\.\d+\.\d+\.\d+:|[*\]]:)([1-9]\d{0,4})\b`)
 )
 
-// inUse says who has the ports that a daemon wants, if that is what it complains about.
+// inUse names the programs that have the ports the daemon wants, if that is its complaint.
 func (l *lane) inUse(cause string) string {
 	if !taken.MatchString(cause) {
 		return ""
@@ -117,18 +117,18 @@ func (l *lane) inUse(cause string) string {
 }
 
 var (
-	// service is what is said about a unit before the words of its daemon.
+	// service matches what systemd puts before the daemon's message.
 	service = regexp.MustCompile(`^[\w@-]+\.service did not \w+: job \w+(: result [\w-]+, status \d+)?: `)
-	// ended is how a process has ended.
+	// ends matches the exit status of a process.
 	ends = regexp.MustCompile(`^exit status \d+: `)
-	// head is what a daemon puts before its words: a time, its name and process, and how bad it is.
+	// head matches what a daemon puts before its message: a time, its name and process, and the severity.
 	head = regexp.MustCompile(`^(?:\[\d+\]|[\w-]+\[[\d:]+\]:?|\[?(?i:fatal error|fatal|error|alert|critical)\]? *:?|\(\d+\) :|config :) *`)
-	// path is a file of the machine, and perhaps a line in it.
+	// path matches a file name, and perhaps a line number.
 	path = regexp.MustCompile(`(?:/[\w.+@-]+){2,}(?:[:(]\d+\)?)?:? ?`)
 )
 
-// own are a daemon's words without all that stands before them: the last of its lines that has some.
-func own(text string) string {
+// daemonMessage strips all prefixes from a daemon's output, and returns its last line that is not empty.
+func daemonMessage(text string) string {
 	words := service.ReplaceAllString(text, "")
 	if words = ends.ReplaceAllString(words, ""); words == text {
 		return text
@@ -145,7 +145,7 @@ func own(text string) string {
 	}
 }
 
-// plain makes a sentence for everybody of what a program says.
+// plain turns a program's message into a sentence for everyone.
 func plain(text string) string {
 	text = strings.TrimSpace(path.ReplaceAllString(text, ""))
 	text = strings.TrimRight(text, ".:; ")

@@ -2,5 +2,5 @@ package apply
 
 import "time"
 
-// SetTick makes the lanes look at their components at another pace. It is called before they run.
+// SetTick changes how often lanes check their components. It must be called before Run.
 func (e *Engine) SetTick(d time.Duration) { e.tick = d }

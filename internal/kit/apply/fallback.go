@@ -10,9 +10,9 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// givenUp is how a state failed at the daemon before, if there is no reason to try it again: nothing has changed since, and
-// the last known good configuration runs. To try it every few seconds would mean to restart the daemon into failure and back for ever.
-func (l *lane) givenUp(ctx context.Context, now *imagined) *failure {
+// givenUp returns the earlier failure of a state if there is no reason to retry it: nothing has changed since, and the last known
+// good configuration runs. Retrying on every tick would restart the daemon into failure and back forever.
+func (l *lane) givenUp(ctx context.Context, now *target) *failure {
 	l.mu.Lock()
 	f := l.failed
 	l.mu.Unlock()
@@ -22,8 +22,8 @@ func (l *lane) givenUp(ctx context.Context, now *imagined) *failure {
 	return nil
 }
 
-// tryAgain is when a state is to be tried again, should the daemon not take it now.
-func (l *lane) tryAgain(now *imagined) time.Time {
+// tryAgain returns when to retry a state if the daemon does not take it now.
+func (l *lane) tryAgain(now *target) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failed.of(now) {
@@ -32,8 +32,8 @@ func (l *lane) tryAgain(now *imagined) time.Time {
 	return l.engine.clock.Now().Add(againFirst)
 }
 
-// of tells whether it is this state that failed.
-func (f *failure) of(now *imagined) bool {
+// of reports whether this state failed.
+func (f *failure) of(now *target) bool {
 	return f != nil && f.revision == now.revision && sameFiles(f.files, now.files)
 }
 
@@ -43,7 +43,7 @@ func (l *lane) setFailed(f *failure) {
 	l.failed = f
 }
 
-// links is what the machine's links and addresses are like: a daemon may fail because of one that is not there yet.
+// links returns a fingerprint of the machine's links and addresses: a daemon may fail because one of them does not exist yet.
 func (l *lane) links(ctx context.Context) string {
 	list, err := l.engine.host.Links(ctx)
 	if err != nil {
@@ -59,23 +59,26 @@ func (l *lane) links(ctx context.Context) string {
 	return b.String()
 }
 
-// fallBack puts the last known good configuration back, and tells whether it runs; its error adds that to the cause. A
-// daemon that was not told of the state that failed is left alone, as long as it runs with the good one.
-func (l *lane) fallBack(ctx context.Context, now *imagined, told bool, cause error) (back bool, err error) {
+// fallBack restores the last known good configuration, and reports whether it runs; its error adds that to the cause. A daemon
+// that was not notified of the failed state is left alone as long as it runs with the good one.
+func (l *lane) fallBack(ctx context.Context, now *target, notified bool, cause error) (back bool, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return false, cause // the program is ending, which says nothing about the state
+	}
 	good, config := l.lastGood()
 	if partial(cause) || errors.Is(cause, host.ErrNotInstalled) || len(good) == 0 || sameFiles(good, now.files) {
 		return false, cause
 	}
 	if config == nil {
 		if l.unit == "" && !l.atomic {
-			return false, cause // nothing reads the files, and what they were rendered from is not known any more
+			return false, cause // nothing reads the files, and what they were rendered from is unknown
 		}
 		config = now.config
 	}
 	if err := l.install(now.files, good); err != nil {
 		return false, fmt.Errorf("%w; and the last known good configuration could not be put back: %w", cause, err)
 	}
-	if told || l.runs(ctx, config, good) != nil {
+	if notified || l.runs(ctx, config, good) != nil {
 		l.forget()
 		if err = l.apply(ctx, config, good); err == nil || partial(err) {
 			err = l.runs(ctx, config, good)
@@ -90,7 +93,7 @@ func (l *lane) fallBack(ctx context.Context, now *imagined, told bool, cause err
 	return false, fmt.Errorf("%w; and the daemon did not take the last known good configuration back: %w", cause, err)
 }
 
-// runs says whether the daemon runs with a configuration, even if it could not take all of it.
+// runs returns an error unless the daemon runs with a configuration, possibly only in part.
 func (l *lane) runs(ctx context.Context, config any, files []host.File) error {
 	if err := l.verify(ctx, config, files); !partial(err) {
 		return err

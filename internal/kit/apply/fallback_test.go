@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// fallen is a toy whose daemon did not take the line b and runs with what was there before.
+// fallen returns a toy whose daemon did not take the line b and runs with what it had before.
 func fallen(t *testing.T) (*toy, *clock.Fake) {
 	t.Helper()
 	now := clock.NewFake(time.Now())
@@ -27,7 +27,7 @@ func fallen(t *testing.T) (*toy, *clock.Fake) {
 	return x, now
 }
 
-// backAt wants the last known good configuration to run, and to be said to.
+// backAt fails the test unless the last known good configuration runs, and the status says so.
 func (x *toy) backAt(t *testing.T, file string) {
 	t.Helper()
 	if s := x.status(); x.file(t) != file || s.State != apply.Degraded || s.LastError != "No answer. The last known good configuration runs." {
@@ -45,6 +45,29 @@ func TestFailedApplyFallsBack(t *testing.T) {
 	x, _ := fallen(t)
 	if s := x.status(); s.AppliedRevision != 1 || s.Revision != 2 {
 		t.Fatalf("%+v", s)
+	}
+}
+
+// A cancelled pass says nothing about the state that it was to apply.
+func TestEndOfTheProgramDoesNotFallBack(t *testing.T) {
+	t.Parallel()
+	x := newToy(t, nil)
+	x.want(t, "a", apply.Live)
+	x.set(func() { x.gate = make(chan struct{}) })
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		_, _ = x.addAs(t.Context(), "b") // nobody completes it
+	}()
+	waittest.Until(t, "the daemon is told", func() bool {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return slices.Contains(x.given, "b")
+	})
+	x.Stop()
+	<-answered
+	if got := x.file(t); got != "a\nb\n" {
+		t.Fatalf("the program has left %q", got)
 	}
 }
 
@@ -66,7 +89,7 @@ func TestFailedStateIsNotTriedOnATimer(t *testing.T) {
 	waittest.Until(t, "it is tried again after an hour", func() bool { return x.Machine.Restarts(host.Chrony) == restarts+2 })
 }
 
-// What was in the daemon's way may be gone a moment later: a stored change does not wait an hour for that.
+// The obstacle may be gone a moment later: a stored change does not wait an hour for a retry.
 func TestFailedStateIsTriedOnceMoreSoon(t *testing.T) {
 	t.Parallel()
 	x, now := fallen(t)
@@ -75,7 +98,7 @@ func TestFailedStateIsTriedOnceMoreSoon(t *testing.T) {
 	waittest.Until(t, "live", func() bool { return x.status().State == apply.Live && x.file(t) == "a\nb\n" })
 }
 
-// onceMore has the state that failed tried again, after the short wait.
+// onceMore triggers the first retry of a failed state.
 func (x *toy) onceMore(t *testing.T, now *clock.Fake) {
 	t.Helper()
 	restarts := x.Machine.Restarts(host.Chrony)
@@ -89,7 +112,7 @@ func (x *toy) onceMore(t *testing.T, now *clock.Fake) {
 	waittest.Until(t, "it is tried once more", func() bool { return x.Machine.Restarts(host.Chrony) > restarts })
 }
 
-// What runs is looked after, though it is not what is stored.
+// The daemon that runs with the last known good configuration is still checked and repaired.
 func TestLastGoodIsLookedAfter(t *testing.T) {
 	t.Parallel()
 	x, _ := fallen(t)
@@ -143,7 +166,7 @@ func TestFailedStateIsTriedAgainWhen(t *testing.T) {
 	}
 }
 
-// A full disk is no fault of the daemon: it is not disturbed, and the state is tried again soon.
+// A full disk is no fault of the daemon: it is left alone, and the state is retried soon.
 func TestFailedInstallDisturbsNobody(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)

@@ -16,11 +16,10 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// The last known good configuration of a component is kept in a folder of its own: each content under its hash, and a
-// list that says which belongs where. The list is written last, so that a crash leaves the old configuration or the
-// new one, and what has not changed is not written again.
+// The last known good configuration of a component is kept in its own folder: each content in a file named after its hash, and a
+// list that maps places to hashes. The list is written last, so that a crash leaves either the old or the new configuration, and
+// unchanged contents are not rewritten.
 
-// goodFile is one line of the list.
 type goodFile struct {
 	Place host.Place `json:"place"`
 	Hash  string     `json:"hash"`
@@ -28,14 +27,14 @@ type goodFile struct {
 
 const (
 	goodList   = "list.json"
-	goodConfig = "configuration" // sealed; of components that are volatile alone
-	// goodOpenings is what the packet filter has to keep open for it.
+	goodConfig = "configuration" // sealed; only for volatile components
+	// goodOpenings holds what the packet filter must keep open for it.
 	goodOpenings = "openings.json"
 )
 
 func (e *Engine) goodPath(id ID, name string) string { return filepath.Join(e.dir, string(id), name) }
 
-// lastGood is the configuration that the daemon was last seen to run with; nil when there is none.
+// lastGood returns the configuration that the daemon was last known to run with; nil if there is none.
 func (e *Engine) lastGood(id ID) []host.File {
 	kept, err := e.readGood(id)
 	if err != nil {
@@ -67,7 +66,7 @@ func (e *Engine) readGood(id ID) ([]host.File, error) {
 	return files, nil
 }
 
-// keepGood keeps a configuration in the place of the one that was kept before.
+// keepGood replaces the kept configuration.
 func (e *Engine) keepGood(id ID, was, now []host.File) error {
 	kept := map[host.Place][]byte{}
 	for _, f := range was {

@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// A checker that was broken off because the caller has gone has agreed with nothing.
+// A checker that was cancelled because the caller hung up has accepted nothing.
 func TestHangingUpDuringTheCheckStoresNothing(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
@@ -39,7 +39,7 @@ func TestHangingUpDuringTheCheckStoresNothing(t *testing.T) {
 	}
 }
 
-// One that takes too long on its own account locks nobody out.
+// A checker that takes too long by itself locks nobody out.
 func TestCheckerThatTakesTooLongDoesNotLockOut(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
@@ -53,7 +53,7 @@ func TestCheckerThatTakesTooLongDoesNotLockOut(t *testing.T) {
 	}
 }
 
-// changes is how many changes the writers make; GATEWAY_CHANGES sets more.
+// changes is how many changes the writers make. GATEWAY_CHANGES overrides it.
 func changes(t *testing.T) int {
 	n, err := strconv.Atoi(os.Getenv("GATEWAY_CHANGES"))
 	if err != nil {
@@ -62,8 +62,8 @@ func changes(t *testing.T) int {
 	return n
 }
 
-// What is stored is what was accepted, whoever writes beside, and whoever hangs up: every change that the checker refuses is
-// answered so, and no other one is.
+// Exactly the accepted changes are stored, despite concurrent writers and hang-ups: every change that the checker refuses gets an
+// error, and no other one does.
 func TestStoredIsWhatWasAccepted(t *testing.T) {
 	t.Parallel()
 	t.Run("checked", func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestStoredIsWhatWasAccepted(t *testing.T) {
 	})
 }
 
-// writers has eight of them make changes, of which every tenth is bad, and every fourth writer's patience is short.
+// writers runs eight concurrent writers. Every tenth change is bad, and every fourth writer hangs up early.
 func writers(t *testing.T, d *db.DB, add func(ctx context.Context, line string) (apply.Outcome, error), live func() string) {
 	var (
 		group    sync.WaitGroup

@@ -16,71 +16,71 @@ import (
 )
 
 const (
-	// tellEvery is how long the history waits for more before it writes down what there is: one transaction does for all of it.
-	tellEvery = 200 * time.Millisecond
-	tellAgain = 2 * time.Second
-	// tellMost is how much waits for a database that is away. The oldest is forgotten.
-	tellMost = 4096
-	// diffMost is how much of a diff is kept, and compareMost how large a file may be to be compared.
+	// recordEvery is how long the history waits for more entries, so that one transaction stores them all.
+	recordEvery = 200 * time.Millisecond
+	recordAgain = 2 * time.Second
+	// recordMost limits the entries that wait for an unavailable database. The oldest are dropped.
+	recordMost = 4096
+	// diffMost limits the size of a stored diff, and compareMost that of files that are compared.
 	diffMost, compareMost = 128 << 10, 32 << 20
 )
 
-// told is how a component took revisions, and the files before and after.
-type told struct {
+// entry says how a component applied revisions, with the files before and after.
+type entry struct {
 	changes.Apply
 	was, now []host.File
 }
 
-// joins tells whether two steps are told as one.
-func (t *told) joins(next *told) bool {
+// joins reports whether two steps become one entry.
+func (t *entry) joins(next *entry) bool {
 	return t.Component == next.Component && t.Way == changes.Runtime && next.Way == changes.Runtime && t.State == next.State && t.Error == next.Error && t.now == nil && next.now == nil && next.First == t.Revision+1
 }
 
-// tell queues something for the history and does not wait.
-func (e *Engine) tell(t told) {
-	e.telling.Lock()
-	defer e.telling.Unlock()
-	if n := len(e.told); n > 0 && e.told[n-1].joins(&t) {
-		last := &e.told[n-1]
+// record queues an entry for the history without blocking.
+func (e *Engine) record(t entry) {
+	e.recording.Lock()
+	defer e.recording.Unlock()
+	if n := len(e.unrecorded); n > 0 && e.unrecorded[n-1].joins(&t) {
+		last := &e.unrecorded[n-1]
 		last.Revision, last.EndedAt, last.DurationMS = t.Revision, t.EndedAt, max(last.DurationMS, t.DurationMS)
 		return
 	}
-	e.told = append(e.told, t)
-	e.told = e.told[max(0, len(e.told)-tellMost):]
+	e.unrecorded = append(e.unrecorded, t)
+	e.unrecorded = e.unrecorded[max(0, len(e.unrecorded)-recordMost):]
 	select {
-	case e.tells <- struct{}{}:
+	case e.unsaved <- struct{}{}:
 	default:
 	}
 }
 
-// remember writes down what is told, until the context ends.
+// remember writes queued entries until ctx ends.
 func (e *Engine) remember(ctx context.Context) {
-	for pause := tellEvery; ; {
+	for pause := recordEvery; ; {
 		select {
 		case <-ctx.Done():
 			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
-			_ = e.write(ending) // without it, the report of the last moment is missing
+			_ = e.write(ending) // the last entries would otherwise be lost
 			return
-		case <-e.tells:
+		case <-e.unsaved:
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
-		if pause = tellEvery; e.write(ctx) != nil {
-			pause = tellAgain
+		if pause = recordEvery; e.write(ctx) != nil {
+			pause = recordAgain
 		}
 	}
 }
 
-// write writes down what there is. What cannot be written is kept for the next time.
+// write stores the queued entries. If that fails, they stay queued.
 func (e *Engine) write(ctx context.Context) (err error) {
 	defer rescue.Into(&err, e.log, "the history")
-	e.telling.Lock()
-	list := e.told
-	e.told = nil
-	e.telling.Unlock()
+	e.recording.Lock()
+	list := e.unrecorded
+	e.unrecorded = nil
+	e.recording.Unlock()
 	if len(list) == 0 {
 		return nil
 	}
@@ -92,19 +92,19 @@ func (e *Engine) write(ctx context.Context) (err error) {
 		applies[i] = list[i].Apply
 	}
 	if err = e.changes.Applied(ctx, applies); err != nil {
-		e.telling.Lock()
-		e.told = slices.Concat(list, e.told)
-		e.told = e.told[max(0, len(e.told)-tellMost):]
-		e.telling.Unlock()
+		e.recording.Lock()
+		e.unrecorded = slices.Concat(list, e.unrecorded)
+		e.unrecorded = e.unrecorded[max(0, len(e.unrecorded)-recordMost):]
+		e.recording.Unlock()
 		select {
-		case e.tells <- struct{}{}:
+		case e.unsaved <- struct{}{}:
 		default:
 		}
 	}
 	return err
 }
 
-// differences are what people may see of what became of files.
+// differences returns the diffs of files, without what is redacted.
 func (e *Engine) differences(was, now []host.File) []changes.File {
 	before := map[host.Place]host.File{}
 	for _, f := range was {
@@ -135,23 +135,24 @@ func (e *Engine) differences(was, now []host.File) []changes.File {
 	return list
 }
 
-// difference is what people may see of how a file differs from other content. With secret, one that hides something is said to differ
-// in that, whether it does or not.
+// difference returns the diff of a file against other content, redacted. With secret, a file with redacted content is always
+// reported as different in that.
 func difference(f host.File, from, to string, other []byte, secret bool) string {
-	diff := udiff.Unified(from, to, shown(f, other), shown(f, f.Content))
+	diff := udiff.Unified(from, to, visible(f, other), visible(f, f.Content))
 	if diff == "" && (secret && f.Redact != nil || !bytes.Equal(other, f.Content)) {
 		diff = udiff.Unified(from, to, "", "What is not shown differs.\n")
 	}
 	return diff
 }
 
-// beside is how many parts are looked at on each side of one that differs. They have at least as many lines as a diff shows.
+// beside is how many unchanged parts on each side of a difference are diffed. They have at least as many lines as the context of
+// a diff.
 const beside = udiff.DefaultContextLines
 
-// differenceOfParts is the diff of two texts, of which it reads the parts that differ and those beside them.
+// differenceOfParts returns the diff of two texts. It reads only the parts that differ and those beside them.
 func differenceOfParts(from, to string, was, now parts.Text) string {
 	diff := udiff.UnifiedDiff{From: from, To: to}
-	longer := 0 // is the new text, by so many lines
+	longer := 0 // number of lines by which the new text is longer so far
 	regions := parts.Regions(was, now)
 	for len(regions) > 0 {
 		r := regions[0]
@@ -163,7 +164,7 @@ func differenceOfParts(from, to string, was, now parts.Text) string {
 		edits := udiff.Lines(old, string(now[r.Now[0]-before:r.Now[1]+behind].Bytes()))
 		u, err := udiff.ToUnifiedDiff(from, to, old, edits, udiff.DefaultContextLines)
 		if err != nil {
-			return "" // the edits are of this very text
+			return "" // cannot happen: the edits are of this very text
 		}
 		above := was[:r.Was[0]-before].Lines()
 		for _, h := range u.Hunks {
@@ -183,7 +184,7 @@ func differenceOfParts(from, to string, was, now parts.Text) string {
 	return diff.String()
 }
 
-// short is a diff that is not too long to be kept.
+// short truncates a diff that is too long to store.
 func short(diff string) string {
 	if len(diff) <= diffMost {
 		return diff
@@ -192,8 +193,8 @@ func short(diff string) string {
 	return diff[:cut] + "The rest is not kept.\n"
 }
 
-// tellPass tells of a pass, if there is something to tell: it changed something, or it ended in another way than the one before.
-func (l *lane) tellPass(start time.Time, was []host.File, now *imagined, installed bool) {
+// recordPass records a pass if it changed something or ended differently than the one before.
+func (l *lane) recordPass(start time.Time, was []host.File, now *target, installed bool) {
 	s := l.snapshot()
 	l.mu.Lock()
 	news := s.State != l.recorded.State || s.LastError != l.recorded.LastError
@@ -206,20 +207,20 @@ func (l *lane) tellPass(start time.Time, was []host.File, now *imagined, install
 	if now.revision == 0 || s.State == Pending || !installed && (!news || s.State == Live && now.way == "") {
 		return
 	}
-	t := told{Apply: changes.Apply{Component: string(l.id), First: first, Revision: now.revision, EndedAt: l.engine.clock.Now(), Way: way(now.way), State: string(s.State), Error: s.LastError}}
+	t := entry{Apply: changes.Apply{Component: string(l.id), First: first, Revision: now.revision, EndedAt: l.engine.clock.Now(), Way: way(now.way), State: string(s.State), Error: s.LastError}}
 	t.DurationMS = t.EndedAt.Sub(start).Milliseconds()
 	if installed {
 		t.was, t.now = was, now.files
 	}
-	l.engine.tell(t)
+	l.engine.record(t)
 }
 
-func (l *lane) tellStep(start time.Time, revision int64) {
+func (l *lane) recordStep(start time.Time, revision int64) {
 	now := l.engine.clock.Now()
 	l.mu.Lock()
 	l.recorded = Status{State: Live, Revision: revision}
 	l.mu.Unlock()
-	l.engine.tell(told{Apply: changes.Apply{Component: string(l.id), First: revision, Revision: revision, EndedAt: now, DurationMS: now.Sub(start).Milliseconds(), Way: changes.Runtime, State: string(Live)}})
+	l.engine.record(entry{Apply: changes.Apply{Component: string(l.id), First: revision, Revision: revision, EndedAt: now, DurationMS: now.Sub(start).Milliseconds(), Way: changes.Runtime, State: string(Live)}})
 }
 
 func way(w string) string {

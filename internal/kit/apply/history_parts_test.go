@@ -56,7 +56,7 @@ func TestDifferenceOfParts(t *testing.T) {
 	}
 }
 
-// patched does what a diff says, where it says so.
+// patched applies a diff at the lines that it names.
 func patched(t *testing.T, text, diff string) string {
 	t.Helper()
 	var now strings.Builder

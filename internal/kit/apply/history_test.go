@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// report waits until the history of the newest set tells something.
+// report waits until the history of the newest set satisfies enough.
 func (x *toy) report(t *testing.T, what string, enough func(list []history.Apply) bool) (list []history.Apply) {
 	t.Helper()
 	waittest.UntilNil(t, what, func() error {
@@ -29,12 +29,13 @@ func (x *toy) report(t *testing.T, what string, enough func(list []history.Apply
 	return list
 }
 
-// The history tells of each change how its component took it: while it ran, with a reload, or not at all, and what became of the files.
+// The history says of each change how its component applied it: at run time, by a reload, or not at all, and what happened to the
+// files.
 func TestHistoryTellsHowAChangeWasTaken(t *testing.T) {
 	t.Parallel()
 	s := newStepping(t)
 	dbtest.Exec(t, s.DB, `ALTER TABLE toy_lines ADD id uuid DEFAULT gen_random_uuid(); SELECT change_keep('toy_lines', 'id', 'shared')`)
-	// While it runs; the file follows.
+	// At run time; the file follows.
 	s.want(t, "one", apply.Live)
 	list := s.report(t, "the step and its file", func(list []history.Apply) bool { return len(list) == 2 })
 	if a := list[0]; a.Component != "ntp" || a.Way != history.Runtime || a.State != "live" || a.Error != "" || len(a.Files) != 0 || a.DurationMS < 0 {
@@ -43,7 +44,7 @@ func TestHistoryTellsHowAChangeWasTaken(t *testing.T) {
 	if a := list[1]; a.Way != history.None || len(a.Files) != 1 || !strings.Contains(a.Files[0].Diff, "\n+one\n") || !strings.HasPrefix(a.Files[0].Diff, "--- before/") {
 		t.Errorf("%+v", a)
 	}
-	// With a reload, which takes a while.
+	// By a reload, which takes a while.
 	gate := make(chan struct{})
 	s.set(func() { s.gate = gate })
 	done := make(chan struct{})

@@ -21,102 +21,102 @@ import (
 )
 
 const (
-	// tick is how often a lane looks whether its component is still what is stored.
+	// tick is how often a lane checks that its component still matches what is stored.
 	tick = 10 * time.Second
-	// A failed apply is tried again, at first soon and then ever more rarely.
+	// A failed apply is retried with exponential backoff.
 	retryFirst = 2 * time.Second
 	retryMost  = time.Minute
-	// A state that the daemon did not take is tried again although nothing has changed: once soon, because what was in its
-	// way may have been passing, and then ever so often.
+	// A state that the daemon did not take is retried even if nothing has changed: once soon, because the obstacle may have been
+	// temporary, and then at long intervals.
 	againFirst = 15 * time.Second
 	againAfter = time.Hour
-	// applyWithin bounds one pass through a daemon.
+	// applyWithin bounds one pass.
 	applyWithin = 60 * time.Second
 	// stepWithin bounds one step of a running daemon.
 	stepWithin = 5 * time.Second
-	// gatherWithin is how long a pass waits for changes that are under way, so that they share it.
+	// gatherWithin is how long a pass waits for changes in progress, so that they share it.
 	gatherWithin = time.Second
-	// settleAfter is how long the files may be behind a daemon that was changed while it runs.
+	// settleAfter is how long the files may lag behind a daemon that was changed at run time.
 	settleAfter = 500 * time.Millisecond
 )
 
-// lane brings one component to what is stored. It takes no input: an edit, the boot, a restore and the timer all do
-// the same, and whatever waits while it works is served by its next pass.
+// lane brings one component to what is stored. A pass takes no input: an edit, the boot, a restore and the timer all do the same,
+// and requests that arrive during a pass are served by the next one.
 type lane struct {
 	erased
 	engine *Engine
 	signal chan struct{}
-	// turn is who may change what the component depends on.
+	// turn serializes those who change what the component depends on.
 	turn turn
 
-	// work is held by a pass, and by a change from its atomic apply until it is committed or not.
+	// work is held by a pass, and by a change from its atomic apply until the change is decided.
 	work sync.Mutex
 
 	mu      sync.Mutex
 	status  Status
 	waiters []waiter
 	force   bool
-	// running is the configuration that the daemon is known to have; nil when that is not known.
+	// running is the configuration that the daemon is known to have; nil if unknown.
 	running any
 	// partly is the state that the daemon has taken in part; nil if it has taken all or nothing.
-	partly *imagined
-	// checked is the rendering that the daemon's checker last agreed with.
+	partly *target
+	// checked is the rendering that the daemon's checker last accepted.
 	checked []host.File
-	// committed is the newest change that no pass has taken yet: its transaction has loaded and rendered it already.
-	committed *imagined
-	// tried counts what was applied ahead of a commit.
+	// committed is the newest change that no pass has applied yet. Its transaction has loaded and rendered it already.
+	committed *target
+	// tried counts changes that were applied ahead of their commit.
 	tried int
-	// full says that steps do not do: a whole pass is wanted.
+	// full says that steps do not suffice: a whole pass is needed.
 	full bool
-	// at is the revision that the daemon is known to have; 0 when that is not known.
+	// at is the revision that the daemon is known to have; 0 if unknown.
 	at int64
-	// steps lead on from there.
+	// steps lead on from at, by the revision that they lead to.
 	steps map[int64]Step
-	// reloads counts how often the daemon took its files: a step is good for the daemon that it was planned for.
+	// reloads counts how often the daemon was reloaded: a step is valid only for the daemon that it was planned for.
 	reloads int
-	// behind says since when the files are behind the daemon; filesAt is the revision that they have.
+	// behind is the time since which the files lag behind the daemon; filesAt is the revision that they have.
 	behind   time.Time
 	filesAt  int64
 	settling bool
-	// refused is the stored state that the daemon's checker refuses; nil when it refuses none. Such a state must not keep the
-	// operator from mending it.
-	refused *imagined
-	// failed is the stored state that the daemon did not take, while the last known good configuration runs in its place.
+	// refused is the stored state that the daemon's checker refuses; nil if there is none. Such a state must not keep the
+	// operator from repairing it.
+	refused *target
+	// failed is the stored state that the daemon did not take while the last known good configuration runs in its place.
 	failed *failure
 	retry  time.Duration
-	// standing are openings for what runs, as far as it is not what is stored.
+	// standing holds the openings for what runs that the stored state does not have.
 	standing []policy.Opening
 	daemon
 
-	// good is the configuration that the daemon was last seen to run with, as it is kept on disk. What the files were
-	// rendered from is known for those of this process alone.
+	// good is the last known good configuration. goodConfig, from which it was rendered, is known only if this process did so.
 	keeping    sync.Mutex
 	good       []host.File
 	goodConfig any
 	goodKnown  bool
-	// written is what of it is on the disk, since writtenAt; unwritten says that it is behind.
+	// written is the part of it that is on disk, since writtenAt; unwritten says that the disk lags behind.
 	written   []host.File
 	writtenAt time.Time
 	unwritten bool
-	// retained is what a volatile component was last seen to run with, as it is kept for a start without a database.
+	// retained is the last known good configuration of a volatile component, kept for a start without a database.
 	retained []byte
-	// held says that a change waits for its confirmation: what the daemon runs with meanwhile is heldNow, and is not kept.
+	// held says that a change waits for its confirmation: the daemon runs with heldNow, which is not kept.
 	held    bool
-	heldNow *imagined
+	heldNow *target
 
-	// overdue says that a change which was not confirmed is to be taken back: until then the stored state is not applied. Under mu.
+	// overdue says that an unconfirmed change is about to be taken back: until then the stored state is not applied. Guarded by
+	// mu.
 	overdue bool
 
-	// recorded is the state that the history knows of.
+	// recorded is the state that the history has.
 	recorded Status
 }
 
 // failure is a state that the daemon did not take.
 type failure struct {
-	*imagined
+	*target
 	cause error
-	again time.Time // when it is tried again
-	links string    // what the machine's network was like
+	again time.Time // when it is retried
+	links string    // fingerprint of the machine's links
 }
 
 type waiter struct {
@@ -124,9 +124,9 @@ type waiter struct {
 	done     chan Status
 }
 
-// imagined is what a change would store, as its transaction saw it. Writers of a component queue, so that nothing else
-// of it can have changed when the change is committed.
-type imagined struct {
+// target is a state to apply: one that a change would store, as its transaction sees it, or the stored one. Writers of a
+// component queue, so that nothing else changes before the commit.
+type target struct {
 	revision int64
 	// A change that has a step needs neither config nor files.
 	config any
@@ -134,24 +134,23 @@ type imagined struct {
 	step   Step
 	// reloads is the lane's count when the step was planned.
 	reloads int
-	checked bool   // the daemon's checker agreed
-	refused bool   // the daemon's checker did not agree with the state before, nor with this one
+	checked bool   // the daemon's checker accepted it
+	refused bool   // the daemon's checker accepted neither the state before nor this one
 	tried   bool   // it was applied ahead of the commit,
-	applied bool   // and that went well
-	way     string // how a pass brought it about, as the history calls it
+	applied bool   // and that succeeded
+	way     string // how a pass applied it, in the terms of the history
 }
 
-// storedError is a failure to read what is stored, as opposed to one of the daemon.
+// storedError is a failure to read what is stored, as opposed to a failure of the daemon.
 type storedError struct{ error }
 
 func (e *storedError) Unwrap() error { return e.error }
 
-// run serves the lane until the context ends.
+// run serves the lane until ctx ends.
 func (l *lane) run(ctx context.Context) {
 	var settles sync.WaitGroup
-	defer settles.Wait()
-	due := time.Now().Add(l.engine.tick) // signals do not move it: the daemon is looked at even while changes keep coming
-	defer l.writeLate()
+	due := time.Now().Add(l.engine.tick) // signals do not postpone it: the daemon is checked even if changes keep coming
+	defer l.leave(&settles)
 	for ctx.Err() == nil {
 		wait, chore := l.next(due)
 		switch l.wait(ctx, wait) {
@@ -163,11 +162,11 @@ func (l *lane) run(ctx context.Context) {
 		case waited:
 			switch chore {
 			case settling:
-				// Noted before it runs, or the next turn would start another one.
+				// Set before it runs, or the next iteration would start another one.
 				l.mu.Lock()
 				l.settling, l.behind = true, time.Time{}
 				l.mu.Unlock()
-				settles.Go(func() { l.settle(ctx) })
+				settles.Go(l.settle)
 				continue
 			case writing:
 				l.writeLate()
@@ -181,14 +180,26 @@ func (l *lane) run(ctx context.Context) {
 	}
 }
 
-// What ended a wait.
+// leave makes the files match the daemon, which continues without this program.
+func (l *lane) leave(settles *sync.WaitGroup) {
+	settles.Wait()
+	l.mu.Lock()
+	behind := !l.behind.IsZero()
+	l.mu.Unlock()
+	if behind {
+		l.settle()
+	}
+	l.writeLate()
+}
+
+// Reasons why a wait ended.
 const (
 	waited = iota
 	signalled
 	ended
 )
 
-// wait waits for a signal, but no longer than d. When d is over already, a signal is left for the next turn.
+// wait waits for a signal, at most for d. If d is not positive, a signal is left for the next iteration.
 func (l *lane) wait(ctx context.Context, d time.Duration) int {
 	if d <= 0 {
 		return waited
@@ -205,7 +216,7 @@ func (l *lane) wait(ctx context.Context, d time.Duration) int {
 	}
 }
 
-// gather waits for the changes that are under way: each is checked on its own, and one reload does for all of them.
+// gather waits for changes in progress: each is checked on its own, and one reload serves them all.
 func (l *lane) gather(ctx context.Context) {
 	if l.atomic {
 		return // they are applied already
@@ -223,14 +234,14 @@ func (l *lane) gather(ctx context.Context) {
 	}
 }
 
-// What a lane has to do besides passes.
+// What a lane does besides passes.
 const (
 	nothing  = iota
-	settling // the files have to follow the daemon
-	writing  // the last known good configuration has to be written
+	settling // the files must catch up with the daemon
+	writing  // the last known good configuration must be written
 )
 
-// next is how long to wait for a signal when a pass is due, and what has to be done first.
+// next returns how long to wait for a signal if a pass is due, and what must be done first.
 func (l *lane) next(due time.Time) (wait time.Duration, chore int) {
 	wait = time.Until(due)
 	l.keeping.Lock()
@@ -248,7 +259,7 @@ func (l *lane) next(due time.Time) (wait time.Duration, chore int) {
 	return wait, chore
 }
 
-// pause is how long after a pass the next one is due.
+// pause returns the time from one pass to the next.
 func (l *lane) pause() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -258,14 +269,15 @@ func (l *lane) pause() time.Duration {
 	return l.engine.tick
 }
 
-// kick asks for a pass and answers when a pass has seen the revision; with none, when a new pass is done.
+// kick asks for a pass. The channel receives the status once a pass has seen the revision; for revision 0, once a new pass has
+// ended.
 func (l *lane) kick(revision int64, force bool) <-chan Status {
 	done := make(chan Status, 1)
 	l.mu.Lock()
 	l.force = l.force || force
 	l.full = l.full || revision == 0 || revision > l.at && l.steps[revision] == nil
 	if revision > 0 && revision <= l.at {
-		done <- l.status // somebody else's signal has brought it about
+		done <- l.status // someone else's signal has already led to it
 		l.mu.Unlock()
 		return done
 	}
@@ -282,7 +294,6 @@ func (l *lane) kick(revision int64, force bool) <-chan Status {
 	return done
 }
 
-// wake has the lane look what there is to do.
 func (l *lane) wake() {
 	select {
 	case l.signal <- struct{}{}:
@@ -290,7 +301,7 @@ func (l *lane) wake() {
 	}
 }
 
-// pass is one way from the stored state to the daemon.
+// pass brings the daemon to the stored state.
 func (l *lane) pass(ctx context.Context) {
 	if l.isOverdue() {
 		return
@@ -305,19 +316,20 @@ func (l *lane) pass(ctx context.Context) {
 
 	start := l.engine.clock.Now()
 	was := l.lastApplied()
-	l.atWork()
+	l.beginWork()
 	now, installed, err := l.converge(ctx, force)
-	died := l.look(ctx, now.config)
-	unkept := l.stand(now, err)
+	died := l.endWork(ctx, now.config)
+	unkept := l.updateStanding(now, err)
 	if !unread(err) {
 		l.noteTaken(now, err)
 	}
 	l.report(start, early, now.revision, installed, err)
-	l.tellPass(start, was, now, installed)
+	l.recordPass(start, was, now, installed)
 	if died && err == nil {
 		l.kick(0, false)
 	}
-	// Those who waited have their answer. A death before the file is kept costs a reload at the next start, no more.
+	// The waiters have their answer. If the process dies before the file is kept, the next start reloads once more than
+	// necessary.
 	if err == nil {
 		if installed {
 			err = l.keep(now)
@@ -329,7 +341,7 @@ func (l *lane) pass(ctx context.Context) {
 }
 
 // keep keeps the configuration that the daemon runs with.
-func (l *lane) keep(now *imagined) error {
+func (l *lane) keep(now *target) error {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
 	if l.held {
@@ -338,12 +350,12 @@ func (l *lane) keep(now *imagined) error {
 	}
 	l.good, l.goodConfig, l.goodKnown, l.unwritten = now.files, now.config, true, true
 	if l.atomic && time.Since(l.writtenAt) < settleAfter {
-		return nil // a start applies what is stored all the same, and one write does for many changes
+		return nil // a start applies what is stored anyway, and one write serves many changes
 	}
 	return l.write()
 }
 
-// write has on the disk what is the last known good configuration. The caller holds keeping.
+// write writes the last known good configuration to disk. The caller holds keeping.
 func (l *lane) write() error {
 	if !l.unwritten {
 		return nil
@@ -351,7 +363,7 @@ func (l *lane) write() error {
 	err := l.engine.keepGood(l.id, l.written, l.good)
 	l.writtenAt, l.unwritten = time.Now(), false
 	if err != nil {
-		l.good, l.goodConfig = l.written, nil // which the next pass takes for a reason to keep it
+		l.good, l.goodConfig = l.written, nil // makes the next pass keep it again
 		return fmt.Errorf("keeping the last known good configuration: %w", err)
 	}
 	l.written = l.good
@@ -368,7 +380,7 @@ func (l *lane) writeLate() {
 	}
 }
 
-// lastGood is the configuration that the daemon was last seen to run with, and what it was rendered from, if that is known.
+// lastGood returns the configuration that the daemon was last known to run with, and what it was rendered from, if known.
 func (l *lane) lastGood() (files []host.File, config any) {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
@@ -379,14 +391,14 @@ func (l *lane) lastGood() (files []host.File, config any) {
 	return l.good, l.goodConfig
 }
 
-// recognize notes what the last known good configuration was rendered from.
+// recognize sets what the last known good configuration was rendered from.
 func (l *lane) recognize(config any) {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
 	l.goodConfig = config
 }
 
-// report tells everybody how a pass ended.
+// report publishes the result of a pass and answers its waiters.
 func (l *lane) report(start time.Time, early int, revision int64, touched bool, err error) {
 	now := l.engine.clock.Now()
 	why := l.explain(err)
@@ -417,19 +429,19 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 		l.status.State = Degraded
 		l.running, l.at = nil, 0
 		if l.retry = min(max(2*l.retry, retryFirst), retryMost); l.failed != nil {
-			l.retry = 0 // what runs is looked after as ever
+			l.retry = 0 // the last known good configuration runs, and is checked as usual
 		}
 	}
 	if l.status.State == Live && l.status.AppliedRevision < l.status.Revision {
-		l.status.State = Pending // another change came meanwhile
+		l.status.State = Pending // another change was stored in the meantime
 	}
 	if before.State != l.status.State || before.LastError != l.status.LastError || before.Daemon != l.status.Daemon || before.AppliedRevision != l.status.AppliedRevision {
 		l.engine.changed(before, l.status)
 	}
 	var rest []waiter
 	for i, w := range l.waiters {
-		// A revision is served by any pass that has seen it. Without one, and to learn of a failure, it takes a pass that
-		// began after the question. While the database keeps a pass waiting in vain, another one would wait as long.
+		// A revision is served by any pass that has seen it. Without a revision, or to report a failure, it takes a pass that
+		// began after the request. If the database stalls a pass, everyone is answered: another pass would stall as well.
 		if w.revision > 0 && w.revision <= revision || i < early && (w.revision == 0 || err != nil) || away {
 			w.done <- l.status
 			continue
@@ -437,20 +449,20 @@ func (l *lane) report(start time.Time, early int, revision int64, touched bool, 
 		rest = append(rest, w)
 	}
 	l.waiters = rest
-	l.full = l.full && len(rest) > 0 // all who wanted a pass have seen one
+	l.full = l.full && len(rest) > 0 // everyone who wanted a pass has seen one
 }
 
-// stored is the state that a pass brings about: the newest change, when its transaction has left it, or all of it read
-// anew.
-func (l *lane) stored(ctx context.Context, anew bool) (*imagined, error) {
+// stored returns the state that a pass applies: the newest change as its transaction left it, or everything read from the
+// database. With fresh, it always reads.
+func (l *lane) stored(ctx context.Context, fresh bool) (*target, error) {
 	l.mu.Lock()
 	left := l.committed
 	l.committed = nil
 	l.mu.Unlock()
-	if anew {
+	if fresh {
 		left = nil
 	}
-	now := &imagined{}
+	now := &target{}
 	err := l.engine.db.Snapshot(ctx, func(tx *db.Tx) (err error) {
 		if now.revision, err = Revision(ctx, tx, l.id); err != nil {
 			return err
@@ -479,9 +491,9 @@ func unread(err error) bool {
 	return ok
 }
 
-// converge does the pass and answers which state it brought about, and whether it installed anything.
-func (l *lane) converge(ctx context.Context, force bool) (now *imagined, installed bool, err error) {
-	now = &imagined{}
+// converge runs the pass. It returns the state that it applied, and whether it installed anything.
+func (l *lane) converge(ctx context.Context, force bool) (now *target, installed bool, err error) {
+	now = &target{}
 	defer rescue.Into(&err, l.engine.log, string(l.id))
 	for {
 		tried := l.attempts()
@@ -500,9 +512,9 @@ func (l *lane) converge(ctx context.Context, force bool) (now *imagined, install
 	}
 }
 
-// arrive brings the daemon to a state, unless a change was applied ahead of its commit since the state was read: that state
-// is old. It is not called before the state is read, because such a change holds a connection, too.
-func (l *lane) arrive(ctx context.Context, now *imagined, force bool, tried int) (done, installed bool, err error) {
+// arrive applies a state, unless a change was applied ahead of its commit since the state was read: that makes the state stale.
+// The lock is not taken before reading, because such a change holds a connection as well.
+func (l *lane) arrive(ctx context.Context, now *target, force bool, tried int) (done, installed bool, err error) {
 	l.work.Lock()
 	defer l.work.Unlock()
 	if tried != l.attempts() {
@@ -518,15 +530,15 @@ func (l *lane) attempts() int {
 	return l.tried
 }
 
-// bring brings the daemon to a state, and answers whether it installed anything.
-func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed bool, err error) {
+// bring applies a state, and reports whether it installed anything.
+func (l *lane) bring(ctx context.Context, now *target, force bool) (installed bool, err error) {
 	config, files := now.config, now.files
 	if err := l.installed(ctx); err != nil {
 		return false, err
 	}
 	last := l.lastApplied()
 	same := sameFiles(last, files) && l.onDisk(files)
-	// A daemon that is down is started with what it last ran with. A check first would only keep people waiting.
+	// A daemon that is down is started with what it last ran with. Checking first would only delay that.
 	revived := same && !force && l.down(ctx)
 	if same && !force && l.verify(ctx, config, files) == nil {
 		l.recognize(config)
@@ -553,18 +565,18 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	l.running = nil
 	l.mu.Unlock()
 	done := now.applied || stepped || !same && !force && l.can(was, config) && l.do(ctx, was, config) == nil
-	told := done
+	notified := done
 	if now.way = changes.Runtime; now.applied || !done {
 		now.way = changes.Reload
 	}
 	err = l.install(last, files)
-	written := err == nil // what fails from here on, fails at the daemon
+	written := err == nil // any later failure is one of the daemon
 	if written && !done {
 		err = l.reload(ctx, now)
 		if err != nil && revived {
-			err = cmp.Or(l.ask(ctx, now), err) // what the checker says is clearer
+			err = cmp.Or(l.ask(ctx, now), err) // the checker's message is clearer
 		}
-		told = !l.atomic || !refused(err)
+		notified = !l.atomic || !refused(err)
 	}
 	if err == nil {
 		err = failpoint.Hit(failpoint.ApplyReloaded, string(l.id))
@@ -572,7 +584,7 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	if err == nil {
 		err = l.verify(ctx, config, files)
 		if err != nil && !partial(err) && done {
-			// It was changed while it runs, and is not what it should be: it reads its files after all.
+			// The change at run time did not have the expected result: reload the files instead.
 			now.way = changes.Reload
 			if err = l.reload(ctx, now); err == nil {
 				err = l.verify(ctx, config, files)
@@ -580,9 +592,9 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 		}
 	}
 	if err != nil {
-		back, reported := l.fallBack(ctx, now, told, err)
-		if back && told && written {
-			l.setFailed(&failure{imagined: now, cause: err, again: again, links: l.links(ctx)})
+		back, reported := l.fallBack(ctx, now, notified, err)
+		if back && notified && written {
+			l.setFailed(&failure{target: now, cause: err, again: again, links: l.links(ctx)})
 		}
 		return false, reported
 	}
@@ -593,19 +605,19 @@ func (l *lane) bring(ctx context.Context, now *imagined, force bool) (installed 
 	return true, nil
 }
 
-// reload makes the daemon take the files of a state.
-func (l *lane) reload(ctx context.Context, now *imagined) error {
+// reload makes the daemon read the files of a state.
+func (l *lane) reload(ctx context.Context, now *target) error {
 	l.forget()
 	err := l.apply(ctx, now.config, now.files)
 	if l.atomic {
 		l.mu.Lock()
-		l.heard(now, refused(err))
+		l.noteVerdict(now, refused(err))
 		l.mu.Unlock()
 	}
 	return err
 }
 
-// forget says that the daemon is about to be another one than the steps were planned for.
+// forget invalidates the steps, because the daemon is about to be reloaded.
 func (l *lane) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -615,7 +627,7 @@ func (l *lane) forget() {
 	clear(l.steps)
 }
 
-// installed complains when there is no such daemon.
+// installed returns an error if the daemon is not installed.
 func (l *lane) installed(ctx context.Context) error {
 	if l.unit == "" {
 		return nil
@@ -630,12 +642,12 @@ func (l *lane) installed(ctx context.Context) error {
 	return nil
 }
 
-// remember notes what the daemon and its files are known to have.
-func (l *lane) remember(now *imagined) {
+// remember records what the daemon and its files are known to have.
+func (l *lane) remember(now *target) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.running, l.at, l.filesAt = now.config, now.revision, now.revision
-	l.heard(now, false)
+	l.noteVerdict(now, false)
 	for revision := range l.steps {
 		if revision <= now.revision {
 			delete(l.steps, revision)
@@ -650,11 +662,11 @@ func (l *lane) agreed() []host.File {
 }
 
 // ask asks the daemon's checker about a stored state that would go live.
-func (l *lane) ask(ctx context.Context, now *imagined) error {
+func (l *lane) ask(ctx context.Context, now *target) error {
 	err := l.check(ctx, now.files)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.heard(now, refused(err))
+	l.noteVerdict(now, refused(err))
 	if err != nil {
 		return fmt.Errorf("the stored configuration is refused: %w", err)
 	}
@@ -662,8 +674,9 @@ func (l *lane) ask(ctx context.Context, now *imagined) error {
 	return nil
 }
 
-// heard notes whether the daemon's checker refuses a stored state, unless it is known about a newer one. The caller holds mu.
-func (l *lane) heard(now *imagined, refused bool) {
+// noteVerdict records whether the daemon's checker refuses a stored state, unless a newer one was checked already. The caller
+// holds mu.
+func (l *lane) noteVerdict(now *target, refused bool) {
 	switch {
 	case l.refused != nil && l.refused.revision > now.revision:
 	case refused:
@@ -673,8 +686,7 @@ func (l *lane) heard(now *imagined, refused bool) {
 	}
 }
 
-// install writes the files that differ from what is on disk, and removes those that the daemon had before and no longer
-// has.
+// install writes the files that differ from those on disk, and removes those that the component no longer has.
 func (l *lane) install(was, files []host.File) error {
 	wanted := map[host.Place]bool{}
 	for _, f := range files {
@@ -702,7 +714,7 @@ func (l *lane) install(was, files []host.File) error {
 	return nil
 }
 
-// installParts writes the parts of a file that are not those of before, if that is enough.
+// installParts writes only the parts of a file that changed, if that is possible.
 func (l *lane) installParts(was []host.File, f host.File) (done bool, err error) {
 	i := slices.IndexFunc(was, func(old host.File) bool { return old.Place == f.Place })
 	if i < 0 {
@@ -710,7 +722,7 @@ func (l *lane) installParts(was []host.File, f host.File) (done bool, err error)
 	}
 	change, ok := parts.Between(was[i].Parts, f.Parts)
 	if !ok || change.Empty() {
-		return false, nil // or it is not known what there is
+		return false, nil // or the current content is not known
 	}
 	if err = l.engine.host.Amend(f.Place, change); errors.Is(err, parts.ErrOther) {
 		return false, nil
@@ -718,7 +730,7 @@ func (l *lane) installParts(was []host.File, f host.File) (done bool, err error)
 	return err == nil, err
 }
 
-// onDisk tells whether the files are what is on disk.
+// onDisk reports whether the files match those on disk.
 func (l *lane) onDisk(files []host.File) bool {
 	return !slices.ContainsFunc(files, func(f host.File) bool {
 		live, err := l.engine.host.Read(f.Place)

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,29 +9,28 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"edge.internal/gateway/internal/kit/db"
 	"edge.internal/gateway/internal/kit/host"
 	"edge.internal/gateway/internal/kit/policy"
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Standing lists what components ask of the packet filter for what they run with, as far as that is not what is stored: while the last known
-// good configuration runs in its place, and until it is known that it does not.
-func (e *Engine) Standing(context.Context, db.Querier) ([]policy.Opening, error) {
-	var all []policy.Opening
+// Standing lists the openings for what runs that the stored state does not ask for: while the last known good configuration runs
+// in its place, and as long as that is possible.
+func (e *Engine) Standing() (all []policy.Opening) {
 	for _, id := range e.order {
 		l := e.lanes[id]
 		l.mu.Lock()
 		all = append(all, l.standing...)
 		l.mu.Unlock()
 	}
-	return all, nil
+	return all
 }
 
-// stand notes what a pass that ended with the error leaves running, and tells the packet filter when that makes a difference.
-func (l *lane) stand(now *imagined, err error) error {
+// updateStanding records the openings for what runs after a pass that ended with err, and makes the packet filter read them if
+// they have changed.
+func (l *lane) updateStanding(now *target, err error) error {
 	if l.openings == nil || now.config == nil || unread(err) {
-		return nil // there is no stored state to hold what runs against
+		return nil // there is no stored state to compare with
 	}
 	stored := l.openings(now.config)
 	var standing []policy.Opening
@@ -65,7 +63,7 @@ func (e *Engine) reopen() {
 	l.kick(0, false)
 }
 
-// keptOpenings are those of the last known good configuration.
+// keptOpenings returns those of the last known good configuration.
 func (e *Engine) keptOpenings(id ID) (list []policy.Opening) {
 	b, err := os.ReadFile(e.goodPath(id, goodOpenings))
 	if err == nil {
@@ -77,7 +75,7 @@ func (e *Engine) keptOpenings(id ID) (list []policy.Opening) {
 	return list
 }
 
-// keepOpenings keeps those of the configuration that the daemon runs with, unless it waits for its confirmation.
+// keepOpenings keeps those of the configuration that the daemon runs with, unless that waits for its confirmation.
 func (l *lane) keepOpenings(list []policy.Opening) error {
 	b, err := json.Marshal(list)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// filtered is a toy beside a packet filter that opens what the toy asks for, for what is stored and for what runs.
+// filtered returns a toy beside a packet filter that opens what the toy asks for, both for what is stored and for what runs.
 func filtered(t *testing.T, change func(*toy)) *toy {
 	t.Helper()
 	return newToy(t, func(x *toy) {
@@ -26,11 +26,10 @@ func filtered(t *testing.T, change func(*toy)) *toy {
 				if open, err = x.load(ctx, q); err != nil {
 					return nil, err
 				}
-				standing, err := x.Engine.Standing(ctx, q)
-				for _, o := range standing {
+				for _, o := range x.Engine.Standing() {
 					open = append(open, o.Service)
 				}
-				return open, err
+				return open, nil
 			},
 			Render: func(lines []string) ([]host.File, error) {
 				files, err := render(lines)
@@ -44,7 +43,7 @@ func filtered(t *testing.T, change func(*toy)) *toy {
 	})
 }
 
-// opened waits until the packet filter's file is that.
+// opened waits until the packet filter's file has the given content.
 func (x *toy) opened(t *testing.T, want string) {
 	t.Helper()
 	waittest.Until(t, "open for "+want, func() bool {
@@ -53,7 +52,7 @@ func (x *toy) opened(t *testing.T, want string) {
 	})
 }
 
-// replace stores another line in the place of all.
+// replace replaces all lines with one.
 func (x *toy) replace(t *testing.T, line string) {
 	t.Helper()
 	_, err := x.Engine.Commit(t.Context(), []apply.ID{apply.NTP, apply.PacketFilter}, func(tx *db.Tx) ([]apply.Row, error) {
@@ -65,7 +64,8 @@ func (x *toy) replace(t *testing.T, line string) {
 	}
 }
 
-// What runs can be reached although something else is stored, also when another process looks after it. When what is stored runs, nothing else is open.
+// What runs stays reachable although something else is stored, even if another process takes over. Once the stored state runs,
+// nothing else is open.
 func TestWhatRunsStaysOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -84,7 +84,7 @@ func TestWhatRunsStaysOpen(t *testing.T) {
 	x.replace(t, "b")
 	x.opened(t, "b\na\n")
 
-	// Another process begins with what the first one left, and opens no less before it knows how the daemon is.
+	// Another process starts from what the first one left, and opens no less before it knows the daemon's state.
 	y := filtered(t, func(y *toy) {
 		left := t.TempDir()
 		if err := os.CopyFS(left, os.DirFS(dir)); err != nil {
@@ -99,7 +99,7 @@ func TestWhatRunsStaysOpen(t *testing.T) {
 	y.opened(t, "c\n")
 }
 
-// A state that cannot be read asks nothing of the packet filter, and nobody is asked what it would.
+// A state that cannot be read asks nothing of the packet filter.
 func TestUnreadableStateAsksNothing(t *testing.T) {
 	t.Parallel()
 	b := kittest.New(t)

@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// beside registers a second component, which is well.
+// beside registers a second, healthy component.
 func beside(x *toy) {
 	apply.Register(x.Engine, apply.Component[struct{}]{
 		ID:     apply.DNS,
@@ -24,7 +24,7 @@ func beside(x *toy) {
 	})
 }
 
-// A panic in the code of one component is told as its state, and ends neither the process nor the other lanes.
+// A panic in one component shows up in its status, and ends neither the process nor the other lanes.
 func TestPanicIsTheComponentsOwn(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"load", "render", "apply", "verify"} {
@@ -42,7 +42,7 @@ func TestPanicIsTheComponentsOwn(t *testing.T) {
 			if ntp().State != apply.Degraded {
 				t.Fatalf("%+v", ntp())
 			}
-			// A change that would bring it about is not stored. One that fails afterwards is, and says so.
+			// A change that panics before its commit is not stored. One that panics afterwards is, and its status says so.
 			o, err := x.add(t, "a")
 			if stored := what == "apply" || what == "verify"; stored != (err == nil) || stored && o[apply.NTP] != apply.Degraded {
 				t.Fatal(o, err)
@@ -66,7 +66,7 @@ func TestPanicInAStepTakesTheFullWay(t *testing.T) {
 	}
 }
 
-// The broken socket of a daemon is its own fault, not the database's.
+// A daemon's broken socket is its own fault, not the database's.
 func TestDaemonThatCannotBeReachedIsDegraded(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)

@@ -18,7 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// inTime fails the test when f hangs. What must take less than 5 s has four times as long here.
+// inTime fails the test if f hangs. What must take less than 5 s gets four times as long here.
 func inTime(t *testing.T, what string, f func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -32,7 +32,7 @@ func inTime(t *testing.T, what string, f func() error) error {
 	}
 }
 
-// Writers of a component that queue hold no connections: what is fed by nothing of theirs goes on.
+// Queued writers of a component hold no connections: changes that do not feed it proceed.
 func TestQueueTakesNoConnections(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
@@ -65,7 +65,7 @@ func TestQueueTakesNoConnections(t *testing.T) {
 	}
 }
 
-// One who leaves the queue does not stop it.
+// A writer that leaves the queue does not block it.
 func TestLeavingTheQueue(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
@@ -115,7 +115,7 @@ func TestPanicGivesTheTurnBack(t *testing.T) {
 	}
 }
 
-// A lock that somebody holds in the database is waited for once, and not by each writer of a queue after the other.
+// A database lock is waited for once, and not by each queued writer in turn.
 func TestQueueBehindALock(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
@@ -156,16 +156,16 @@ func TestQueueBehindALock(t *testing.T) {
 	}
 }
 
-// When the outcome of a commit is not known, the component looks what is stored.
+// If the outcome of a commit is unknown, the component reads what is stored.
 func TestUnknownCommitIsLookedAt(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
-	x.want(t, "a", apply.Live) // the pass of the start may bring this one about
+	x.want(t, "a", apply.Live) // this one may be applied by the initial pass
 	x.want(t, "b", apply.Live)
 	dbtest.Exec(t, x.DB, `CREATE TABLE late (n int);
 		CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); RETURN NULL; END';
 		CREATE CONSTRAINT TRIGGER late AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION late()`)
-	// What was changed behind the engine's back shows that it has looked.
+	// A row that was written directly proves that it has read.
 	err := inTime(t, "the change", func() error {
 		_, err := x.Engine.Commit(db.Impatient(t.Context()), []apply.ID{apply.NTP}, func(tx *db.Tx) ([]apply.Row, error) {
 			dbtest.Exec(t, x.DB, "INSERT INTO toy_lines VALUES ('stored')")
@@ -180,7 +180,7 @@ func TestUnknownCommitIsLookedAt(t *testing.T) {
 	waittest.Until(t, "the component has looked", func() bool { return x.file(t) == "a\nb\nstored\n" })
 }
 
-// A preview makes no writer wait, nor does it wait for one.
+// A preview neither blocks writers nor waits for them.
 func TestPreviewTakesNoTurn(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
@@ -207,7 +207,7 @@ func TestPreviewTakesNoTurn(t *testing.T) {
 	}
 }
 
-// A preview of a change that sets a secret says and does the same whether it is the one that is stored or another one.
+// A preview of a change that sets a secret does and shows the same whether or not the secret equals the stored one.
 func TestPreviewIsNoOracle(t *testing.T) {
 	t.Parallel()
 	b := kittest.New(t)

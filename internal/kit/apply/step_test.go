@@ -21,14 +21,14 @@ type stepping struct {
 	mu       sync.Mutex
 	took     []string
 	fails    string
-	planning func(line string) // when set, called while a step is planned
+	planning func(line string) // if set, called while a step is planned
 }
 
 func newStepping(t *testing.T) *stepping {
 	return newSteppingAt(t, 10*time.Second)
 }
 
-// newSteppingAt is newStepping with another pace of the timer.
+// newSteppingAt is newStepping with another tick.
 func newSteppingAt(t *testing.T, pace time.Duration) *stepping {
 	s := &stepping{}
 	s.toy = newToy(t, func(x *toy) {
@@ -58,7 +58,7 @@ func newSteppingAt(t *testing.T, pace time.Duration) *stepping {
 			},
 		}
 	})
-	s.want(t, "first", apply.Live) // nothing is known about the daemon before
+	s.want(t, "first", apply.Live) // before this, the daemon's state is unknown
 	return s
 }
 
@@ -97,7 +97,7 @@ func TestFilesFollowOnce(t *testing.T) {
 	loads := s.loads.Load()
 	s.want(t, "a", apply.Live)
 	waittest.Until(t, "the files follow", func() bool { return s.file(t) == "a\nfirst\n" })
-	s.want(t, "structure", apply.Live) // whatever else follows is done before
+	s.want(t, "structure", apply.Live) // which is done after everything that is pending
 	if n := s.loads.Load() - loads; n != 2 {
 		t.Errorf("one step and one pass read everything %d times", n)
 	}
@@ -117,6 +117,17 @@ func TestFilesFollowWhatCameMeanwhile(t *testing.T) {
 	waittest.Until(t, "the files follow", func() bool { return s.file(t) == "a\nb\nfirst\n" })
 	if s.Machine.Restarts(host.Chrony) != restarts {
 		t.Error("it took the full way")
+	}
+}
+
+// Daemons continue without the program, and may be restarted before it is.
+func TestFilesFollowBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	s := newStepping(t)
+	s.want(t, "a", apply.Live)
+	s.Stop()
+	if got := s.file(t); got != "a\nfirst\n" {
+		t.Fatalf("the program has left %q", got)
 	}
 }
 
@@ -161,7 +172,7 @@ func TestStepsAndPassesMixed(t *testing.T) {
 	}
 }
 
-// Changes that queue are applied together, and each of them is checked.
+// Changes that queue are applied together, but each of them is checked.
 func TestChangesThatQueueShareAPass(t *testing.T) {
 	t.Parallel()
 	x := newToy(t, nil)
@@ -187,7 +198,7 @@ func TestChangesThatQueueShareAPass(t *testing.T) {
 	t.Logf("%d restarts and %d checks for 100 changes", r, c)
 }
 
-// While a whole pass is under way, nobody knows what daemon a step would meet.
+// During a whole pass, nobody knows what state of the daemon a step would meet.
 func TestNothingIsPlannedDuringAPass(t *testing.T) {
 	t.Parallel()
 	s := newStepping(t)
@@ -219,7 +230,7 @@ func TestNothingIsPlannedDuringAPass(t *testing.T) {
 	}
 }
 
-// A step is good for the daemon that it was planned for. One that has been reloaded since is another one.
+// A step is valid only for the daemon that it was planned for, not after a reload.
 func TestReloadVoidsPlannedSteps(t *testing.T) {
 	t.Parallel()
 	s := newStepping(t)
@@ -237,10 +248,10 @@ func TestReloadVoidsPlannedSteps(t *testing.T) {
 	}
 }
 
-// The daemon is looked at while changes keep coming, and without the full way.
+// The daemon is checked while changes keep coming, without whole passes.
 func TestDriftIsNoticedWhileChangesKeepComing(t *testing.T) {
 	t.Parallel()
-	s := newSteppingAt(t, time.Millisecond) // so that a look falls between a commit and its writer hearing of it, too
+	s := newSteppingAt(t, time.Millisecond) // so that some checks fall between a commit and the moment its writer learns of it
 	restarts := s.Machine.Restarts(host.Chrony)
 	looks := func() int {
 		s.toy.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/rescue"
 )
 
-// proceed takes the steps that lead on from what the daemon has. It says false when a whole pass is wanted.
+// proceed takes the pending steps. It returns false if a whole pass is needed.
 func (l *lane) proceed(ctx context.Context) bool {
 	l.work.Lock()
 	defer l.work.Unlock()
@@ -18,7 +18,7 @@ func (l *lane) proceed(ctx context.Context) bool {
 		full, step := l.full && !l.overdue, l.steps[l.at+1]
 		l.mu.Unlock()
 		if full || step == nil {
-			return !full // a step whose predecessor is not decided yet waits for its signal
+			return !full // if the predecessor of a step is still undecided, its signal will come
 		}
 		if !l.take(ctx, step) {
 			return false
@@ -26,7 +26,7 @@ func (l *lane) proceed(ctx context.Context) bool {
 	}
 }
 
-// take takes the next step. The full way follows when that fails.
+// take takes the next step. If it fails, a whole pass follows.
 func (l *lane) take(ctx context.Context, step Step) bool {
 	start := l.engine.clock.Now()
 	ctx, cancel := context.WithTimeout(ctx, stepWithin)
@@ -48,7 +48,7 @@ func (l *lane) take(ctx context.Context, step Step) bool {
 	}
 	l.mu.Unlock()
 	l.report(start, 0, revision, true, nil)
-	l.tellStep(start, revision)
+	l.recordStep(start, revision)
 	return true
 }
 
@@ -57,7 +57,7 @@ func (l *lane) try(ctx context.Context, step Step) (err error) {
 	return step(ctx)
 }
 
-// leads says whether the daemon has a revision, or waiting steps lead there. The caller holds mu.
+// leads reports whether the daemon has a revision, or pending steps lead to it. The caller holds mu.
 func (l *lane) leads(to int64) bool {
 	if l.at == 0 {
 		return false
@@ -70,8 +70,8 @@ func (l *lane) leads(to int64) bool {
 	return true
 }
 
-// awaitDecision waits for the writer of a revision that the database has to say how to get there: others see a change a moment
-// before its writer hears that it is committed. Without that, a pass in this moment would take the full way for nothing.
+// awaitDecision waits for the writer of a revision that the database already has to add its step: others see a change a moment
+// before its writer learns that it is committed. Without the wait, a pass in this moment would be a whole one for no reason.
 func (l *lane) awaitDecision(ctx context.Context, revision int64) {
 	late := time.Now().Add(gatherWithin)
 	for l.undecided(revision) && ctx.Err() == nil && time.Now().Before(late) {
@@ -79,7 +79,7 @@ func (l *lane) awaitDecision(ctx context.Context, revision int64) {
 	}
 }
 
-// undecided says whether there is a writer who may still have a step to the revision.
+// undecided reports whether a writer may still add a step to the revision.
 func (l *lane) undecided(revision int64) bool {
 	writing := l.turn.busy()
 	l.mu.Lock()
@@ -87,7 +87,7 @@ func (l *lane) undecided(revision int64) bool {
 	return writing && l.at != 0 && !l.full && !l.leads(revision) && (l.committed == nil || l.committed.revision < revision)
 }
 
-// reach says whether the daemon has a revision that its files have not, and takes the steps that lead there.
+// reach takes the steps that lead to a revision newer than the files. It reports whether the daemon has got there.
 func (l *lane) reach(ctx context.Context, to int64) bool {
 	for {
 		l.mu.Lock()
@@ -102,9 +102,10 @@ func (l *lane) reach(ctx context.Context, to int64) bool {
 	}
 }
 
-// settle brings the files to where the daemon is already, while changes go on.
-func (l *lane) settle(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, applyWithin)
+// settle writes the files that match what the daemon already runs with, while changes continue. The end of the program does not
+// interrupt it.
+func (l *lane) settle() {
+	ctx, cancel := context.WithTimeout(context.Background(), applyWithin)
 	defer cancel()
 	l.mu.Lock()
 	first := l.filesAt + 1
@@ -113,7 +114,7 @@ func (l *lane) settle(ctx context.Context) {
 	followed, err := l.follow(ctx)
 	if err == nil && followed != nil {
 		err = errors.Join(l.keep(followed), l.retain(followed.config))
-		l.engine.tell(told{Apply: changes.Apply{Component: string(l.id), First: first, Revision: followed.revision, EndedAt: l.engine.clock.Now(), Way: changes.None, State: string(Live)}, was: was, now: followed.files})
+		l.engine.record(entry{Apply: changes.Apply{Component: string(l.id), First: first, Revision: followed.revision, EndedAt: l.engine.clock.Now(), Way: changes.None, State: string(Live)}, was: was, now: followed.files})
 	}
 	l.mu.Lock()
 	l.settling = false
@@ -123,11 +124,11 @@ func (l *lane) settle(ctx context.Context) {
 		l.kick(0, false)
 		return
 	}
-	l.wake() // what was changed meanwhile is to follow, too
+	l.wake() // follow changes that were made in the meantime, too
 }
 
-// follow writes the files of what is stored, unless a pass has written newer ones.
-func (l *lane) follow(ctx context.Context) (followed *imagined, err error) {
+// follow writes the files of the stored state, unless a pass has written newer ones.
+func (l *lane) follow(ctx context.Context) (followed *target, err error) {
 	defer rescue.Into(&err, l.engine.log, string(l.id))
 	now, err := l.stored(ctx, true)
 	if err != nil {

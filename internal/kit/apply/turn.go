@@ -8,14 +8,14 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 )
 
-// turn makes the writers of a component queue, first come, first served.
+// turn serializes the writers of a component, first come, first served.
 type turn struct {
 	mu    sync.Mutex
 	taken bool
 	queue []chan error
 }
 
-// take waits for the turn. Without an error, it is to be ended.
+// take waits for the turn. If it returns no error, end must be called.
 func (t *turn) take(ctx context.Context) error {
 	t.mu.Lock()
 	if !t.taken {
@@ -38,20 +38,19 @@ func (t *turn) take(ctx context.Context) error {
 	}
 	t.mu.Unlock()
 	if i < 0 && <-mine == nil {
-		t.end(nil) // it came in the same moment
+		t.end(nil) // it was granted in the same moment
 	}
 	return context.Cause(ctx)
 }
 
-// busy tells whether there is a writer.
 func (t *turn) busy() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.taken
 }
 
-// end gives the turn to the next one. When the database has kept its holder waiting in vain, those who have waited behind it
-// have waited for the database as well: they get the same answer instead of the same wait once more.
+// end passes the turn on. If the database has stalled its holder, everyone in the queue has waited for the database as well: they
+// get the same error instead of waiting again.
 func (t *turn) end(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

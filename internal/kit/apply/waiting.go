@@ -20,18 +20,19 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Waiting is a change set that goes back unless it is confirmed in time. It is on the disk before any of it is applied: whatever happens
-// then, the next start knows of it. As long as it waits, the last known good configuration of its components stays the one from before.
+// Waiting is a change set that is reverted unless it is confirmed in time. It is written to disk before any of it is applied, so
+// that the next start knows of it whatever happens. While it waits, the last known good configuration of its components remains
+// the one from before it.
 type Waiting struct {
 	ID         uuid.UUID `json:"id"`
 	Actor      string    `json:"actor"`
 	ConfirmBy  time.Time `json:"confirm_by"`
 	Components []ID      `json:"components"`
-	// AppliedAt is when the components had taken it; zero until then, and of a set that an earlier process has left.
+	// AppliedAt is when all components had applied it; zero until then, and for a set that an earlier process left.
 	AppliedAt time.Time `json:"-"`
-	// Left says that an earlier process has left it.
+	// Left says that an earlier process left the set waiting.
 	Left bool `json:"-"`
-	// Storing says that its transaction has not ended: there is nothing yet to confirm or to take back.
+	// Storing says that its transaction has not ended: there is nothing to confirm or take back yet.
 	Storing bool `json:"-"`
 }
 
@@ -41,7 +42,7 @@ func (e *Engine) waitingPath(id uuid.UUID) string {
 	return filepath.Join(e.dir, waitingFolder, id.String()+".json")
 }
 
-// free refuses a change of components that another change waits for, which is to be confirmed first.
+// free refuses a change of components that have another change waiting for confirmation.
 func (e *Engine) free(lanes []*lane) error {
 	for _, w := range e.Waiting() {
 		for _, l := range lanes {
@@ -54,7 +55,7 @@ func (e *Engine) free(lanes []*lane) error {
 	return nil
 }
 
-// hold writes down that a set is to be confirmed, before it is stored. The lanes are those of its components.
+// hold records, before it is stored, that a set must be confirmed. lanes are those of its components.
 func (e *Engine) hold(w Waiting, lanes []*lane) error {
 	for _, l := range lanes {
 		w.Components = append(w.Components, l.id)
@@ -76,7 +77,7 @@ func (e *Engine) hold(w Waiting, lanes []*lane) error {
 	return nil
 }
 
-// extend has the time to confirm a set begin now: checking it took some, in which nobody could confirm it.
+// extend restarts the time to confirm a set: checking it took a while during which nobody could confirm it.
 func (e *Engine) extend(id uuid.UUID, within time.Duration) (by time.Time, err error) {
 	e.confirming.Lock()
 	defer e.confirming.Unlock()
@@ -90,7 +91,7 @@ func (e *Engine) extend(id uuid.UUID, within time.Duration) (by time.Time, err e
 	return by, err
 }
 
-// stored notes that the transaction of a set has ended.
+// stored records that the transaction of a set has ended.
 func (e *Engine) stored(id uuid.UUID) {
 	e.confirming.Lock()
 	defer e.confirming.Unlock()
@@ -116,10 +117,10 @@ func (e *Engine) writeDown(w Waiting) error {
 	return nil
 }
 
-// Held tells that another set waits.
+// Held signals that another set waits.
 func (e *Engine) Held() <-chan struct{} { return e.held }
 
-// noteApplied notes that the components have taken a set that waits: now, or when those that are late have.
+// noteApplied records that all components have applied a waiting set: now, or once the late ones have.
 func (e *Engine) noteApplied(id uuid.UUID, late []<-chan Status) {
 	if len(late) > 0 {
 		go func() {
@@ -127,7 +128,7 @@ func (e *Engine) noteApplied(id uuid.UUID, late []<-chan Status) {
 			for _, d := range late {
 				select {
 				case <-d:
-				case <-end: // it cannot be confirmed, and goes back
+				case <-end: // too late to confirm it: it will be reverted
 					return
 				}
 			}
@@ -144,7 +145,7 @@ func (e *Engine) noteApplied(id uuid.UUID, late []<-chan Status) {
 	}
 }
 
-// ConfirmBy is when a set goes back unless it is confirmed; zero if it does not wait on this node.
+// ConfirmBy returns when a set is reverted unless it is confirmed; zero if it does not wait on this node.
 func (e *Engine) ConfirmBy(id uuid.UUID) time.Time {
 	for _, w := range e.Waiting() {
 		if w.ID == id {
@@ -154,15 +155,15 @@ func (e *Engine) ConfirmBy(id uuid.UUID) time.Time {
 	return time.Time{}
 }
 
-// Waiting are the change sets that wait for a confirmation on this node.
+// Waiting returns the change sets that wait for a confirmation on this node.
 func (e *Engine) Waiting() []Waiting {
 	e.confirming.Lock()
 	defer e.confirming.Unlock()
 	return slices.Clone(e.waiting)
 }
 
-// Recover finds the sets that an earlier process has left waiting. Their components are not touched until they are taken back. It is called
-// before Run.
+// Recover finds the sets that an earlier process left waiting. Their components are not touched until the sets are taken back. It
+// must be called before Run.
 func (e *Engine) Recover() error {
 	entries, err := os.ReadDir(filepath.Join(e.dir, waitingFolder))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -194,7 +195,7 @@ func (e *Engine) Recover() error {
 	return nil
 }
 
-// Release ends the wait for a set. If it is confirmed, what runs is the last known good configuration from now on.
+// Release ends the wait for a set. If it is confirmed, what runs becomes the last known good configuration.
 func (e *Engine) Release(id uuid.UUID, confirmed bool) error {
 	e.confirming.Lock()
 	defer e.confirming.Unlock()
@@ -212,8 +213,8 @@ func (e *Engine) Release(id uuid.UUID, confirmed bool) error {
 	return errors.Join(append(failed, secret.Remove(e.waitingPath(id)))...)
 }
 
-// PutBack has components run with the configuration from before a set that waits, without the database. They stay so until it is taken
-// back.
+// PutBack restores the configuration from before a waiting set, without the database. Its components keep that until the set is
+// taken back.
 func (e *Engine) PutBack(ctx context.Context, id uuid.UUID) error {
 	var failed []error
 	for _, w := range e.Waiting() {
@@ -247,7 +248,7 @@ func (l *lane) isOverdue() bool {
 	return l.overdue
 }
 
-// keepNow makes sure that the files which the daemon runs with are kept: those of a daemon that was changed at run time are behind.
+// keepNow makes sure that the kept files are those that the daemon runs with. After a change at run time, they lag behind.
 func (l *lane) keepNow() error {
 	l.mu.Lock()
 	behind := !l.behind.IsZero() || l.settling
@@ -269,7 +270,7 @@ func (l *lane) keepNow() error {
 	return errors.Join(l.keep(followed), l.retain(followed.config))
 }
 
-// lastApplied is the configuration that was last brought to the daemon: the last known good one, unless a change waits.
+// lastApplied returns the configuration that was last applied to the daemon: the last known good one, unless a change waits.
 func (l *lane) lastApplied() []host.File {
 	l.keeping.Lock()
 	held := l.heldNow
@@ -281,7 +282,6 @@ func (l *lane) lastApplied() []host.File {
 	return good
 }
 
-// release ends the wait.
 func (l *lane) release(confirmed bool) error {
 	l.keeping.Lock()
 	now := l.heldNow
@@ -293,7 +293,7 @@ func (l *lane) release(confirmed bool) error {
 	return errors.Join(l.keep(now), l.retain(now.config))
 }
 
-// putBack has the daemon run with the last known good configuration. The lane does nothing more until it is released.
+// putBack applies the last known good configuration. The lane then does nothing until it is released.
 func (l *lane) putBack(ctx context.Context) (err error) {
 	defer rescue.Into(&err, l.engine.log, string(l.id))
 	ctx, cancel := context.WithTimeout(ctx, applyWithin)
@@ -326,7 +326,7 @@ func (l *lane) putBack(ctx context.Context) (err error) {
 	l.running = nil
 	l.mu.Unlock()
 	if config == nil {
-		return l.engine.host.Restart(ctx, l.unit) // the files are all that is known
+		return l.engine.host.Restart(ctx, l.unit) // only the files are known
 	}
 	return l.apply(ctx, config, good)
 }

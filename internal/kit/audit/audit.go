@@ -1,5 +1,5 @@
-// Package audit owns the audit log: one entry for each mutation, written in the mutation's own transaction or, for what
-// is not in the database, kept on the disk until the database has it; and the live stream of what was committed.
+// Package audit is the audit log: one entry for each mutation, written in the mutation's own transaction or, for actions outside
+// of the database, kept on disk until the database has it; and a live stream of committed entries.
 package audit
 
 import (
@@ -24,7 +24,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Entry is one thing that somebody did.
+// Entry is one action of one actor.
 type Entry struct {
 	ID        uuid.UUID `json:"id" doc:"Id of the entry; later entries have greater ids."`
 	CreatedAt time.Time `json:"created_at" doc:"When it was done."`
@@ -46,7 +46,7 @@ type Log struct {
 	live      live.Feed[Entry]
 }
 
-// New makes the log of the node with the machine id. In the folder it keeps what the database does not have yet.
+// New returns the log of the node with the machine id. It keeps entries in folder until the database has them.
 func New(d *db.DB, c clock.Clock, nodeID, folder string) *Log {
 	l := &Log{db: d, clock: c, nodeID: nodeID, outbox: outbox{folder: folder, open: map[uuid.UUID]bool{}}}
 	l.live = live.Feed[Entry]{
@@ -57,10 +57,10 @@ func New(d *db.DB, c clock.Clock, nodeID, folder string) *Log {
 	return l
 }
 
-// AdminOnly keeps the details of a kind's entries from viewers. Rooms say so when they are mounted.
+// AdminOnly hides the details of a kind's entries from viewers. Rooms call it when they are mounted.
 func (l *Log) AdminOnly(kind string) { l.adminOnly = append(l.adminOnly, kind) }
 
-// Shown is an entry as its reader may see it.
+// Shown returns an entry as its reader may see it.
 func (l *Log) Shown(to actor.Actor, e Entry) Entry {
 	hidden := func(kind string) bool { return strings.HasPrefix(e.Action, kind+".") }
 	if to.Role != actor.Admin && slices.ContainsFunc(l.adminOnly, hidden) {
@@ -69,17 +69,17 @@ func (l *Log) Shown(to actor.Actor, e Entry) Entry {
 	return e
 }
 
-// Write adds an entry by the context's actor to the transaction. It reaches the live stream after the commit.
+// Write adds an entry by the context's actor to the transaction. It is sent to the live stream after the commit.
 func (l *Log) Write(ctx context.Context, tx *db.Tx, action, subject string, details any) error {
 	return l.WriteAs(ctx, tx, actor.From(ctx).Name, action, subject, details)
 }
 
-// WriteAs is Write for one who is not (yet) the context's actor, as at a login.
+// WriteAs is Write for someone who is not (yet) the context's actor, as at a login.
 func (l *Log) WriteAs(ctx context.Context, tx *db.Tx, who, action, subject string, details any) error {
 	return l.WriteAt(ctx, tx, l.clock.Now(), who, action, subject, details)
 }
 
-// WriteAt is WriteAs for what happened earlier, while the database was away.
+// WriteAt is WriteAs for something that happened earlier, while the database was unavailable.
 func (l *Log) WriteAt(ctx context.Context, tx *db.Tx, at time.Time, who, action, subject string, details any) error {
 	e, err := l.entry(ctx, who, action, subject, details)
 	if err != nil {
@@ -90,7 +90,7 @@ func (l *Log) WriteAt(ctx context.Context, tx *db.Tx, at time.Time, who, action,
 	return nil
 }
 
-// WriteMark is Write, and answers the id of the entry: another node that has it has all that was committed before it.
+// WriteMark is Write, and returns the id of the entry: a node that has received it has everything that was committed before.
 func (l *Log) WriteMark(ctx context.Context, tx *db.Tx, action, subject string, details any) (uuid.UUID, error) {
 	e, err := l.entry(ctx, actor.From(ctx).Name, action, subject, details)
 	if err != nil {
@@ -114,7 +114,7 @@ func (l *Log) entry(ctx context.Context, who, action, subject string, details an
 
 type notedKey struct{}
 
-// Noting notes the ids of the entries that are written with the context; last is the newest one.
+// Noting records the ids of entries that are written with the context; last returns the newest one.
 func Noting(ctx context.Context) (noting context.Context, last func() uuid.UUID) {
 	noted := new(atomic.Value)
 	return context.WithValue(ctx, notedKey{}, noted), func() uuid.UUID {
@@ -123,10 +123,11 @@ func Noting(ctx context.Context) (noting context.Context, last func() uuid.UUID)
 	}
 }
 
-// remoteIP is the detail that tells where a request came from.
+// remoteIP is the detail that says where a request came from.
 const remoteIP = "remote_ip"
 
-// detail notes what was done, and where the request came from. An entry that tells the latter itself knows better: its request may be over.
+// detail sets what was done, and where the request came from. Details that have the latter already are left alone: their request
+// may be over.
 func (e *Entry) detail(ctx context.Context, details any) (err error) {
 	if details != nil {
 		if e.Details, err = wire.Encode(details); err != nil {
@@ -153,19 +154,19 @@ func (e *Entry) detail(ctx context.Context, details any) (err error) {
 	return err
 }
 
-// insert adds an entry, unless it is there already. On a node that is not written it waits there for the primary.
+// insert adds an entry unless it exists. On a standby it waits for the primary.
 func insert(tx *db.Tx, e Entry) {
 	tx.Queue(`SELECT audit_store($1, $2, $3, $4, $5, $6, $7, $8)`,
 		e.ID, e.CreatedAt, e.Actor, e.Action, e.Subject, e.NodeID, []byte(e.Details), e.RequestID)
 }
 
-// Record writes an entry in a transaction of its own, for an action that changes no row. While the database is away, the
-// entry is kept.
+// Record writes an entry in a transaction of its own, for an action that changes no row. While the database is unavailable, the
+// entry is kept on disk.
 func (l *Log) Record(ctx context.Context, action, subject string, details any) error {
 	return l.RecordAs(ctx, actor.From(ctx).Name, action, subject, details)
 }
 
-// RecordAs is Record for one who is not logged in.
+// RecordAs is Record for someone who is not logged in.
 func (l *Log) RecordAs(ctx context.Context, who, action, subject string, details any) error {
 	e, err := l.entry(ctx, who, action, subject, details)
 	if err != nil {
@@ -177,7 +178,7 @@ func (l *Log) RecordAs(ctx context.Context, who, action, subject string, details
 	return nil
 }
 
-// Filter says which entries to search for. Texts match anywhere and ignore case.
+// Filter selects entries. Texts match anywhere and ignore case.
 type Filter struct {
 	Actor, Action, Subject string
 	From, To               time.Time
@@ -185,10 +186,10 @@ type Filter struct {
 	Limit                  int
 }
 
-// selectEntries reads whole entries, in the order of their fields.
+// selectEntries reads entries in the order of their fields.
 const selectEntries = `SELECT id, created_at, actor, action, subject, node_id, details, request_id FROM audit_log`
 
-// MaxLimit is how many entries one search returns at the most.
+// MaxLimit is the maximum number of entries that one search returns.
 const MaxLimit = 1000
 
 // Search returns matching entries, newest first.
@@ -209,7 +210,7 @@ func (l *Log) Search(ctx context.Context, f Filter) ([]Entry, error) {
 	return entries, err
 }
 
-// Tally counts the entries of one action since a moment, and by the text of one of their details. Entries without it count as "".
+// Tally counts the entries of one action since a moment, in total and by the value of one detail. Entries without it count as "".
 func (l *Log) Tally(ctx context.Context, action, detail string, since time.Time) (total int, by map[string]int, err error) {
 	rows, err := l.db.Query(ctx, `SELECT coalesce(details ->> $2, ''), count(*) FROM audit_log WHERE action = $1 AND created_at > $3 GROUP BY 1`, action, detail, since)
 	if err != nil {
@@ -226,8 +227,8 @@ func (l *Log) Tally(ctx context.Context, action, detail string, since time.Time)
 	return total, by, err
 }
 
-// Backward returns entries by the time of what was done, newest first: those since a moment that come before another and, of that one,
-// have a lesser id. Zero moments do not ask.
+// Backward returns entries by the time of the action, newest first: those after since that come before (before, id). Zero times
+// do not limit.
 func (l *Log) Backward(ctx context.Context, since, before time.Time, id uuid.UUID, limit int) ([]Entry, error) {
 	rows, err := l.db.Query(ctx, selectEntries+`
 		WHERE ($1::timestamptz IS NULL OR created_at >= $1)
@@ -260,19 +261,19 @@ func absent[T comparable](v T) *T {
 	return &v
 }
 
-// Newest is the id of the newest entry that all nodes share.
+// Newest returns the id of the newest shared entry.
 func (l *Log) Newest(ctx context.Context) (id uuid.UUID, err error) {
 	err = l.db.QueryRow(ctx, `SELECT coalesce((SELECT id FROM audit_entries ORDER BY id DESC LIMIT 1), $1)`, uuid.Nil).Scan(&id)
 	return id, err
 }
 
-// TakeOver makes the entries that wait for the primary those of this node, which is becoming it.
+// TakeOver turns the entries that wait for the primary into those of this node, which is becoming the primary.
 func (l *Log) TakeOver(tx *db.Tx) {
 	tx.Queue(`INSERT INTO audit_entries SELECT * FROM audit_outbox ON CONFLICT DO NOTHING`)
 	tx.Queue(`DELETE FROM audit_outbox`)
 }
 
-// Waiting are the oldest entries that wait for the primary.
+// Waiting returns the oldest entries that wait for the primary.
 func (l *Log) Waiting(ctx context.Context, n int) ([]Entry, error) {
 	rows, err := l.db.Query(ctx, `SELECT id, created_at, actor, action, subject, node_id, details, request_id FROM audit_outbox ORDER BY id LIMIT $1`, n)
 	if err != nil {
@@ -282,7 +283,7 @@ func (l *Log) Waiting(ctx context.Context, n int) ([]Entry, error) {
 	return entries, err
 }
 
-// Returned forgets entries that waited for the primary and have come back from it, and tells how many.
+// Returned deletes entries that waited for the primary and have been replicated from it, and returns how many.
 func (l *Log) Returned(ctx context.Context) (n int64, err error) {
 	err = l.db.Write(ctx, func(tx *db.Tx) error {
 		tag, err := tx.Exec(ctx, `DELETE FROM audit_outbox o WHERE EXISTS (SELECT FROM audit_entries e WHERE e.id = o.id)`)
@@ -292,7 +293,7 @@ func (l *Log) Returned(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// Adopt stores entries of another node, on the primary alone. Those that are there already stay as they are.
+// Adopt stores entries of another node; only the primary does. Existing ones are left as they are.
 func (l *Log) Adopt(ctx context.Context, node string, entries []Entry) error {
 	return l.db.Write(ctx, func(tx *db.Tx) error {
 		for _, e := range entries {
@@ -303,10 +304,10 @@ func (l *Log) Adopt(ctx context.Context, node string, entries []Entry) error {
 	})
 }
 
-// Prune deletes the entries before a moment and tells how many.
+// Prune deletes the entries before a moment and returns how many.
 func (l *Log) Prune(ctx context.Context, before time.Time) (n int64, err error) {
 	err = l.db.Write(ctx, func(tx *db.Tx) error {
-		tx.Queue("SET LOCAL statement_timeout = 0") // years of entries take their time
+		tx.Queue("SET LOCAL statement_timeout = 0") // deleting years of entries takes time
 		tag, err := tx.Exec(ctx, `DELETE FROM audit_entries WHERE created_at < $1`, before)
 		n = tag.RowsAffected()
 		if err != nil || n == 0 {

@@ -47,7 +47,7 @@ func TestEntryCarriesEverything(t *testing.T) {
 	}
 }
 
-// Where a request came from is in the details of every entry about it, beside whatever else they say.
+// Every entry about a request has its address in the details, beside whatever else they contain.
 func TestEntryTellsTheAddress(t *testing.T) {
 	l, _, _, ctx := newLog(t)
 	ctx = actor.WithAddress(ctx, netip.MustParseAddr("192.0.2.7"))
@@ -164,12 +164,12 @@ func TestLG08NoPhantomEntry(t *testing.T) {
 	}
 }
 
-// Readers that come at any moment see every entry once: none is lost or repeated between snapshot and stream.
+// Readers that start at any moment see every entry once: none is lost or repeated between snapshot and stream.
 func TestFollowHasNoGapAndNoDuplicate(t *testing.T) {
 	l, _, _, ctx := newLog(t)
 	const entries, readers = 120, 12
 	results := make(chan error, readers)
-	var seen [readers]atomic.Int64 // what each reader has got; what there is when it begins counts as such
+	var seen [readers]atomic.Int64 // what each reader has received, including what existed when it began
 	follow := func(r, begin int) {
 		known := map[string]bool{}
 		err := l.Follow(ctx, 1000, func(e audit.Entry) error {
@@ -183,7 +183,7 @@ func TestFollowHasNoGapAndNoDuplicate(t *testing.T) {
 			}
 			return nil
 		})
-		seen[r].Store(entries) // nobody waits for a reader that has ended
+		seen[r].Store(entries) // do not wait for a reader that has ended
 		if errors.Is(err, errDone) {
 			err = nil
 		}
@@ -196,7 +196,7 @@ func TestFollowHasNoGapAndNoDuplicate(t *testing.T) {
 			go follow(begun, i)
 			begun++
 		}
-		// No reader is let fall behind, from before it follows: losing what is too much for it is another promise.
+		// No reader may fall behind, even before it follows: this test is not about readers that are too slow.
 		for r := range begun {
 			waittest.Until(t, "a reader", func() bool { return int64(i)-seen[r].Load() <= bus.Buffer/2 })
 		}

@@ -8,10 +8,10 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// channel is where the database announces each entry that is committed, whichever program or node wrote it.
+// channel is where the database announces each committed entry, whichever program or node wrote it.
 const channel = "audit_entries"
 
-// announced reads an entry that was committed.
+// announced reads a committed entry.
 func (l *Log) announced(ctx context.Context, payload string) ([]Entry, error) {
 	id, err := uuid.Parse(payload)
 	if err != nil {
@@ -19,13 +19,13 @@ func (l *Log) announced(ctx context.Context, payload string) ([]Entry, error) {
 	}
 	e, err := l.Get(ctx, id)
 	if fault.Is(err, fault.NotFound) {
-		return nil, nil // it was pruned meanwhile
+		return nil, nil // pruned in the meantime
 	}
 	return []Entry{e}, err
 }
 
-// Follow calls send with the newest n entries, oldest first, and then with each new one when it is committed, until the
-// context ends, send fails or the database goes away.
+// Follow calls send with the newest n entries, oldest first, and then with each new one when it is committed, until ctx ends,
+// send fails or the database becomes unavailable.
 func (l *Log) Follow(ctx context.Context, n int, send func(Entry) error) error {
 	return l.live.Follow(ctx, n, send)
 }

@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/dbtest"
 )
 
-// follow starts a follower, and answers what it gets and how it ends.
+// follow starts a follower, and returns what it receives and how it ends.
 func follow(ctx context.Context, l *audit.Log) (got chan string, ended chan error) {
 	got, ended = make(chan string, 100), make(chan error, 1)
 	go func() {
@@ -34,7 +34,7 @@ func next(t *testing.T, got chan string, want string) {
 	}
 }
 
-// The stream has what other programs and other nodes write, once and in the order of the commits.
+// The stream has what other programs and other nodes write, once and in commit order.
 func TestFollowHearsEveryWriter(t *testing.T) {
 	l, d, c, ctx := newLog(t)
 	record(t, l, ctx, "first", "")
@@ -69,7 +69,7 @@ func TestFollowHearsEveryWriter(t *testing.T) {
 	}
 }
 
-// A stream ends with the database, so that its reader begins again and misses nothing.
+// A stream ends with the database, so that its reader starts over and misses nothing.
 func TestFollowEndsWithTheDatabase(t *testing.T) {
 	l, d, _, ctx := newLog(t)
 	record(t, l, ctx, "first", "")

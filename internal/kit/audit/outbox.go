@@ -26,12 +26,12 @@ import (
 type outbox struct {
 	folder string
 	mu     sync.Mutex
-	open   map[uuid.UUID]bool // entries of what is being done
+	open   map[uuid.UUID]bool // entries of actions in progress
 }
 
 func (o *outbox) path(id uuid.UUID) string { return filepath.Join(o.folder, id.String()+".json") }
 
-// keep puts an entry on the disk.
+// keep writes an entry to disk.
 func (o *outbox) keep(e Entry) error {
 	b, err := wire.Encode(e)
 	if err != nil {
@@ -43,7 +43,7 @@ func (o *outbox) keep(e Entry) error {
 	return nil
 }
 
-// setOpen says whether the entry's action is under way: its entry is not complete yet, and may not be true.
+// setOpen marks the entry's action as in progress: until it ends, the entry is incomplete, and may not be true.
 func (o *outbox) setOpen(id uuid.UUID, open bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,7 +54,7 @@ func (o *outbox) setOpen(id uuid.UUID, open bool) {
 	}
 }
 
-// kept reads the entries of what has been done, oldest first.
+// kept reads the entries of finished actions, oldest first.
 func (o *outbox) kept() ([]Entry, error) {
 	files, err := os.ReadDir(o.folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -66,11 +66,11 @@ func (o *outbox) kept() ([]Entry, error) {
 	for _, f := range files {
 		id, err := uuid.Parse(f.Name()[:len(f.Name())-len(filepath.Ext(f.Name()))])
 		if err != nil || o.open[id] {
-			continue // staged by a process that was killed, or under way
+			continue // a temporary file of a process that was killed, or in progress
 		}
 		b, err := os.ReadFile(o.path(id))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // delivered meanwhile
+			continue // delivered in the meantime
 		}
 		var e Entry
 		if err == nil {
@@ -84,9 +84,9 @@ func (o *outbox) kept() ([]Entry, error) {
 	return list, nil
 }
 
-// Do writes an entry about something that happens outside of the database. The entry is on the disk before it is done,
-// and what cannot be kept is not done. What fails leaves no entry. While the database is away, the entry waits for it. Nothing takes it
-// back, so it cannot wait to be confirmed.
+// Do performs an action outside of the database, and writes an entry about it. The entry is on disk before the action begins; if
+// that fails, the action does not happen. A failed action leaves no entry. While the database is unavailable, the entry waits for
+// it. The action cannot be reverted, so it cannot wait to be confirmed.
 func (l *Log) Do(ctx context.Context, action, subject string, do func() (details any, err error)) error {
 	if changes.From(ctx).Within > 0 {
 		return fault.New(fault.Invalid, "This cannot be reverted, so it cannot wait to be confirmed. Send it without Gateway-Confirm-Within.")
@@ -110,11 +110,11 @@ func (l *Log) Do(ctx context.Context, action, subject string, do func() (details
 	if err := l.store(ctx, e); err != nil {
 		return l.outbox.keep(e)
 	}
-	_ = os.Remove(l.outbox.path(e.ID)) // if it stays, it is delivered once more, which changes nothing
+	_ = os.Remove(l.outbox.path(e.ID)) // if it stays, it is delivered again, which changes nothing
 	return nil
 }
 
-// store puts entries into the database. Those that are there already stay as they are.
+// store inserts entries into the database. Existing ones are left as they are.
 func (l *Log) store(ctx context.Context, entries ...Entry) error {
 	return l.db.Write(ctx, func(tx *db.Tx) error {
 		for _, e := range entries {
@@ -127,7 +127,7 @@ func (l *Log) store(ctx context.Context, entries ...Entry) error {
 // deliverEvery is how often kept entries are offered to the database.
 const deliverEvery = 2 * time.Second
 
-// Run brings kept entries to the database until the context ends.
+// Run delivers kept entries to the database until ctx ends.
 func (l *Log) Run(ctx context.Context, log *slog.Logger) {
 	for {
 		if n, err := l.Deliver(ctx); err != nil && !db.Away(err) {
@@ -143,7 +143,7 @@ func (l *Log) Run(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// Deliver brings kept entries to the database, and tells how many.
+// Deliver delivers kept entries to the database, and returns how many.
 func (l *Log) Deliver(ctx context.Context) (int, error) {
 	entries, err := l.outbox.kept()
 	if err != nil || len(entries) == 0 {

@@ -15,7 +15,7 @@ import (
 	"edge.internal/gateway/internal/schema"
 )
 
-// away is a log whose database is not there yet.
+// away returns a log whose database is not available yet.
 func away(t *testing.T) (l *audit.Log, d *db.DB, c *clock.Fake, folder string) {
 	t.Helper()
 	d, err := db.Open(dbtest.URL(t))
@@ -37,7 +37,8 @@ func kept(t *testing.T, folder string) int {
 	return len(files)
 }
 
-// What is done while the database is away is on the disk before it is done, and in the log when the database is back.
+// While the database is unavailable, the entry of an action is on disk before the action begins, and in the log when the database
+// is back.
 func TestEntriesWaitForTheDatabase(t *testing.T) {
 	l, d, c, folder := away(t)
 	ctx := actor.With(t.Context(), actor.Actor{Name: "ann@example.net"})
@@ -69,7 +70,7 @@ func TestEntriesWaitForTheDatabase(t *testing.T) {
 	if err := d.Attach(ctx, schema.Migrations); err != nil {
 		t.Fatal(err)
 	}
-	// Another program, after a restart, finds them.
+	// Another program finds them after a restart.
 	again := audit.New(d, c, "node", folder)
 	if n, err := again.Deliver(ctx); n != 2 || err != nil || kept(t, folder) != 0 {
 		t.Fatalf("%d delivered, %v, %d kept", n, err, kept(t, folder))
@@ -84,7 +85,7 @@ func TestEntriesWaitForTheDatabase(t *testing.T) {
 	}
 }
 
-// Somebody who dies after the database has an entry, and before its file is gone, leaves no second entry.
+// A process that dies after an entry was delivered, but before its file was removed, leaves no second entry.
 func TestDeliveredTwiceIsOnce(t *testing.T) {
 	l, d, _, folder := away(t)
 	if err := l.Record(t.Context(), "x", "", nil); err != nil {
@@ -115,10 +116,10 @@ func TestDeliveredTwiceIsOnce(t *testing.T) {
 	}
 }
 
-// What cannot be kept is not done.
+// An action whose entry cannot be kept does not happen.
 func TestNothingIsDoneWithoutItsEntry(t *testing.T) {
 	l, _, _, folder := away(t)
-	if err := os.WriteFile(folder, nil, 0o600); err != nil { // no folder can be made here
+	if err := os.WriteFile(folder, nil, 0o600); err != nil { // no folder can be created here
 		t.Fatal(err)
 	}
 	err := l.Do(t.Context(), "system.ipv6", "ipv6", func() (any, error) {
@@ -130,7 +131,7 @@ func TestNothingIsDoneWithoutItsEntry(t *testing.T) {
 	}
 }
 
-// With the database there, the entry is in it at once.
+// If the database is available, the entry is delivered immediately.
 func TestDoIsInTheLogAtOnce(t *testing.T) {
 	l, _, _, ctx := newLog(t)
 	if err := l.Do(ctx, "x", "y", func() (any, error) { return nil, nil }); err != nil {

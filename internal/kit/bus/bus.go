@@ -1,4 +1,4 @@
-// Package bus fans events out to readers in the process. A reader that is too slow loses events; a writer never waits.
+// Package bus distributes events to readers within the process. A reader that is too slow loses events; a writer never blocks.
 package bus
 
 import "sync"
@@ -20,7 +20,7 @@ type Reader[E any] struct {
 	dropped int
 }
 
-// Subscribe starts a reader, which sees every event published from now on.
+// Subscribe returns a reader that receives every event published from now on.
 func (t *Topic[E]) Subscribe() *Reader[E] {
 	ch := make(chan E, Buffer)
 	r := &Reader[E]{C: ch, ch: ch, topic: t}
@@ -33,7 +33,7 @@ func (t *Topic[E]) Subscribe() *Reader[E] {
 	return r
 }
 
-// Publish hands the event to every reader that has room.
+// Publish passes the event to every reader that has room.
 func (t *Topic[E]) Publish(e E) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,7 +52,7 @@ func (r *Reader[E]) Close() {
 	delete(r.topic.readers, r)
 }
 
-// Dropped tells how many events the reader lost.
+// Dropped returns how many events the reader lost.
 func (r *Reader[E]) Dropped() int {
 	r.topic.mu.Lock()
 	defer r.topic.mu.Unlock()

@@ -1,4 +1,5 @@
-// Package changes owns the history: which rows a change set has changed, who did so, when and why, and how the components took it.
+// Package changes keeps the history: which rows a change set has changed, by whom, when and why, and how the components applied
+// it.
 package changes
 
 import (
@@ -18,14 +19,14 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Intent is what is said about a change, beside the change itself.
+// Intent is what is known about a change besides the change itself.
 type Intent struct {
 	// Set is the change set that the change belongs to.
 	Set    uuid.UUID
 	Reason string
-	// Reverts is the change set that this one takes back; the nil UUID where there is none.
+	// Reverts is the change set that this one reverts; the nil UUID if there is none.
 	Reverts uuid.UUID
-	// Within is how soon the change is to be confirmed, or it goes back; zero if it is not.
+	// Within is the time in which the change must be confirmed before it is reverted; zero if it need not be.
 	Within time.Duration
 	// TakesBack says that it reverts a set that was not confirmed.
 	TakesBack bool
@@ -33,16 +34,16 @@ type Intent struct {
 
 type key struct{}
 
-// With has the changes that are made with the context belong to one change set.
+// With assigns the changes that are made with the context to one change set.
 func With(ctx context.Context, i Intent) context.Context { return context.WithValue(ctx, key{}, i) }
 
-// From finds what is said about changes. Without that, each change is a set of its own.
+// From returns the intent of changes. Without one, each change is a set of its own.
 func From(ctx context.Context) Intent {
 	i, _ := ctx.Value(key{}).(Intent)
 	return i
 }
 
-// Begun makes sure that the changes which are made with the context have a set.
+// Begun makes sure that the changes made with the context have a set.
 func Begun(ctx context.Context) (context.Context, Intent, error) {
 	i := From(ctx)
 	if i.Set != uuid.Nil {
@@ -62,16 +63,16 @@ type Log struct {
 	node  string
 }
 
-// New makes the log of the node with the machine id.
+// New returns the log of the node with the machine id.
 func New(d *db.DB, c clock.Clock, node string) *Log { return &Log{d, c, node} }
 
-// Begin has the rows that the transaction changes from here on belong to a set.
+// Begin assigns the rows that the transaction changes from here on to a set.
 func (l *Log) Begin(tx *db.Tx, set uuid.UUID) {
 	tx.Queue(`SELECT set_config('gateway.change', $1, true)`, set.String())
 }
 
-// End writes the set down, if its rows have changed. The revisions are those that it gave to components, and by is when it goes back unless it
-// is confirmed; zero if it need not be.
+// End stores the set if it has changed any rows. revisions are those of the components, and by is the deadline for its
+// confirmation; zero if it need not be confirmed.
 func (l *Log) End(ctx context.Context, tx *db.Tx, i Intent, revisions map[string]int64, by time.Time) error {
 	b, err := json.Marshal(revisions, json.Deterministic(true))
 	if err != nil {
@@ -88,19 +89,19 @@ func (l *Log) End(ctx context.Context, tx *db.Tx, i Intent, revisions map[string
 	return nil
 }
 
-// What becomes of a set that is to be confirmed.
+// States of a set that must be confirmed.
 const (
 	Waiting   = "waiting"
 	Confirmed = "confirmed"
 	TakenBack = "taken_back"
 )
 
-// Settle writes down what became of a set that waits.
+// Settle stores the outcome of a waiting set.
 func (l *Log) Settle(tx *db.Tx, id uuid.UUID, state string) {
 	tx.Queue(`SELECT change_settle($1, $2)`, id, state)
 }
 
-// Set is a change set that was stored.
+// Set is a stored change set.
 type Set struct {
 	ID        uuid.UUID
 	CreatedAt time.Time
@@ -113,7 +114,7 @@ type Set struct {
 	State     string
 	ConfirmBy *time.Time
 	Local     bool
-	// RevertedBy is the newest set that takes this one back.
+	// RevertedBy is the newest set that reverts this one.
 	RevertedBy *uuid.UUID
 	// Tables count the rows that it has created, updated and deleted.
 	Tables []Count
@@ -127,7 +128,7 @@ type Count struct {
 	Deleted int    `json:"deleted"`
 }
 
-// Row is a row that a set has changed, as the database had it.
+// Row is a change of one row, with its images in the database.
 type Row struct {
 	At       time.Time
 	Set      uuid.UUID
@@ -136,22 +137,22 @@ type Row struct {
 	Was, Now []byte
 }
 
-// Filter says which sets to search for. Texts match anywhere and ignore case.
+// Filter selects sets. Texts match anywhere and ignore case.
 type Filter struct {
 	Actor, Reason string
 	From, To      time.Time
-	// Tables, where there are some, are those whose rows the sets have changed; Row is one of their rows.
+	// Tables, if not empty, are those whose rows the sets have changed; Row is one of their rows.
 	Tables []string
 	Row    uuid.UUID
 	// Component is one that the sets have fed.
 	Component string
 	State     string
-	// Before is a set that those come before which are found.
+	// Before limits the result to sets older than this one.
 	Before uuid.UUID
 	Limit  int
 }
 
-// MaxLimit is how many sets one search returns at the most.
+// MaxLimit is the maximum number of sets that one search returns.
 const MaxLimit = 500
 
 const selectSets = `SELECT s.id, s.created_at, s.actor, s.node_id, s.request_id, s.reason, s.reverts, s.revisions, s.state, s.confirm_by, s.local,
@@ -201,14 +202,14 @@ func (l *Log) Get(ctx context.Context, q db.Querier, id uuid.UUID) (Set, error) 
 	return s, err
 }
 
-// Newest is the newest set; nil if there is none.
+// Newest returns the newest set; nil if there is none.
 func (l *Log) Newest(ctx context.Context, q db.Querier) (*uuid.UUID, error) {
 	var id *uuid.UUID
 	err := q.QueryRow(ctx, `SELECT (SELECT id FROM change_all_sets ORDER BY created_at DESC, id DESC LIMIT 1)`).Scan(&id)
 	return id, err
 }
 
-// Unsettled are the sets that wait for their confirmation, wherever they were made.
+// Unsettled returns the sets that wait for their confirmation, wherever they were made.
 func (l *Log) Unsettled(ctx context.Context, q db.Querier) ([]Set, error) {
 	rows, err := q.Query(ctx, `SELECT id, actor, node_id, confirm_by, local FROM change_all_sets WHERE state = 'waiting'`)
 	if err != nil {
@@ -220,26 +221,26 @@ func (l *Log) Unsettled(ctx context.Context, q db.Querier) ([]Set, error) {
 	return sets, err
 }
 
-// Node is the machine id of this node.
+// Node returns the machine id of this node.
 func (l *Log) Node() string { return l.node }
 
-// Moment is the time after which changes are later than all that there are now.
+// Moment returns a time that is later than all changes so far.
 func (l *Log) Moment(ctx context.Context, q db.Querier) (at time.Time, err error) {
 	err = q.QueryRow(ctx, `SELECT greatest(clock_timestamp(), (SELECT max(at) FROM change_all_rows))`).Scan(&at)
 	return at, err
 }
 
-// Here tells whether this node has made a set.
+// Here reports whether this node has made a set.
 func (l *Log) Here(s Set) bool { return s.NodeID == l.node }
 
-// Maker is who made a change set.
+// Maker says who made a change set.
 type Maker struct {
 	Set           uuid.UUID
 	CreatedAt     time.Time
 	Actor, Reason string
 }
 
-// Who tells who has made the changes of rows, by change set.
+// Who returns the makers of the changes of rows, by change set.
 func (l *Log) Who(ctx context.Context, q db.Querier, list []Row) (map[uuid.UUID]Maker, error) {
 	ids := make([]uuid.UUID, len(list))
 	for i, r := range list {
@@ -257,7 +258,7 @@ func (l *Log) Who(ctx context.Context, q db.Querier, list []Row) (map[uuid.UUID]
 	return found, err
 }
 
-// Rows returns what a set has done, in order.
+// Rows returns what a set has changed, in order.
 func (l *Log) Rows(ctx context.Context, q db.Querier, set uuid.UUID) ([]Row, error) {
 	return collect(q.Query(ctx, selectRows+`WHERE set_id = $1 ORDER BY at, row_id`, set))
 }
@@ -267,14 +268,14 @@ func (l *Log) Of(ctx context.Context, q db.Querier, table string, id uuid.UUID, 
 	return collect(q.Query(ctx, selectRows+`WHERE table_name = $1 AND row_id = $2 ORDER BY at DESC LIMIT $3`, table, id, limit))
 }
 
-// Since returns, of each row of the table that was changed after a moment, the first such change: what the row was before it is what the row
-// was at that moment. With ids, it is about these rows alone.
+// Since returns, for each row of the table that was changed after a moment, the first such change: its old image is the row at
+// that moment. With ids, it is limited to these rows.
 func (l *Log) Since(ctx context.Context, q db.Querier, table string, at time.Time, ids []uuid.UUID) ([]Row, error) {
 	return collect(q.Query(ctx, `SELECT DISTINCT ON (row_id) at, set_id, table_name, row_id, was, now FROM change_all_rows
 		WHERE table_name = $1 AND at > $2 AND ($3::uuid[] IS NULL OR row_id = ANY ($3)) ORDER BY row_id, at`, table, at, ids))
 }
 
-// Later returns the newest change that each of the rows of a table got after a moment.
+// Later returns the newest change of each of the given rows after a moment.
 func (l *Log) Later(ctx context.Context, q db.Querier, table string, at time.Time, ids []uuid.UUID) (map[uuid.UUID]Row, error) {
 	rows, err := collect(q.Query(ctx, `SELECT DISTINCT ON (row_id) at, set_id, table_name, row_id, was, now FROM change_all_rows
 		WHERE table_name = $1 AND at > $2 AND row_id = ANY ($3) ORDER BY row_id, at DESC`, table, at, ids))
@@ -295,13 +296,13 @@ func collect(rows pgx.Rows, err error) ([]Row, error) {
 	return list, err
 }
 
-// Floor is since when the history is kept.
+// Floor returns the time since which the history is complete.
 func (l *Log) Floor(ctx context.Context, q db.Querier) (since time.Time, err error) {
 	err = q.QueryRow(ctx, `SELECT greatest((SELECT since FROM change_floor), (SELECT since FROM change_local_floor))`).Scan(&since)
 	return since, err
 }
 
-// Reaches complains about a moment that the history does not go back to, or that has not come yet.
+// Reaches rejects a moment before the beginning of the history, or in the future.
 func (l *Log) Reaches(ctx context.Context, q db.Querier, field string, at time.Time) error {
 	since, err := l.Floor(ctx, q)
 	switch {
@@ -315,14 +316,14 @@ func (l *Log) Reaches(ctx context.Context, q db.Querier, field string, at time.T
 	return nil
 }
 
-// Apply is how a component took revisions.
+// Apply says how a component applied revisions.
 type Apply struct {
 	Component string `json:"component" doc:"Name of the component."`
-	// First is the first of the revisions; 0 where that is for the log to find.
+	// First is the first of the revisions; 0 if the log should determine it.
 	First    int64     `json:"-"`
 	Revision int64     `json:"-"`
 	EndedAt  time.Time `json:"ended_at" doc:"When it was done."`
-	// DurationMS is the longest, where there were several steps.
+	// DurationMS is the longest of several steps.
 	DurationMS int64  `json:"duration_ms" doc:"How long it took."`
 	Way        string `json:"way" enum:"runtime,reload,none" doc:"How it was done: while the daemon was running, with a reload, or without either."`
 	State      string `json:"state" enum:"live,pending,degraded,not_installed" doc:"State of the component afterwards."`
@@ -336,14 +337,14 @@ type File struct {
 	Diff string `json:"diff" doc:"Unified diff."`
 }
 
-// The ways of an apply.
+// Ways to apply a change.
 const (
 	Runtime = "runtime"
 	Reload  = "reload"
 	None    = "none"
 )
 
-// Applied writes down how components took revisions.
+// Applied stores how components applied revisions.
 func (l *Log) Applied(ctx context.Context, list []Apply) error {
 	return l.db.Write(ctx, func(tx *db.Tx) error {
 		for _, a := range list {
@@ -363,7 +364,7 @@ func (l *Log) Applied(ctx context.Context, list []Apply) error {
 	})
 }
 
-// Report tells how the components of this node took a set, in the order of what happened.
+// Report returns how the components of this node applied a set, in chronological order.
 func (l *Log) Report(ctx context.Context, q db.Querier, s Set) ([]Apply, error) {
 	list := []Apply{}
 	if !l.Here(s) {
@@ -389,8 +390,9 @@ func (l *Log) Report(ctx context.Context, q db.Querier, s Set) ([]Apply, error) 
 	return list, err
 }
 
-// Prune deletes the sets before a moment, and all but the newest few, and tells how many: of a set that waits to be confirmed, the way back is
-// kept. What all nodes share is the primary's to prune. Of each component, as many applies are kept as sets at the most.
+// Prune deletes the sets before a moment, and all but the newest keep ones, and returns how many. Sets that wait to be confirmed
+// are kept, because they may have to be reverted. Only the primary prunes shared sets. Of each component, at most keep applies
+// remain.
 func (l *Log) Prune(ctx context.Context, before time.Time, keep int) (n int64, err error) {
 	err = l.db.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue("SET LOCAL statement_timeout = 0")
@@ -413,7 +415,7 @@ func (l *Log) Prune(ctx context.Context, before time.Time, keep int) (n int64, e
 	return n, err
 }
 
-// prune deletes sets of one place, and moves the moment since when its history is kept behind them.
+// prune deletes sets of one place, and advances the time since which its history is complete.
 func prune(ctx context.Context, tx *db.Tx, place string, before time.Time, keep int, n *int64) error {
 	var since *time.Time
 	if err := tx.QueryRow(ctx, `

@@ -1,4 +1,4 @@
-// Package check collects the complaints about a value, so that a person sees all of them at once.
+// Package check collects the errors in a value, so that people see all of them at once.
 package check
 
 import (
@@ -8,28 +8,28 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// List collects complaints by JSON field path. The first complaint about a field stays.
+// List collects errors by JSON field path. The first error about a field is kept.
 type List struct {
 	fields map[string]string
-	// invalid says that there is more than duplicates.
+	// invalid says that there are errors other than duplicates.
 	invalid bool
 }
 
-// That complains about a field unless the condition holds.
+// That adds an error about a field unless ok.
 func (l *List) That(ok bool, field, format string, args ...any) {
 	if !ok {
 		l.Add(field, format, args...)
 	}
 }
 
-// Unique complains about a field that has what another row has already, unless the condition holds.
+// Unique adds an error about a field whose value another row already has, unless ok.
 func (l *List) Unique(ok bool, field, format string, args ...any) {
 	if !ok {
 		l.add(field, format, args...)
 	}
 }
 
-// Add complains about a field.
+// Add adds an error about a field.
 func (l *List) Add(field, format string, args ...any) {
 	l.invalid = true
 	l.add(field, format, args...)
@@ -44,7 +44,7 @@ func (l *List) add(field, format string, args ...any) {
 	}
 }
 
-// Merge takes over the complaints of an error and returns what is not a complaint about fields.
+// Merge adds the field errors in err, and returns any other error.
 func (l *List) Merge(err error) error {
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok || f.Kind != fault.Invalid || len(f.Fields) == 0 {
@@ -56,10 +56,10 @@ func (l *List) Merge(err error) error {
 	return nil
 }
 
-// Has tells whether there is a complaint about the field.
+// Has reports whether there is an error about the field.
 func (l *List) Has(field string) bool { _, there := l.fields[field]; return there }
 
-// Err is all complaints as one error, or nil. Duplicates alone are a conflict.
+// Err returns all errors as one, or nil. Duplicates alone are a conflict.
 func (l *List) Err() error {
 	switch {
 	case len(l.fields) == 0:

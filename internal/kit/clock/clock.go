@@ -1,4 +1,4 @@
-// Package clock passes time in, so that a test can move it.
+// Package clock provides a clock that tests can control.
 package clock
 
 import (
@@ -11,8 +11,8 @@ type Clock interface {
 	Now() time.Time
 	// After fires once when the duration has passed on this clock.
 	After(d time.Duration) <-chan time.Time
-	// At fires once when this clock has reached the time, at once if it has passed. A worker that decides by the clock when to look again
-	// waits with it: between reading the clock and waiting, it may have moved.
+	// At fires once when this clock has reached the time, or immediately if it has passed. Use it instead of After in a worker
+	// that computes the time of its next check from Now: the clock may move between the two calls.
 	At(t time.Time) <-chan time.Time
 }
 
@@ -37,10 +37,10 @@ type fakeTimer struct {
 	ch chan time.Time
 }
 
-// NewFake makes a clock that stands at t.
+// NewFake returns a clock that stands at t.
 func NewFake(t time.Time) *Fake { return &Fake{now: t.UTC()} }
 
-// Now tells where the clock stands.
+// Now returns the time of the clock.
 func (f *Fake) Now() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,7 +54,7 @@ func (f *Fake) After(d time.Duration) <-chan time.Time {
 	return f.at(f.now.Add(d))
 }
 
-// At fires when Move has reached the time, which may have been before.
+// At fires when Move has reached the time, or immediately if it has passed.
 func (f *Fake) At(t time.Time) <-chan time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()

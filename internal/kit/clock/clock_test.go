@@ -28,7 +28,7 @@ func TestAt(t *testing.T) {
 	if !fired(soon) {
 		t.Error("it does not fire at its time")
 	}
-	// The clock has moved between reading it and waiting.
+	// The clock has moved between Now and At.
 	if !fired(c.At(now.Add(time.Hour))) {
 		t.Error("a time that has passed does not fire")
 	}

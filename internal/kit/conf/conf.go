@@ -1,8 +1,8 @@
 // Package conf writes daemon configuration from typed parts, so that no value can become a directive.
 //
-// A directive is a constant of the program: its type is unexported, and only a literal converts to it. An argument is a
-// parsed value, a number or a constant. One printer per grammar owns the quoting and refuses what it cannot carry; the
-// first refusal sticks.
+// A directive is a constant of the program: its type is unexported, and only a literal converts to it. An argument is a parsed
+// value, a number or a constant. Each grammar has one printer, which quotes and refuses what cannot be written; the first refusal
+// sticks.
 package conf
 
 import (
@@ -21,37 +21,37 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// constant is a word of the program. A variable of type string does not convert to it by itself.
+// constant is a word of the program. A variable of type string is not assignable to it.
 type constant string
 
 // Arg is one argument of a directive.
 type Arg struct {
 	text     string
-	constant bool // a word of the program, which a grammar with quotes does not quote
+	constant bool // a word of the program, which is never quoted
 }
 
-// Word is a constant argument.
+// Word returns a constant argument.
 func Word(w constant) Arg { return Arg{string(w), true} }
 
-// Int is a number.
+// Int returns a number.
 func Int(n int) Arg { return Int64(int64(n)) }
 
-// Int64 is a number.
+// Int64 returns a number.
 func Int64(n int64) Arg { return Arg{strconv.FormatInt(n, 10), true} }
 
-// ID is the id of a row.
+// ID returns the id of a row.
 func ID(id uuid.UUID) Arg { return Arg{id.String(), true} }
 
-// Hex is bytes in hex.
+// Hex returns bytes in hex.
 func Hex(b []byte) Arg { return Arg{hex.EncodeToString(b), true} }
 
-// Value is a parsed value in its canonical form.
+// Value returns a parsed value in its canonical form.
 func Value(v value.Parsed) Arg { return Arg{text: v.String()} }
 
-// Network is an address with the length of its network.
+// Network returns an address with its prefix length.
 func Network(p netip.Prefix) Arg { return Arg{p.String(), true} }
 
-// Joined is several arguments as one word, which is as safe as they are: one that is not constant makes all of it a value.
+// Joined concatenates arguments to one word. If one of them is not constant, neither is the result.
 func Joined(args ...Arg) Arg {
 	whole := Arg{constant: true}
 	for _, a := range args {
@@ -61,7 +61,7 @@ func Joined(args ...Arg) Arg {
 	return whole
 }
 
-// String is the text of the argument, for those who speak to a daemon while it runs.
+// String returns the text of the argument, for the runtime interfaces of daemons.
 func (a Arg) String() string { return a.text }
 
 // Grammar prints one directive, or refuses it.
@@ -75,10 +75,10 @@ type Writer struct {
 	buf     bytes.Buffer
 	err     error
 	digest  hash.Hash
-	counted int // how much of the file the digest has taken, or left aside
+	counted int // bytes of the file that are in the digest, or excluded from it
 }
 
-// New makes a writer with a comment on top, so that nobody edits the file by hand and wonders.
+// New returns a writer that starts with a comment against manual edits.
 func New(g Grammar) *Writer {
 	w := Bare(g)
 	w.Comment("Written by the gateway from its database. Changes made here are lost.")
@@ -86,10 +86,10 @@ func New(g Grammar) *Writer {
 	return w
 }
 
-// Bare makes a writer without that comment, for what is given away.
+// Bare returns a writer without that comment, for files that are given away.
 func Bare(g Grammar) *Writer { return &Writer{grammar: g, digest: sha256.New()} }
 
-// Comment writes a constant comment. Operator text never enters a file, comments included.
+// Comment writes a constant comment. Operator text never enters a file, not even in comments.
 func (w *Writer) Comment(text constant) { fmt.Fprintf(&w.buf, "# %s\n", text) }
 
 // Note writes a directive as a comment, for people.
@@ -111,7 +111,7 @@ func (w *Writer) Line(directive constant, args ...Arg) {
 	w.buf.WriteByte('\n')
 }
 
-// Aside writes directives that do not count for Digest.
+// Aside writes directives that Digest excludes.
 func (w *Writer) Aside(write func()) {
 	w.count()
 	write()
@@ -123,17 +123,17 @@ func (w *Writer) count() {
 	w.counted = w.buf.Len()
 }
 
-// Digest names the directives so far.
+// Digest identifies the directives so far.
 func (w *Writer) Digest() []byte {
 	w.count()
 	return w.digest.Sum(nil)[:16]
 }
 
-// Bytes is the file, or the first refusal.
+// Bytes returns the file, or the first refusal.
 func (w *Writer) Bytes() ([]byte, error) { return w.buf.Bytes(), w.err }
 
-// Chrony is the grammar of chrony.conf: words between blanks. It has no quoting, so that a blank in a word is refused,
-// and so is whatever starts a comment.
+// Chrony is the grammar of chrony.conf: words between blanks. It has no quoting, so words that contain a blank or begin like a
+// comment are refused.
 var Chrony Grammar = chrony{}
 
 type chrony struct{}
@@ -165,7 +165,7 @@ func (numbers) print(number string, args []Arg) (string, error) {
 	return number + "\t" + args[0].text, plain(args[0].text)
 }
 
-// plain refuses what no grammar carries: nothing at all, control characters, invalid UTF-8.
+// plain refuses what no grammar can write: empty arguments, control characters, invalid UTF-8.
 func plain(s string) error {
 	if s != "" && printable(s) {
 		return nil
@@ -179,7 +179,7 @@ func plain(s string) error {
 	return nil
 }
 
-// printable tells that a text has nothing but printable ASCII, as nearly every argument does: that is quickly seen.
+// printable reports whether a text is printable ASCII. Nearly every argument is, and this check is fast.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] >= 0x7f {

@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// raw is a value whose grammar lets everything in, to see the printer alone.
+// raw is a value whose grammar accepts everything, to test the printer alone.
 type raw struct{ value.Text[anything] }
 
 type anything struct{}

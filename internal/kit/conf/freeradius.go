@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// The grammars of FreeRADIUS: a directive with its sign, and what follows it. What the program says goes in as it is; what an
-// operator said goes in single quotes, where nothing is expanded.
+// Grammars of FreeRADIUS: a directive with its operator, and arguments. The program's words are written unchanged; operator
+// values are written in single quotes, where nothing is expanded.
 var (
-	// FreeRADIUS is that of radiusd.conf and of what it includes. A backslash is itself there, but for the one that keeps a
-	// quote from ending the text: which of the two it is cannot always be told, so that none is written.
+	// FreeRADIUS is that of radiusd.conf and its includes. There, a backslash is literal unless it escapes a quote. Which of the
+	// two it is can be ambiguous, so backslashes are refused.
 	FreeRADIUS Grammar = freeRADIUS{escape: strings.NewReplacer(`'`, `\'`), refused: `\`}
 	// FreeRADIUSUsers is that of the list of users.
 	FreeRADIUSUsers Grammar = freeRADIUS{escape: strings.NewReplacer(`\`, `\\`, `'`, `\'`)}

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// HAProxy is the grammar of haproxy.cfg: sections that begin with their keyword, and indented directives. What the program
-// says goes in as it is; what an operator said goes in as one word that means nothing but itself. No operator's word may
-// stand where HAProxy reads a log format or a sample expression: such words belong into a map.
+// HAProxy is the grammar of haproxy.cfg: sections that begin with their keyword, and indented directives. The program's words are
+// written unchanged; an operator's value becomes one literal word. Operator values must not be written where HAProxy expects a
+// log format or a sample expression: they belong in a map.
 var HAProxy Grammar = haproxy{}
 
 type haproxy struct{}
@@ -15,7 +15,7 @@ type haproxy struct{}
 // sections are the keywords that begin a section.
 var sections = map[string]bool{"global": true, "defaults": true, "frontend": true, "backend": true, "resolvers": true}
 
-// maxWords is how many words HAProxy takes on one line.
+// maxWords is the maximum number of words that HAProxy accepts on one line.
 const maxWords = 64
 
 func (haproxy) print(directive string, args []Arg) (string, error) {
@@ -41,8 +41,8 @@ func (haproxy) print(directive string, args []Arg) (string, error) {
 	return line, nil
 }
 
-// quoted is a word in single quotes, where nothing has a meaning, unless it needs none. A dash at the beginning would be
-// read as an option even in quotes, and no value of ours has one.
+// quoted puts a word in single quotes, where nothing has a special meaning, if it needs them. A leading dash would be read as an
+// option even in quotes, but no value has one.
 func quoted(word string) string {
 	if !strings.ContainsFunc(word, func(r rune) bool { return !strings.ContainsRune(bare, r) }) {
 		return word
@@ -52,7 +52,7 @@ func quoted(word string) string {
 
 const bare = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@,*+=-"
 
-// Map is the grammar of HAProxy's map files: a key, a blank, and a value that is made of fields with a separator between them.
+// Map is the grammar of HAProxy's map files: a key, a blank, and a value that consists of fields with a separator between them.
 type Map struct{ Separator constant }
 
 func (m Map) print(key string, args []Arg) (string, error) {
@@ -86,7 +86,7 @@ func (w *Writer) Entry(key Arg, fields ...Arg) {
 	}
 }
 
-// CertificateList is the grammar of HAProxy's lists of certificates: a file, and the names that it is for.
+// CertificateList is the grammar of HAProxy's certificate lists: a file, and the names that it is for.
 var CertificateList Grammar = certificateList{}
 
 type certificateList struct{}

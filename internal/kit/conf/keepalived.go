@@ -1,5 +1,5 @@
 package conf
 
-// Keepalived is the grammar of keepalived.conf: words between blanks, and blocks in braces, which the program writes as words. What is no
-// plain word has meanings there that no quoting takes away, so that it is refused.
+// Keepalived is the grammar of keepalived.conf: words between blanks, and blocks in braces, which the program writes as words. As
+// in Squid's grammar, values that are not plain words are refused, because no quoting makes them safe.
 var Keepalived Grammar = squid{}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Squid is the grammar of squid.conf: words between blanks. Quotes, backslashes, dollars and dashes have meanings there that no
-// quoting takes away, so that a value which is no plain word is refused.
+// Squid is the grammar of squid.conf: words between blanks. Quotes, backslashes, dollars and dashes have meanings that no quoting
+// removes, so values that are not plain words are refused.
 var Squid Grammar = squid{}
 
 type squid struct{}
@@ -24,8 +24,8 @@ func (squid) print(directive string, args []Arg) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// AccessList is the grammar of the forward proxy's access list: words between blanks, of which the last goes to the end of the
-// line and may have blanks itself.
+// AccessList is the grammar of the forward proxy's access list: words between blanks, of which the last extends to the end of the
+// line and may contain blanks.
 var AccessList Grammar = accessList{}
 
 type accessList struct{}

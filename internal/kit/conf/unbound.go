@@ -8,8 +8,8 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Unbound is the grammar of unbound.conf: clauses that begin with their keyword, and indented attributes. What an operator said
-// stands in quotes, in which nothing has a meaning; there is no way to write the quote itself.
+// Unbound is the grammar of unbound.conf: clauses that begin with their keyword, and indented attributes. Operator values are
+// quoted, which removes any special meaning; the quote itself cannot be escaped.
 var Unbound Grammar = unbound{}
 
 type unbound struct{}
@@ -40,8 +40,8 @@ func (unbound) print(attribute string, args []Arg) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// ResourceRecord is a record of the DNS as one argument, in the form of zone files. A value that zone files would not read as
-// one word makes it empty, which no grammar takes.
+// ResourceRecord returns a DNS record in zone file syntax as one argument. A value that zone files would not read as one word
+// makes it empty, which every grammar refuses.
 func ResourceRecord(owner value.Parsed, ttl int, kind Arg, data ...Arg) Arg {
 	words := []string{owner.String(), strconv.Itoa(ttl), "IN", kind.text}
 	data = append(data, Value(owner))
@@ -58,11 +58,11 @@ func ResourceRecord(owner value.Parsed, ttl int, kind Arg, data ...Arg) Arg {
 
 const recordWord = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
 
-// maxCharacters is how much a character string of the DNS holds.
+// maxCharacters is the maximum length of a DNS character string.
 const maxCharacters = 255
 
-// CharacterStrings are a text as arguments of a record: as many strings as it takes, in quotes, with everything escaped that has a
-// meaning there or in a configuration file.
+// CharacterStrings returns a text as arguments of a record: as many quoted strings as necessary, with everything escaped that has
+// a special meaning in zone files or in a configuration file.
 func CharacterStrings(text string) []Arg {
 	var list []Arg
 	for {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// WireGuard is the grammar of WireGuard's configuration files: sections in brackets, and a key, an equals sign and values with
-// commas between them. Some keys of wg-quick are commands for a shell, so that no other keys than these can be written.
+// WireGuard is the grammar of WireGuard's configuration files: sections in brackets, and lines of a key, an equals sign and
+// comma-separated values. Some keys of wg-quick are shell commands, so only the keys in this list can be written.
 var WireGuard Grammar = wireguard{}
 
 type wireguard struct{}

@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// YAML writes the documents of a file in YAML, with the comment of New on top. They are written as JSON, which is YAML too: every text
-// stands in quotes, so that none can be a key, a number, an anchor or the end of a document. A text that YAML would fold is refused.
+// YAML writes the documents of a file, with the comment of New. They are written as JSON, which is also YAML: every text is
+// quoted, so that none can be a key, a number, an anchor or the end of a document. Texts that YAML would fold are refused.
 func YAML(documents ...any) ([]byte, error) {
 	var buf bytes.Buffer
 	buf.WriteString("# Written by the gateway from its database. Changes made here are lost.\n")
@@ -30,7 +30,7 @@ func YAML(documents ...any) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// foldless refuses texts with characters that YAML and JSON do not read alike.
+// foldless refuses texts with characters that YAML and JSON read differently.
 func foldless(document []byte) error {
 	for d := jsontext.NewDecoder(bytes.NewReader(document)); d.StackDepth() > 0 || d.InputOffset() == 0; {
 		token, err := d.ReadToken()

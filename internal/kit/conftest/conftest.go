@@ -1,4 +1,4 @@
-// Package conftest is the oracle for configuration writers: hostile values change no directive.
+// Package conftest tests configuration writers: hostile values must not change any directive.
 package conftest
 
 import (
@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/helper/guard"
 )
 
-// Corpus are texts that have broken out of some daemon's grammar.
+// Corpus contains texts that have broken out of some daemon's grammar.
 var Corpus = []string{
 	"\x00", "a\x00b", "\r", "\n", "a\nallow all", "a\r\ninclude /etc/shadow", "\x0b", "\x0c", "\u2028", "\u2029", "\u0085",
 	"%", "%[env(X)]", "%{User-Password}", "$", "$HOME", "${IFS}", "#", "# x", ";", "; x", "!", "! x", `"`, `a"b`, "'", `a'b`, `\`, `a\`, `\x0a`,
@@ -23,24 +23,24 @@ var Corpus = []string{
 	strings.Repeat("a", 255), strings.Repeat("a", 256), strings.Repeat("a.", 126) + "a", strings.Repeat("a", 4096),
 }
 
-// Oracle holds one field of a room's configuration against hostile texts.
+// Oracle tests one field of a room's configuration with hostile texts.
 type Oracle[V any] struct {
-	// Decode takes the text through the field's own door; its error is what the API answers 400 for.
+	// Decode parses the text like the API does; its error is what the API answers with status 400.
 	Decode func(text string) (v V, canonical string, err error)
-	// Render must take whatever Decode let in.
+	// Render must accept whatever Decode accepts.
 	Render func(v V) ([]byte, error)
 	// Parse splits a file into directives and their words, as the daemon does.
 	Parse func(file []byte) [][]string
-	// Place is what the file is for: gateway-helper has to admit it there.
+	// Place is where the file belongs: gateway-helper must admit it there.
 	Place host.Place
-	// Benign is a text that the field takes.
+	// Benign is a text that the field accepts.
 	Benign string
-	// Daemon asks the daemon's own checker; nil where it would be too slow.
+	// Daemon runs the daemon's own checker; nil if that would be too slow.
 	Daemon func(t testing.TB, file []byte)
 }
 
-// Check runs the corpus and then texts that rapid makes up: each is refused, or it appears as one word in the same
-// directives as the benign text.
+// Check tests the corpus and then texts that rapid generates: each is refused, or appears as one word in the same directives as
+// the benign text.
 func (o Oracle[V]) Check(t *testing.T) {
 	t.Helper()
 	benign, canonical, err := o.Decode(o.Benign)
@@ -64,7 +64,7 @@ func (o Oracle[V]) Check(t *testing.T) {
 	one := func(fatalf func(string, ...any), text string, daemon bool) {
 		v, canonical, err := o.Decode(text)
 		if err != nil || own[canonical] {
-			return // refused, or not to be told from what stands there anyway
+			return // refused, or indistinguishable from the program's words
 		}
 		file, err := o.Render(v)
 		if err != nil {
@@ -93,7 +93,7 @@ func (o Oracle[V]) Check(t *testing.T) {
 
 const hole = "\x00hole\x00"
 
-// shape is a file with the value's words replaced by a mark.
+// shape replaces the value's words in a file by a placeholder.
 func (o Oracle[V]) shape(file []byte, canonical string) string {
 	var b strings.Builder
 	for _, words := range o.Parse(file) {

@@ -17,13 +17,13 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected files")
 
-// Golden renders the configuration of each case in testdata/render, its first file, and compares what comes out with the
-// other files of the case.
+// Golden renders the configuration of each case in testdata/render, its first file, and compares the result with the other files
+// of the case.
 type Golden[C any] struct {
 	Render func(C) ([]host.File, error)
-	// Hidden files are no part of the cases.
+	// Hidden files are not part of the cases.
 	Hidden func(host.File) bool
-	// Accept asks the daemon about the files; it may replace the content of hidden ones.
+	// Accept passes the files to the daemon; it may replace the content of hidden ones.
 	Accept func(t testing.TB, files []host.File)
 }
 

@@ -1,4 +1,5 @@
-// Package control asks gateway-api on the machine itself, by a socket that root and the gateway's user alone may open.
+// Package control is a client of gateway-api on the machine itself, through a socket that only root and the gateway's user may
+// open.
 package control
 
 import (
@@ -20,10 +21,10 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Socket is gateway-api's.
+// Socket returns the path of gateway-api's control socket.
 func Socket(paths kit.Paths) string { return paths.Run("control.sock") }
 
-// IsDown tells whether a request did not get through to gateway-api.
+// IsDown reports whether a request did not reach gateway-api.
 func IsDown(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 }
@@ -38,12 +39,12 @@ func Ask[T any](ctx context.Context, paths kit.Paths, method, path string, body 
 	return AskWithin[T](ctx, paths, time.Minute, method, path, body)
 }
 
-// AskWithin is Ask for what may take longer.
+// AskWithin is Ask with another time limit.
 func AskWithin[T any](ctx context.Context, paths kit.Paths, within time.Duration, method, path string, body []byte) (T, error) {
 	return Send[T](ctx, paths, within, method, path, "", bytes.NewReader(body))
 }
 
-// Send makes a request with a body of a type, which is JSON where none is named.
+// Send makes a request with a body of the given type; JSON if empty.
 func Send[T any](ctx context.Context, paths kit.Paths, within time.Duration, method, path, mime string, body io.Reader) (out T, err error) {
 	client := httpd.SocketClient(Socket(paths), within)
 	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+httpd.Prefix+path, body)
@@ -58,11 +59,11 @@ func Send[T any](ctx context.Context, paths kit.Paths, within time.Duration, met
 		return out, err
 	}
 	defer res.Body.Close()
-	said, err := io.ReadAll(res.Body)
+	answer, err := io.ReadAll(res.Body)
 	if err != nil {
 		return out, err
 	}
-	out, refused, err := httpd.Open[T](said)
+	out, refused, err := httpd.Open[T](answer)
 	if err != nil {
 		return out, fmt.Errorf("gateway-api answered %s: %w", res.Status, err)
 	}

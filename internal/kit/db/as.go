@@ -11,10 +11,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// OpenAs is Open for a program of root's: PostgreSQL, which knows who connects to its socket by what the kernel says, sees another user.
+// OpenAs is Open for a program of root: PostgreSQL, which asks the kernel who connects to its socket, sees another user.
 func OpenAs(url string, who *syscall.Credential) (*DB, error) { return open(url, "", who) }
 
-// dialAs connects as a user. Only the thread that does so changes its identity, and only meanwhile; one that cannot get its own back ends.
+// dialAs connects as another user. Only the dialing thread changes its identity, and only during the dial; if it cannot change
+// back, it ends.
 func dialAs(who *syscall.Credential, dial pgconn.DialFunc) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 		if network != "unix" {
@@ -23,7 +24,7 @@ func dialAs(who *syscall.Credential, dial pgconn.DialFunc) pgconn.DialFunc {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			runtime.LockOSThread() // and not unlocked where the identity is not what it was: the thread ends with this goroutine
+			runtime.LockOSThread() // not unlocked if the identity cannot be restored: the thread then ends with this goroutine
 			if err = become(who.Uid, who.Gid, who.Groups); err == nil {
 				conn, err = dial(ctx, network, address)
 			}
@@ -38,10 +39,10 @@ func dialAs(who *syscall.Credential, dial pgconn.DialFunc) pgconn.DialFunc {
 	}
 }
 
-// become changes who the thread acts as. What it really is stays root, so that it can come back.
+// become changes the effective identity of the thread. Its real identity stays root, so that it can change back.
 func become(uid, gid uint32, groups []uint32) error {
 	const same = ^uintptr(0)
-	if uid == 0 { // first, for the rest takes root
+	if uid == 0 { // first, because the rest needs root
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, same, 0, same); errno != 0 {
 			return errno
 		}

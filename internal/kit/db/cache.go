@@ -10,22 +10,23 @@ import (
 )
 
 const (
-	// changedChannel is where the database tells of topics that have changed, whoever has changed them: each topic once a transaction.
+	// changedChannel is the channel on which the database announces changed topics, whoever has changed them, once per topic and
+	// transaction.
 	changedChannel = "gateway_changed"
-	// changedCode is that of the notice by which it tells the same to the connection that makes the change, before the commit.
+	// changedCode is the code of the notice that announces the same to the connection that makes the change, before the commit.
 	changedCode = "GW001"
 )
 
-// topics are what caches keep something of, and how often each has changed as far as is known.
+// topics counts the known changes of each cached topic.
 type topics struct {
-	// hearing says that no change by another program can be missed, and begun how often everything was to be read anew.
-	hearing atomic.Bool
-	begun   atomic.Uint64
-	mu      sync.Mutex
-	changed map[string]*atomic.Uint64
+	// listening says that no change by another program can be missed; begun counts how often all caches were invalidated.
+	listening atomic.Bool
+	begun     atomic.Uint64
+	mu        sync.Mutex
+	changed   map[string]*atomic.Uint64
 }
 
-// add makes a topic, and answers how often it has changed.
+// add adds a topic, and returns its count of changes.
 func (t *topics) add(name string) *atomic.Uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,7 +39,7 @@ func (t *topics) add(name string) *atomic.Uint64 {
 	return t.changed[name]
 }
 
-// change says that a topic has changed.
+// change records that a topic has changed.
 func (t *topics) change(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,35 +48,35 @@ func (t *topics) change(name string) {
 	}
 }
 
-// wanted tells whether anybody keeps anything.
-func (t *topics) wanted() bool {
+// used reports whether there are any caches.
+func (t *topics) used() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.changed) > 0
 }
 
-// listen has the connection hear of changes, if it does not yet. What was kept before may have changed in between.
+// listen makes the connection receive changes. What was cached before may have changed in the meantime.
 func (t *topics) listen(ctx context.Context, conn *pgx.Conn) error {
-	if t.hearing.Load() || !t.wanted() {
+	if t.listening.Load() || !t.used() {
 		return nil
 	}
 	if _, err := conn.Exec(ctx, "LISTEN "+changedChannel); err != nil {
 		return err
 	}
 	t.begun.Add(1)
-	t.hearing.Store(true)
+	t.listening.Store(true)
 	return nil
 }
 
-// hear takes what a connection hears until the context ends. Any other end means that something may be missed from then on.
-func (t *topics) hear(ctx context.Context, conn *pgx.Conn) {
+// receive processes notifications until ctx ends. After any other end, notifications may be missed.
+func (t *topics) receive(ctx context.Context, conn *pgx.Conn) {
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		switch {
 		case err == nil:
 			t.change(n.Payload)
 		case ctx.Err() == nil || conn.IsClosed():
-			t.hearing.Store(false)
+			t.listening.Store(false)
 			return
 		default:
 			return
@@ -83,11 +84,11 @@ func (t *topics) hear(ctx context.Context, conn *pgx.Conn) {
 	}
 }
 
-// touchedKey is where a connection has the topics that its transaction has changed.
+// touchedKey is the key under which a connection keeps the topics that its transaction has changed.
 const touchedKey = "touched"
 
-// noticed notes what the transaction of a connection has changed.
-func noticed(conn *pgconn.PgConn, n *pgconn.Notice) {
+// onNotice records what the transaction of a connection has changed.
+func onNotice(conn *pgconn.PgConn, n *pgconn.Notice) {
 	if n.Code != changedCode {
 		return
 	}
@@ -99,8 +100,8 @@ func noticed(conn *pgconn.PgConn, n *pgconn.Notice) {
 	all[n.Message] = true
 }
 
-// ended is called when a transaction has ended, and before anybody is told so. What it may have changed is forgotten: that the same will be heard does not
-// do, because it may be heard after the answer.
+// ended invalidates what a transaction may have changed, before its caller learns that it has ended. The notification would not
+// do, because it may arrive after the answer.
 func (t *topics) ended(conn *pgconn.PgConn) {
 	all, _ := conn.CustomData()[touchedKey].(map[string]bool)
 	for name := range all {
@@ -109,37 +110,39 @@ func (t *topics) ended(conn *pgconn.PgConn) {
 	clear(all)
 }
 
-// Forget has everything read anew. It is for one who knows of changes that the database may not have told of yet, and is about to say so.
+// Forget invalidates all caches. It is for those who know of changes that the database may not have announced yet, and are about
+// to act on them.
 func (d *DB) Forget() { d.topics.begun.Add(1) }
 
-// maxCached is how many answers a cache keeps before it begins anew.
+// maxCached limits the answers in a cache; when it is reached, the cache is cleared.
 const maxCached = 4096
 
-// Cache keeps answers of the database about one topic, until the topic changes. A change by this process counts from its commit on, before the
-// caller of Write is told of it; that of any other when the database has told of it. While that cannot be heard, nothing is kept.
+// Cache caches answers of the database about one topic until the topic changes. A change by this process takes effect with its
+// commit, before Write returns; one by another process when the database announces it. While announcements cannot be received,
+// nothing is cached.
 type Cache[K comparable, V any] struct {
 	db      *DB
 	changed *atomic.Uint64
 	mu      sync.Mutex
-	state   uint64 // of which everything kept is
+	state   uint64 // the state that all cached answers are of
 	kept    map[K]V
 }
 
-// NewCache makes a cache of a topic. Triggers tell when it changes, see cache_forget in the schema.
+// NewCache returns a cache of a topic. Triggers announce its changes, see cache_forget in the schema.
 func NewCache[K comparable, V any](d *DB, topic string) *Cache[K, V] {
 	return &Cache[K, V]{db: d, changed: d.topics.add(topic), kept: map[K]V{}}
 }
 
-// now is the state of the topic, which never comes again after another; not ok while changes may be missed.
+// now returns the state of the topic, which never recurs; ok is false while changes may be missed.
 func (c *Cache[K, V]) now() (state uint64, ok bool) {
-	// In this order: hearing that began anew is then seen together with its number.
-	if !c.db.topics.hearing.Load() || !c.db.Attached() {
+	// In this order: once listening is seen, so is the count that it has increased.
+	if !c.db.topics.listening.Load() || !c.db.Attached() {
 		return 0, false
 	}
 	return c.db.topics.begun.Load() + c.changed.Load(), true
 }
 
-// Get answers what is kept, or what is read now. What was read is kept unless the topic has changed since the reading began; an error is not.
+// Get returns the cached answer, or that of read. It is cached unless read fails or the topic has changed since Get was called.
 func (c *Cache[K, V]) Get(key K, read func() (V, error)) (V, error) {
 	state, ok := c.now()
 	if !ok {
@@ -162,7 +165,7 @@ func (c *Cache[K, V]) Get(key K, read func() (V, error)) (V, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A change after the reading began has another state, by which the next caller finds nothing kept.
+	// A change since then makes another state, so that the next caller finds nothing cached.
 	if state == c.state {
 		if len(c.kept) >= maxCached {
 			clear(c.kept)

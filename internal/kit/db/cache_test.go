@@ -32,7 +32,7 @@ func newShelf(t *testing.T) *shelf {
 	return s
 }
 
-// stored is what the database has.
+// stored reads the row from the database.
 func (s *shelf) stored(t *testing.T) (n int) {
 	t.Helper()
 	s.reads.Add(1)
@@ -59,7 +59,7 @@ func (s *shelf) set(t *testing.T, n int) {
 	}
 }
 
-// kept tells whether the row need not be read.
+// kept reports whether the row is cached.
 func (s *shelf) kept(t *testing.T) bool {
 	t.Helper()
 	before := s.reads.Load()
@@ -67,13 +67,13 @@ func (s *shelf) kept(t *testing.T) bool {
 	return s.reads.Load() == before
 }
 
-// warm waits until the row is kept, which it is as soon as the database is listened to.
+// warm waits until the row is cached, which requires that the watch listens.
 func (s *shelf) warm(t *testing.T) {
 	t.Helper()
 	waittest.Until(t, "the row is kept", func() bool { return s.kept(t) })
 }
 
-// A change of this process counts when it is told to be done, and what is rolled back does not.
+// A change by this process takes effect before Write returns, and a rolled-back one never does.
 func TestCacheForgetsOwnChangesAtOnce(t *testing.T) {
 	s := newShelf(t)
 	for n := 1; n <= 200; n++ {
@@ -98,7 +98,7 @@ func TestCacheForgetsOwnChangesAtOnce(t *testing.T) {
 	s.warm(t)
 }
 
-// What is kept is not read: else the tests here would prove nothing.
+// Cached rows are not read: otherwise the tests here would prove nothing.
 func TestCacheKeeps(t *testing.T) {
 	s := newShelf(t)
 	before := s.reads.Load()
@@ -116,7 +116,7 @@ func TestCacheKeeps(t *testing.T) {
 	}
 }
 
-// The connection that hears of changes stays, although it is asked something again and again.
+// The connection that receives changes is kept across polls.
 func TestCacheListensOnOneConnection(t *testing.T) {
 	s := newShelf(t)
 	listener := func() (pid int, since time.Time) {
@@ -144,7 +144,7 @@ func TestCacheListensOnOneConnection(t *testing.T) {
 	}
 }
 
-// A change by another program counts as soon as it is heard of.
+// A change by another program takes effect when it is announced.
 func TestCacheForgetsChangesOfOthers(t *testing.T) {
 	s := newShelf(t)
 	for n := 1; n <= 20; n++ {
@@ -153,7 +153,7 @@ func TestCacheForgetsChangesOfOthers(t *testing.T) {
 	}
 }
 
-// What was read before a change is not kept after it, however late the reader comes back.
+// A row that was read before a change is not cached after it, however late the reader returns.
 func TestCacheOfALateReader(t *testing.T) {
 	s := newShelf(t)
 	n, err := s.cache.Get("late", func() (int, error) {
@@ -167,8 +167,8 @@ func TestCacheOfALateReader(t *testing.T) {
 	if n, _ = s.cache.Get("late", func() (int, error) { return s.stored(t), nil }); n != 1 {
 		t.Errorf("%d is kept", n)
 	}
-	// The same with another program's change, which is heard while the reader is away.
-	s.warm(t) // what is not kept is read, which proves nothing about what was heard
+	// The same with another program's change, which is announced while the reader is away.
+	s.warm(t) // a row that is not cached is read, which proves nothing about announcements
 	n, _ = s.cache.Get("later", func() (int, error) {
 		old := s.stored(t)
 		dbtest.Exec(t, s.DB, "UPDATE shelf SET n = 2")
@@ -183,12 +183,12 @@ func TestCacheOfALateReader(t *testing.T) {
 	}
 }
 
-// A change that is made while nobody listens is not missed.
+// A change made while nobody listens is not missed.
 func TestCacheWithoutItsListener(t *testing.T) {
 	s := newShelf(t)
 	for n := 1; n <= 5; n++ {
 		s.warm(t)
-		// In one transaction, which nobody can hear of: the one who listens is gone before it is committed.
+		// One transaction, which nobody can be notified of: the listener is gone before the commit.
 		dbtest.Exec(t, s.DB, fmt.Sprintf(`DO $$
 			DECLARE
 				listener int := (SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND (query LIKE 'SELECT max(version_id)%%' OR query = 'LISTEN gateway_changed') AND pid <> pg_backend_pid());
@@ -202,9 +202,9 @@ func TestCacheWithoutItsListener(t *testing.T) {
 	s.warm(t)
 }
 
-// While the database is away, nothing that is kept is answered.
+// While the database is unavailable, the cache answers nothing.
 func TestCacheWithoutTheDatabase(t *testing.T) {
-	s, from := newShelf(t), dbtest.New(t) // nobody may shut the database that he is in
+	s, from := newShelf(t), dbtest.New(t) // nobody can shut the database that they are connected to
 	var name string
 	if err := s.QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
 		t.Fatal(err)
@@ -227,10 +227,10 @@ func TestCacheWithoutTheDatabase(t *testing.T) {
 	s.warm(t)
 }
 
-// However many read while it changes, nobody who begins after a change sees what was before it.
+// However many read while it changes, nobody who begins after a change sees the state before it.
 func TestCacheUnderLoad(t *testing.T) {
 	s := newShelf(t)
-	var done atomic.Int64 // the newest value whose change was told to be done
+	var done atomic.Int64 // the newest value whose Write has returned
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 16 {

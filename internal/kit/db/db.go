@@ -1,5 +1,5 @@
-// Package db owns the connection to PostgreSQL: the pool, transactions, migrations, and the way from a constraint's
-// name to a complaint about a field.
+// Package db owns the connection to PostgreSQL: pools, transactions, migrations, and the translation of constraint violations
+// into faults about fields.
 package db
 
 import (
@@ -30,23 +30,23 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// DB is the database. It may be away; then its verbs answer Unavailable.
+// DB is the database. While it is unavailable, its methods return Unavailable.
 type DB struct {
-	// Reads have connections of their own: neither changes nor previews can take them all.
+	// Reads have their own connections, so that changes and previews cannot exhaust them.
 	reads, writes *pgxpool.Pool
-	// config is that of a connection beside the pools, which has no bounds.
+	// config is that of a connection outside the pools, which has no bounds.
 	config *pgx.ConnConfig
-	// as is whom it connects as; nil for who runs this.
+	// as is the user that it connects as; nil for that of this process.
 	as *syscall.Credential
-	// identity is this node's to others, see Identify.
+	// identity is this node's TLS identity, see Identify.
 	identity func() (*tls.Config, error)
-	// supposing holds a token for each supposition that runs.
+	// supposing holds a token for each running supposition.
 	supposing chan struct{}
 	migrated  atomic.Bool
-	// newest is the schema of this program, and newer says that the database has one after it.
+	// newest is the schema version of this program; newer says that the database has a later one.
 	newest atomic.Int64
 	newer  atomic.Bool
-	// joined says that the schema is another program's business.
+	// joined says that another program manages the schema.
 	joined atomic.Bool
 	topics topics
 	moment shared[Moment]
@@ -58,10 +58,10 @@ type DB struct {
 	watched chan struct{}
 }
 
-// Open prepares the connection without making one, so that the service starts while the database is away.
+// Open prepares the pools without connecting, so that the service starts while the database is unavailable.
 func Open(url string) (*DB, error) { return open(url, "", nil) }
 
-// open is Open for a database of another name than the URL has, if it is given, and as another user.
+// open is Open with an optional other database name, and as another user.
 func open(url, database string, who *syscall.Credential) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -79,17 +79,17 @@ func open(url, database string, who *syscall.Credential) (*DB, error) {
 	}
 	cfg.ConnConfig.DialFunc = marked(dial)
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
-		pgxuuid.Register(c.TypeMap()) // or each id would travel as text, by way of two refused attempts
+		pgxuuid.Register(c.TypeMap()) // otherwise each id would be sent as text, after two failed attempts
 		c.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
 		return nil
 	}
 	d := &DB{config: cfg.ConnConfig.Copy(), as: who, supposing: make(chan struct{}, supposedAtOnce)}
 	d.present, d.lost = context.WithCancel(context.Background())
 	maps.Copy(cfg.ConnConfig.RuntimeParams, map[string]string{
-		"client_min_messages": "notice", // whatever the server is told: noticed must hear of changes
+		"client_min_messages": "notice", // whatever the server's setting: onNotice must receive changes
 		"lock_timeout":        lockWithin, "statement_timeout": statementWithin, "idle_in_transaction_session_timeout": idleWithin,
 	})
-	cfg.ConnConfig.OnNotice = noticed
+	cfg.ConnConfig.OnNotice = onNotice
 	for _, pool := range []**pgxpool.Pool{&d.reads, &d.writes} {
 		if *pool, err = pgxpool.NewWithConfig(context.Background(), cfg.Copy()); err != nil {
 			return nil, fmt.Errorf("database pool: %w", err)
@@ -98,7 +98,7 @@ func open(url, database string, who *syscall.Credential) (*DB, error) {
 	return d, nil
 }
 
-// Close gives the connections back.
+// Close closes all connections.
 func (d *DB) Close() {
 	d.mu.Lock()
 	unwatch, watched := d.unwatch, d.watched
@@ -111,18 +111,18 @@ func (d *DB) Close() {
 	d.writes.Close()
 }
 
-// Attached tells whether the database is there, and has the schema of this program.
+// Attached reports whether the database is available and has the schema of this program.
 func (d *DB) Attached() bool {
 	return d.migrated.Load() && !d.newer.Load() && d.presence().Err() == nil
 }
 
-// Newer tells whether a newer version of the program has migrated the database. This one leaves it alone.
+// Newer reports whether a newer version of the program has migrated the database. This one leaves it alone then.
 func (d *DB) Newer() bool { return d.newer.Load() }
 
 // ErrNewerSchema refuses a database that a newer version of the program has migrated.
 var ErrNewerSchema = fault.New(fault.Unavailable, "A newer version of the gateway has changed the database, so this version does not use it. Install the newer version again, or restore a backup.")
 
-// away is why nothing can be asked of the database.
+// away returns the error for a database that cannot be used.
 func (d *DB) away() error {
 	if d.newer.Load() {
 		return ErrNewerSchema
@@ -139,7 +139,7 @@ func (d *DB) Attach(ctx context.Context, migrations fs.FS) error {
 	if err != nil {
 		return err
 	}
-	sqlDB := stdlib.OpenDB(*d.config) // a migration takes its time
+	sqlDB := stdlib.OpenDB(*d.config) // without bounds: a migration may take long
 	defer sqlDB.Close()
 	p, err := goose.NewProvider(goose.DialectPostgres, sqlDB, migrations, goose.WithSessionLocker(locker), goose.WithSlog(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -166,7 +166,7 @@ func (d *DB) Attach(ctx context.Context, migrations fs.FS) error {
 	return nil
 }
 
-// Join connects and leaves the schema alone: it is for a program whose role may not even ask which one it is.
+// Join connects and leaves the schema alone, for a program whose role may not even read its version.
 func (d *DB) Join(ctx context.Context) error {
 	if err := d.reads.Ping(ctx); err != nil {
 		return fmt.Errorf("reaching the database: %w", err)
@@ -176,7 +176,7 @@ func (d *DB) Join(ctx context.Context) error {
 	return nil
 }
 
-// attached notes that the database is there, and watches from then on whether it stays.
+// attached records that the database is available, and starts to watch it.
 func (d *DB) attached() {
 	d.migrated.Store(true)
 	d.answers(true)
@@ -190,13 +190,13 @@ func (d *DB) attached() {
 	}
 }
 
-// Querier reads. The pool and a transaction both are one.
+// Querier reads. Both DB and Tx implement it.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Query reads rows outside a transaction. What goes wrong is said as by Fault.
+// Query reads rows outside a transaction. Errors are translated by Fault.
 func (d *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if !d.Attached() {
 		return nil, d.away()
@@ -239,14 +239,14 @@ func (d *DB) run(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error, 
 		return d.away()
 	}
 	after, err := d.transact(ctx, pool, f, begin...)
-	// The connection is back in the pool: what comes after may need one, and would wait for itself.
+	// The connection must be back in the pool: the functions may need one, and would deadlock.
 	for _, f := range after {
 		f()
 	}
 	return Fault(err)
 }
 
-// transact runs one transaction on a connection of its own, and answers what has to be done after it.
+// transact runs one transaction on its own connection, and returns the functions to run after it.
 func (d *DB) transact(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error, begin ...string) (after []func(), err error) {
 	waiting, over, err := d.wait(ctx, patience, false)
 	if err != nil {
@@ -262,7 +262,7 @@ func (d *DB) transact(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) er
 	for _, sql := range begin {
 		tx.Queue(sql)
 	}
-	// A caller who has left, or has waited in vain, may have cut short what f has done.
+	// If the caller has left, or has waited in vain, f may have been cut short.
 	err = first(f(tx), context.Cause(ctx), spent(ctx))
 	if err == nil {
 		err = tx.prepare()
@@ -277,10 +277,10 @@ func (d *DB) transact(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) er
 	return tx.after, nil
 }
 
-// errUnknown is in the chain of the error of a commit that the database has not answered.
+// errUnknown is in the chain of the error of a commit that the database did not answer.
 var errUnknown = errors.New("the outcome of the commit is unknown")
 
-// Unknown tells whether an error leaves open if the transaction was committed.
+// Unknown reports whether an error leaves open if the transaction was committed.
 func Unknown(err error) bool { return errors.Is(err, errUnknown) }
 
 const (
@@ -291,18 +291,18 @@ const (
 	deadlockDetected     = "40P01"
 )
 
-// Passing tells whether only another transaction at the same time was in the way: the same may work when it is tried again.
+// Passing reports whether the only obstacle was a concurrent transaction: a retry may succeed.
 func Passing(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && slices.Contains([]string{serializationFailure, deadlockDetected, lockNotAvailable}, pg.Code)
 }
 
-// Primary is the detail of a refusal to change what all nodes of the cluster share, because this one is not the primary.
+// Primary is the detail of a refusal to change shared rows on a node that is not the primary.
 type Primary struct {
 	Primary string `json:"primary" doc:"Name of the node that takes the change; empty while none is known."`
 }
 
-// elsewhere is the refusal by the guard of a shared table.
+// elsewhere translates the refusal by the guard of a shared table.
 func elsewhere(pg *pgconn.PgError) error {
 	f := fault.Wrap(fault.Unavailable, pg, "Only the primary can make this change. Make it there: %s.", pg.Detail)
 	if pg.Detail == "" {
@@ -312,7 +312,7 @@ func elsewhere(pg *pgconn.PgError) error {
 	return f
 }
 
-// Elsewhere tells whether a change was refused because only the primary of the cluster takes it.
+// Elsewhere reports whether a change was refused because only the primary of the cluster accepts it.
 func Elsewhere(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pg.Code == readOnly && pg.ConstraintName == "ha_guard"
@@ -324,8 +324,8 @@ var (
 	checkName   = regexp.MustCompile(`^(.+)_check$`)
 )
 
-// Fault turns what the database said into what the caller may see. Constraint names are part of the contract:
-// <table>_<field>_key, _fkey and _check name the field.
+// Fault translates a database error into what the caller may see. Constraint names are part of the contract: <table>_<field>_key,
+// _fkey and _check name the field.
 func Fault(err error) error {
 	if err == nil {
 		return nil
@@ -376,14 +376,14 @@ func Fault(err error) error {
 	if Away(err) {
 		return fault.Wrap(fault.Unavailable, err, "%s", errAway.Message)
 	}
-	// The driver has given up a connection, and not because the caller's time was up.
+	// The driver gave up a connection although the caller's time was not up.
 	if pgconn.Timeout(err) && !errors.Is(err, context.DeadlineExceeded) {
 		return fault.Wrap(fault.Unavailable, err, "%s", errAway.Message)
 	}
 	return err
 }
 
-// Away tells whether the error means that the database cannot be reached.
+// Away reports whether the error means that the database cannot be reached.
 func Away(err error) bool {
 	if Elsewhere(err) {
 		return false

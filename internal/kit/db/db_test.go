@@ -123,8 +123,8 @@ func TestAfterCommit(t *testing.T) {
 	}
 }
 
-// What comes after a commit may use the database, one at a time too, however many commit at once.
-// What is to be done before the commit comes last, sees what the transaction has done, and can still stop it.
+// AfterCommit functions may use the database, even with a single connection, however many commit at once. BeforeCommit functions
+// run last, see what the transaction has done, and can still stop it.
 func TestBeforeCommit(t *testing.T) {
 	d := dbtest.New(t)
 	dbtest.Exec(t, d, "CREATE TABLE notes (text text CONSTRAINT notes_text_key UNIQUE)")
@@ -155,7 +155,7 @@ func TestBeforeCommit(t *testing.T) {
 	if err := note(nil); err != nil || seen != 1 || count(d) != 1 {
 		t.Errorf("%v, it saw %d, %d are stored", err, seen, count(d))
 	}
-	// What the database refuses does not get that far.
+	// A change that the database refuses does not get that far.
 	if seen = -1; note(nil) == nil || seen != -1 {
 		t.Error("it ran for a change that was refused")
 	}
@@ -189,8 +189,8 @@ func TestAfterCommitNeedsAConnection(t *testing.T) {
 	all.Wait()
 }
 
-// A database that a newer version has migrated is neither read nor changed by this one, not even by one that is attached already. When a
-// backup is restored it goes on.
+// A database that a newer version has migrated is neither read nor changed by this one, even if it was attached before. Once a
+// backup is restored, it continues.
 func TestDatabaseOfANewerVersion(t *testing.T) {
 	url := dbtest.EmptyURL(t)
 	one, two := "CREATE TABLE a (x int);", "CREATE TABLE b (x int); DROP TABLE a;"
@@ -266,7 +266,7 @@ func TestDatabaseThatGoesAwayAndReturns(t *testing.T) {
 	}
 }
 
-// The broken socket of a daemon has an error of the same type, and is no sign of the database.
+// Errors of a daemon's broken socket have the same type, but say nothing about the database.
 func TestOthersSocketsAreNotTheDatabases(t *testing.T) {
 	d := dbtest.New(t)
 	for _, other := range []error{
@@ -281,7 +281,7 @@ func TestOthersSocketsAreNotTheDatabases(t *testing.T) {
 	}
 }
 
-// A server that breaks the connection off without a word is away.
+// A server that closes the connection without an error is unavailable.
 func TestBrokenConnectionIsAway(t *testing.T) {
 	cfg, err := pgx.ParseConfig(dbtest.URL(t))
 	if err != nil {
@@ -332,7 +332,7 @@ func TestBrokenConnectionIsAway(t *testing.T) {
 	}
 }
 
-// A change is not stored for a caller who has gone.
+// A change is not stored for a caller who is gone.
 func TestHangingUpStoresNothing(t *testing.T) {
 	d := dbtest.New(t)
 	dbtest.Exec(t, d, `CREATE TABLE things (n int)`)
@@ -362,7 +362,7 @@ func TestQueuedStatements(t *testing.T) {
 	}
 	add := func(tx *db.Tx, n int) { tx.Queue(`INSERT INTO things VALUES ($1)`, n) }
 
-	// A question sees what was queued before it, and two rows of answers can be read at once after another.
+	// A query sees what was queued before it, and two results can be read one after the other.
 	err := d.Write(t.Context(), func(tx *db.Tx) error {
 		add(tx, 1)
 		add(tx, 2)
@@ -425,7 +425,7 @@ func TestQueuedStatements(t *testing.T) {
 	}
 }
 
-// A program that joins needs no right but those on its own tables.
+// A program that joins needs no rights except on its own tables.
 func TestJoiningLeavesTheSchemaAlone(t *testing.T) {
 	owner := dbtest.New(t)
 	dbtest.Exec(t, owner, `CREATE TABLE own (x int);
@@ -447,14 +447,14 @@ func TestJoiningLeavesTheSchemaAlone(t *testing.T) {
 	if err := d.Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	heard, listening := make(chan string, 1), make(chan struct{})
+	received, listening := make(chan string, 1), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- d.Listen(ctx, "own", func() { close(listening) }, func(payload string) error { heard <- payload; return nil })
+		ended <- d.Listen(ctx, "own", func() { close(listening) }, func(payload string) error { received <- payload; return nil })
 	}()
 	<-listening
-	// It stays attached while it looks whether the database is there, which it may not ask for its schema.
+	// It stays attached although the watch may not read the schema version.
 	for range 3 {
 		time.Sleep(time.Second)
 		var n int
@@ -467,14 +467,14 @@ func TestJoiningLeavesTheSchemaAlone(t *testing.T) {
 		t.Error("it may read the schema's version, so this proves nothing")
 	}
 	dbtest.Exec(t, owner, "NOTIFY own, 'hello'")
-	if payload := <-heard; payload != "hello" {
+	if payload := <-received; payload != "hello" {
 		t.Errorf("heard %q", payload)
 	}
 	cancel()
 	<-ended
 }
 
-// A connection that gives up without anyone having asked it to is the database's failure, not the gateway's, and is not used again.
+// A connection that times out without a reason is a failure of the database, not of the gateway, and is not reused.
 func TestConnectionThatGivesUp(t *testing.T) {
 	d := dbtest.New(t)
 	if err := d.Expire(t.Context()); err != nil {

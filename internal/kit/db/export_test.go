@@ -10,7 +10,7 @@ import (
 // Whole is how long a request may wait.
 const Whole = patience
 
-// Waited is how long it has waited, and Wait has it wait longer, in no time.
+// Waited returns how long the request has waited; Wait adds to that without waiting.
 func Waited(ctx context.Context) time.Duration { return request(ctx).waited }
 
 func Wait(ctx context.Context, d time.Duration) {
@@ -22,7 +22,7 @@ func Wait(ctx context.Context, d time.Duration) {
 
 func request(ctx context.Context) *impatient { return ctx.Value(impatientKey{}).(*impatient) }
 
-// Expire lets the time of a connection for reading be up, as if the driver had forgotten to give it time again.
+// Expire makes the deadline of a reading connection pass, as if the driver had failed to extend it.
 func (d *DB) Expire(ctx context.Context) error {
 	return d.reads.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		return c.Conn().PgConn().Conn().SetReadDeadline(time.Now().Add(-time.Second))

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// link is a connection to the database. It marks its failures, so that the broken socket of a daemon, whose error has the
-// same type, is never taken for it.
+// link is a connection to the database. It marks its failures, so that those of a daemon's socket, which have the same type, are
+// never mistaken for them.
 type link struct{ net.Conn }
 
 // linkError is a failure of a connection to the database.
@@ -37,7 +37,7 @@ func (l link) Write(b []byte) (int, error) {
 	return n, mark(err)
 }
 
-// mark leaves timeouts as they are: they are how the driver gives up waiting when a context ends.
+// mark leaves timeouts alone: the driver uses them to stop waiting when a context ends.
 func mark(err error) error {
 	if timeout, ok := errors.AsType[net.Error](err); err == nil || ok && timeout.Timeout() {
 		return err

@@ -8,12 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// listenWithin bounds the wait for the database before a listener hears anything.
+// listenWithin bounds the wait for the database before a listener is ready.
 const listenWithin = 5 * time.Second
 
-// Listen hands the payload of each notification of a channel to heard, in the order of the commits, until the context
-// ends, heard fails or the database goes away. From ready on, none is missed. It has a connection of its own.
-func (d *DB) Listen(ctx context.Context, channel string, ready func(), heard func(payload string) error) error {
+// Listen passes the payload of each notification on a channel to receive, in commit order, until ctx ends, receive fails or the
+// database becomes unavailable. No notification is missed after ready was called. Listen uses its own connection.
+func (d *DB) Listen(ctx context.Context, channel string, ready func(), receive func(payload string) error) error {
 	if !d.Attached() {
 		return d.away()
 	}
@@ -28,15 +28,15 @@ func (d *DB) Listen(ctx context.Context, channel string, ready func(), heard fun
 		if err != nil {
 			return Fault(err)
 		}
-		if err := heard(n.Payload); err != nil {
+		if err := receive(n.Payload); err != nil {
 			return err
 		}
 	}
 }
 
-// Wake sends to a channel whenever something is announced, unless what was sent before still waits there, and whenever it begins to listen:
-// then something may have been missed. It goes on until the context ends, and pauses before it listens again. Who waits for the database
-// to be back looks now and then without being woken.
+// Wake sends to woken whenever something is announced on a channel, unless a previous signal is still pending, and whenever it
+// starts to listen, because something may have been missed before. It runs until ctx ends, and pauses before it listens again.
+// Callers that wait for the database to come back must also poll.
 func (d *DB) Wake(ctx context.Context, channel string, woken chan<- struct{}, pause func() <-chan time.Time) {
 	wake := func() {
 		select {

@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Content is what a table holds: how many rows, and the sum of their hashes, which does not depend on their order.
+// Content summarizes a table: the number of rows, and the sum of their hashes, which does not depend on their order.
 type Content struct {
 	Rows int64
 	Sum  string
 }
 
-// versionTable is where the migrations count.
+// versionTable is the table in which the migrations are counted.
 const versionTable = "goose_db_version"
 
-// Dump hands out a state of the gateway's database for pg_dump to write down, tells what is in it, and with which version of the schema.
+// Dump exports a snapshot of the gateway's database for pg_dump, and returns what it contains and its schema version.
 func (s *Server) Dump(ctx context.Context, without []string, write func(ctx context.Context, snapshot string) error) (tables map[string]Content, version int64, err error) {
 	conn, err := s.connect(ctx, s.Live())
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Server) Dump(ctx context.Context, without []string, write func(ctx cont
 	return tables, version, nil
 }
 
-// Contents tells what the tables of a database hold.
+// Contents summarizes the tables of a database.
 func (s *Server) Contents(ctx context.Context, database string) (tables map[string]Content, err error) {
 	conn, err := s.connect(ctx, database)
 	if err != nil {
@@ -73,13 +73,12 @@ func (s *Server) Contents(ctx context.Context, database string) (tables map[stri
 	return contents(ctx, conn)
 }
 
-// execer is a connection or a transaction.
 type execer interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// tablesOf are the tables of a database, with the columns of each; not the one where migrations count.
+// tablesOf returns the tables of a database and their columns, except the table of migrations.
 func tablesOf(ctx context.Context, q execer) (map[string][]string, error) {
 	rows, err := q.Query(ctx, `SELECT c.relname::text, coalesce(array_agg(a.attname::text ORDER BY a.attnum) FILTER (WHERE a.attgenerated = ''), '{}')
 		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -114,17 +113,17 @@ func contents(ctx context.Context, q execer) (map[string]Content, error) {
 	return found, nil
 }
 
-// ErrRefusedDump is in the chain of a complaint about a dump that is not one of the gateway's database.
+// ErrRefusedDump is in the chain of the error about a dump that is not one of the gateway's database.
 var ErrRefusedDump = errors.New("the dump is not one of the gateway's database")
 
 func refusedDump(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrRefusedDump, fmt.Errorf(format, args...))
 }
 
-// Load fills a database that was made for it. The schema is that of the gateway's own migrations, up to the version that the dump has;
-// the script gives the rows alone, as pg_restore writes them out. Nothing of the script is executed: it is read as the few forms that
-// pg_restore writes, rows go in by COPY into tables and columns that there are, and anything else refuses the dump. The references between
-// the rows are checked when all are there. Every table has to be in the dump, but for those without rows.
+// Load fills a database that was created for it. The schema is made by the gateway's own migrations, up to the version of the
+// dump; the script supplies only the rows, as pg_restore writes them. Nothing in the script is executed: only the few forms that
+// pg_restore writes are accepted, rows go by COPY into existing tables and columns, and anything else refuses the dump. Foreign
+// keys are checked once all rows are loaded. Every table must be in the dump, except those in without.
 func (s *Server) Load(ctx context.Context, database string, migrations fs.FS, version int64, without []string, script io.Reader) error {
 	if err := s.migrate(ctx, database, migrations, version); err != nil {
 		return err
@@ -132,7 +131,7 @@ func (s *Server) Load(ctx context.Context, database string, migrations fs.FS, ve
 	return s.fill(ctx, database, without, script)
 }
 
-// fill takes the rows in, in one transaction.
+// fill loads the rows in one transaction.
 func (s *Server) fill(ctx context.Context, database string, without []string, script io.Reader) error {
 	conn, err := dial(ctx, s.filling(database))
 	if err != nil {
@@ -152,7 +151,7 @@ func (s *Server) fill(ctx context.Context, database string, without []string, sc
 	if err != nil {
 		return err
 	}
-	// What migrations have put there. A TRUNCATE would make all files of the database once more.
+	// Delete the rows that migrations have inserted. TRUNCATE would recreate all files of the database.
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		before = append(before, "DELETE FROM "+quoted(name))
 	}
@@ -168,7 +167,7 @@ func (s *Server) fill(ctx context.Context, database string, without []string, sc
 	return tx.Commit(ctx)
 }
 
-// Analyze has the server know what the tables of a database hold, before it is put into use.
+// Analyze updates the server's statistics before a database is put into use.
 func (s *Server) Analyze(ctx context.Context, database string) error {
 	conn, err := dial(ctx, s.filling(database))
 	if err != nil {
@@ -179,14 +178,14 @@ func (s *Server) Analyze(ctx context.Context, database string) error {
 	return err
 }
 
-// execAll executes statements that take and give nothing, all at once.
+// execAll executes statements without parameters or results in one round trip.
 func execAll(ctx context.Context, tx pgx.Tx, statements []string) error {
 	_, err := tx.Conn().PgConn().Exec(ctx, strings.Join(statements, ";\n")).ReadAll()
 	return err
 }
 
-// hindrances are the statements that remove what is in the way of loading rows in any order, and those that put it back: the references
-// between tables are dropped and made again, and triggers do not fire.
+// hindrances returns the statements that allow loading rows in any order, and those that undo them: foreign keys are dropped and
+// recreated, and triggers are disabled.
 func hindrances(ctx context.Context, tx pgx.Tx) (remove, restore []string, err error) {
 	rows, err := tx.Query(ctx, `SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
 			format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
@@ -207,7 +206,7 @@ func hindrances(ctx context.Context, tx pgx.Tx) (remove, restore []string, err e
 	return remove, restore, err
 }
 
-// The forms of a line outside of rows. Those that only set something for the session are passed over.
+// Forms of a line outside of rows. Lines that only set something for the session are skipped.
 var (
 	identifier = `(?:"[^"\n]+"|[a-z_][a-z0-9_$]*)`
 	copyForm   = regexp.MustCompile(`^COPY public\.(` + identifier + `) \((` + identifier + `(?:, ` + identifier + `)*)\) FROM stdin;$`)
@@ -217,7 +216,7 @@ var (
 		`SET default_tablespace = '';|SET default_table_access_method = heap;|SELECT pg_catalog\.set_config\('search_path', '', false\);)?$`)
 )
 
-// loader takes the rows of a script into the tables.
+// loader loads the rows of a script into the tables.
 type loader struct {
 	tx     pgx.Tx
 	tables map[string][]string
@@ -226,7 +225,7 @@ type loader struct {
 	loaded  map[string]bool
 }
 
-// lineLimit is how long a line outside of rows may be: the longest names all columns of a table.
+// lineLimit is the maximum length of a line outside of rows: the longest lists all columns of a table.
 const lineLimit = 64 << 10
 
 func (l *loader) run(ctx context.Context, script io.Reader) error {
@@ -255,13 +254,13 @@ func (l *loader) run(ctx context.Context, script io.Reader) error {
 	return nil
 }
 
-// take takes one line, and the rows that follow it.
+// take handles one line, and the rows that follow it.
 func (l *loader) take(ctx context.Context, in *bufio.Reader, line string) error {
 	if passedOver.MatchString(line) {
 		return nil
 	}
 	if m := setvalForm.FindStringSubmatch(line); m != nil {
-		// The only one counts the migrations, which were made here.
+		// The only one counts migrations, which were run here.
 		if !strings.HasPrefix(m[1], versionTable) {
 			return refusedDump("it sets the sequence %.80q, which the gateway does not have", m[1])
 		}
@@ -301,14 +300,14 @@ func (l *loader) take(ctx context.Context, in *bufio.Reader, line string) error 
 	return nil
 }
 
-// bare is an identifier without its quotes.
+// bare removes the quotes of an identifier.
 func bare(name string) string { return strings.Trim(name, `"`) }
 
-// copyRows are the rows of one COPY, up to the line that ends them. A row may be longer than what is kept in memory.
+// copyRows reads the rows of one COPY, up to its end marker. A row may be longer than the buffer.
 type copyRows struct {
 	in     *bufio.Reader
 	rest   []byte
-	inside bool // a row has begun
+	inside bool // within a row
 	done   bool
 }
 
@@ -327,7 +326,7 @@ func (c *copyRows) Read(b []byte) (int, error) {
 			c.done = true
 			return 0, io.EOF
 		}
-		c.inside = err != nil // cut off before its end
+		c.inside = err != nil // the row continues
 		c.rest = piece
 	}
 	n := copy(b, c.rest)

@@ -10,10 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// lockPatience bounds the wait for the database when a lock is asked for or given back.
+// lockPatience bounds the wait for the database when a lock is taken or released.
 const lockPatience = 5 * time.Second
 
-// Locks are held by this process against others that use the same database. They share one connection, so that all of them are free
+// Locks are held by this process against others that use the same database. They share one connection, so that they are released
 // when the process ends, however it ends.
 type Locks struct {
 	db   *DB
@@ -22,10 +22,10 @@ type Locks struct {
 	held map[string]bool
 }
 
-// Locks makes a place for locks.
+// Locks returns an empty set of locks.
 func (d *DB) Locks() *Locks { return &Locks{db: d, held: map[string]bool{}} }
 
-// Try takes a lock, unless it is held by this process or by another one.
+// Try takes a lock, unless this process or another one holds it.
 func (l *Locks) Try(ctx context.Context, name string) (release func(), ok bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +50,7 @@ func (l *Locks) Try(ctx context.Context, name string) (release func(), ok bool, 
 	return func() { l.release(on, name) }, true, nil
 }
 
-// release gives a lock back. Where the connection is not the one that it was taken on, it is free already.
+// release releases a lock. If it was taken on an earlier connection, it is free already.
 func (l *Locks) release(on *pgx.Conn, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,11 +61,11 @@ func (l *Locks) release(on *pgx.Conn, name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
 	defer cancel()
 	if _, err := on.Exec(ctx, "SELECT pg_advisory_unlock($1)", lockNumber(name)); err != nil {
-		hangUp(on) // which frees it
+		hangUp(on) // this releases it
 	}
 }
 
-// Close gives all locks back.
+// Close releases all locks.
 func (l *Locks) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +74,7 @@ func (l *Locks) Close() {
 	}
 }
 
-// lockNumber is the number that PostgreSQL knows a lock by.
+// lockNumber returns the number that identifies a lock in PostgreSQL.
 func lockNumber(name string) int64 {
 	h := fnv.New64a()
 	h.Write([]byte("gateway lock " + name))

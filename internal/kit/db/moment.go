@@ -5,27 +5,28 @@ import (
 	"sync"
 )
 
-// Moment names what the database shows: at equal moments all of its rows are the same, whoever writes them. That costs nothing but the
-// question, however many rows there are.
+// Moment identifies what the database shows: at equal moments all of its rows are the same, whoever writes them. Reading it takes
+// one cheap query, however many rows there are.
 type Moment string
 
-// NowMoment is the moment of the statement that it is part of.
+// NowMoment is the SQL expression for the moment of the statement that contains it.
 const NowMoment = "pg_current_snapshot()::text"
 
-// Moment tells which one it is now. Those who ask at the same time share the question.
+// Moment returns the current moment. Concurrent callers share the query.
 func (d *DB) Moment(ctx context.Context) (Moment, error) {
 	return d.moment.ask(ctx, func() (m Moment, err error) {
-		// It is asked for all of them: that one of them leaves must not end it.
+		// Others share the query: it must not end because one caller leaves.
 		err = d.QueryRow(Impatient(context.Background()), "SELECT "+NowMoment).Scan(&m)
 		return m, Fault(err)
 	})
 }
 
-// shared is a question that many may have at the same time. Each gets an answer that was asked for after it came, so that the answer is as good as one of its own.
+// shared is a query that many callers may share. Each gets an answer to a query that started after its call, which is as good as
+// that of its own query.
 type shared[V any] struct {
 	mu    sync.Mutex
 	asked bool
-	next  *answer[V] // for those who came after the present question was asked
+	next  *answer[V] // for callers that came after the current query started
 }
 
 type answer[V any] struct {
@@ -53,7 +54,7 @@ func (s *shared[V]) ask(ctx context.Context, question func() (V, error)) (V, err
 	}
 }
 
-// run asks until nobody waits any more.
+// run repeats the query until nobody waits for it.
 func (s *shared[V]) run(question func() (V, error)) {
 	for {
 		s.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/db/dbtest"
 )
 
-// A moment stays the same while nobody writes, and is another one for who asks after a change, whoever made it.
+// A moment stays the same while nobody writes, and differs after a change by anyone.
 func TestMoment(t *testing.T) {
 	d := dbtest.New(t)
 	dbtest.Exec(t, d, "CREATE TABLE things (n int); INSERT INTO things VALUES (0)")
@@ -38,7 +38,7 @@ func TestMoment(t *testing.T) {
 			}
 		}
 	}
-	// A transaction is at the moment that it shows, also if that has passed.
+	// A transaction sees the moment of its snapshot, even if that has passed.
 	err := d.Snapshot(t.Context(), func(tx *db.Tx) error {
 		var first, second db.Moment
 		if err := tx.QueryRow(t.Context(), "SELECT "+db.NowMoment).Scan(&first); err != nil {
@@ -56,7 +56,7 @@ func TestMoment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One that waits for its commit is seen when that comes.
+	// A change counts when it is committed.
 	var before db.Moment
 	err = d.Write(t.Context(), func(tx *db.Tx) error {
 		if _, err := tx.Exec(t.Context(), "UPDATE things SET n = n + 1"); err != nil {
@@ -70,7 +70,7 @@ func TestMoment(t *testing.T) {
 	}
 }
 
-// Those who share the question get an answer that is no older than they are.
+// Callers that share a query get an answer that is no older than their call.
 func TestMomentUnderLoad(t *testing.T) {
 	d := dbtest.New(t)
 	dbtest.Exec(t, d, "CREATE TABLE things (n int); INSERT INTO things VALUES (0)")

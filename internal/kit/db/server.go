@@ -18,8 +18,8 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// Server is the PostgreSQL server of the gateway's database, with the databases that are made beside it: to prove that a backup can be
-// restored, and to restore one. It has no pool and no bounds but those of the caller's context.
+// Server is the PostgreSQL server of the gateway's database, including the databases that are created beside it to test or to
+// restore a backup. It has no pool and no bounds but those of the caller's context.
 type Server struct {
 	config   *pgx.ConnConfig
 	identity func() (*tls.Config, error)
@@ -31,10 +31,10 @@ func (d *DB) Server() *Server {
 	return &Server{config, d.identity}
 }
 
-// Identify says how this node shows other nodes who it is, and knows them. It is called before the database is used.
+// Identify sets the TLS identity with which this node connects to others. It must be called before the database is used.
 func (d *DB) Identify(identity func() (*tls.Config, error)) { d.identity = identity }
 
-// asText has rows as text not depend on the settings of a role or of a database.
+// asText makes the text form of rows independent of the settings of a role or database.
 var asText = map[string]string{"timezone": "UTC", "datestyle": "ISO, MDY", "intervalstyle": "postgres", "bytea_output": "hex", "extra_float_digits": "1"}
 
 // Beside prepares a connection to another database of the same server.
@@ -42,14 +42,14 @@ func (d *DB) Beside(database string) (*DB, error) {
 	return open(d.config.ConnString(), database, d.as)
 }
 
-// Live is the name of the gateway's database.
+// Live returns the name of the gateway's database.
 func (s *Server) Live() string { return s.config.Database }
 
-// Connect opens a connection to the gateway's database for the packages below this one. It has no bounds but those of the caller's context.
+// Connect opens a connection to the gateway's database for subpackages. It has no bounds but those of the caller's context.
 func (s *Server) Connect(ctx context.Context) (*pgx.Conn, error) { return s.connect(ctx, s.Live()) }
 
-// ConnectTo opens a connection to the database of another node. Values travel as text between the two, in the same form. Where the address names
-// PostgreSQL's own certificate, which is not for others to read, that of Identify takes its place.
+// ConnectTo opens a connection to the database of another node. Both use the same text form of values. If conninfo refers to
+// PostgreSQL's own certificate, whose key others cannot read, that of Identify is used instead.
 func (s *Server) ConnectTo(ctx context.Context, conninfo string, replication bool) (*pgx.Conn, error) {
 	words := strings.Fields(conninfo)
 	address := ""
@@ -94,8 +94,8 @@ func (s *Server) connect(ctx context.Context, database string) (*pgx.Conn, error
 	return dial(ctx, config)
 }
 
-// filling is for who fills a database that is not in use: no commit of it waits for the disk. The rename that puts it into use does, and
-// for everything before it.
+// filling returns the configuration for filling a database that is not in use: its commits do not wait for the disk. The rename
+// that puts it into use does, for everything before it.
 func (s *Server) filling(database string) *pgx.ConnConfig {
 	config := s.config.Copy()
 	config.Database = database
@@ -111,7 +111,7 @@ func dial(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// aside are databases that are always there: what is done to a database is done from another one.
+// aside are databases that always exist: a database can only be changed from another one.
 var aside = []string{"postgres", "template1"}
 
 // aside does something from another database than the gateway's.
@@ -131,7 +131,7 @@ func (s *Server) aside(ctx context.Context, do func(*pgx.Conn) error) error {
 
 func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// Create makes an empty database. One of that name that was left behind goes.
+// Create creates an empty database, replacing one of that name that was left behind.
 func (s *Server) Create(ctx context.Context, name string) error {
 	if err := s.Drop(ctx, name); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (s *Server) Create(ctx context.Context, name string) error {
 	})
 }
 
-// Drop removes a database, with the sessions that are in it. The gateway's own cannot be dropped; one that is not there is no error.
+// Drop removes a database and ends its sessions. It refuses the gateway's own; one that does not exist is no error.
 func (s *Server) Drop(ctx context.Context, name string) error {
 	if name == s.Live() {
 		return errors.New("the gateway's own database is not dropped")
@@ -153,14 +153,14 @@ func (s *Server) Drop(ctx context.Context, name string) error {
 	return s.aside(ctx, func(c *pgx.Conn) error {
 		_, err := c.Exec(ctx, "DROP DATABASE IF EXISTS "+quoted(name)+" WITH (FORCE)")
 		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
-			// A vacuum of the server's own counts as a session of a superuser. Without force it is ended and not counted.
+			// An autovacuum counts as a superuser's session. Without FORCE it is ended and not counted.
 			_, err = c.Exec(ctx, "DROP DATABASE IF EXISTS "+quoted(name))
 		}
 		return err
 	})
 }
 
-// Exists tells whether there is a database.
+// Exists reports whether a database exists.
 func (s *Server) Exists(ctx context.Context, name string) (is bool, err error) {
 	err = s.aside(ctx, func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&is)
@@ -168,7 +168,7 @@ func (s *Server) Exists(ctx context.Context, name string) (is bool, err error) {
 	return is, err
 }
 
-// Await waits until the server takes connections, for as long as the context lasts: after a power cut it has to put its files in order first.
+// Await waits until the server accepts connections or ctx ends: after a power cut it first has to recover.
 func (s *Server) Await(ctx context.Context) error {
 	for {
 		err := s.aside(ctx, func(*pgx.Conn) error { return nil })
@@ -183,7 +183,7 @@ func (s *Server) Await(ctx context.Context) error {
 	}
 }
 
-// Size is how many bytes the gateway's database has on the disk.
+// Size returns the size of the gateway's database on disk in bytes.
 func (s *Server) Size(ctx context.Context) (bytes int64, err error) {
 	err = s.aside(ctx, func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, "SELECT pg_database_size($1)", s.Live()).Scan(&bytes)
@@ -191,11 +191,11 @@ func (s *Server) Size(ctx context.Context) (bytes int64, err error) {
 	return bytes, err
 }
 
-// renameWithin is how long sessions of other programs may be in the way of a rename.
+// renameWithin is how long sessions of other programs may block a rename.
 const renameWithin = time.Minute
 
-// Exchange gives the gateway's database another name, and its own name to another one, in one transaction. Where the first name is taken
-// already and the other one is not, that was done before, and there is nothing to do.
+// Exchange renames the gateway's database to former and next to the gateway's, in one transaction. If former exists and next does
+// not, this was done before, and Exchange does nothing.
 func (s *Server) Exchange(ctx context.Context, next, former string) error {
 	ctx, cancel := context.WithTimeout(ctx, renameWithin)
 	defer cancel()
@@ -231,7 +231,7 @@ func (s *Server) exchange(ctx context.Context, c *pgx.Conn, next, former string)
 	if err := s.dismiss(ctx); err != nil {
 		return err
 	}
-	// A role that it is not a member of cannot be disconnected, and is waited for.
+	// Sessions of a role that this one is not a member of cannot be ended; Exchange waits for them.
 	if _, err := c.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = ANY ($1) AND pid <> pg_backend_pid() AND pg_has_role(usesysid, 'MEMBER')`, []string{s.Live(), next}); err != nil {
 		return err
@@ -249,12 +249,12 @@ func (s *Server) exchange(ctx context.Context, c *pgx.Conn, next, former string)
 	return tx.Commit(ctx)
 }
 
-// dismiss ends the sessions of the nodes that follow the gateway's database, whose role it is not a member of, and what is kept for them there: they have to
-// follow the other database from its beginning.
+// dismiss ends the sessions of standbys, whose role this one is not a member of, and drops their slots: they must follow the new
+// database from its beginning.
 func (s *Server) dismiss(ctx context.Context) error {
 	conn, err := s.Connect(ctx)
 	if err != nil {
-		return nil // no one follows a database that cannot be reached
+		return nil // nobody follows a database that cannot be reached
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	for {
@@ -274,8 +274,8 @@ func (s *Server) dismiss(ctx context.Context) error {
 	}
 }
 
-// migrate gives an empty database the schema of a version. It does what the migrations do one after the other, all at once: one by one they
-// take as long as it takes to load the rows of a gateway.
+// migrate gives an empty database the schema of a version. It runs all migrations in one batch: one by one they take as long as
+// loading the rows of a gateway.
 func (s *Server) migrate(ctx context.Context, database string, migrations fs.FS, to int64) error {
 	sqlDB := stdlib.OpenDB(*s.filling(database))
 	defer sqlDB.Close()
@@ -283,7 +283,7 @@ func (s *Server) migrate(ctx context.Context, database string, migrations fs.FS,
 	if err != nil {
 		return fmt.Errorf("reading migrations: %w", err)
 	}
-	if at, err := p.GetDBVersion(ctx); err != nil { // which makes the table where they are counted
+	if at, err := p.GetDBVersion(ctx); err != nil { // this creates the table in which they are counted
 		return fmt.Errorf("migrating to %d: %w", to, err)
 	} else if at != 0 {
 		return fmt.Errorf("the database has the schema %d already", at)
@@ -311,7 +311,7 @@ func (s *Server) migrate(ctx context.Context, database string, migrations fs.FS,
 	return nil
 }
 
-// Newest is the last version of the schema that the migrations make, and Has tells whether they know a version.
+// Newest returns the latest schema version of the migrations, and a function that reports whether they have a version.
 func Newest(migrations fs.FS) (newest int64, has func(version int64) bool, err error) {
 	names, err := fs.Glob(migrations, "*.sql")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"edge.internal/gateway/internal/schema"
 )
 
-// owned is a database whose owner is no superuser and may make databases, as on a real gateway, and the role of another program that has a
-// session there.
+// owned returns a database whose owner is no superuser but may create databases, as on a real gateway, and a connection of
+// another program's role.
 func owned(t *testing.T) (owner, other *db.DB) {
 	t.Helper()
 	super := dbtest.New(t)
@@ -48,7 +48,7 @@ func owned(t *testing.T) (owner, other *db.DB) {
 	return owner, open(member)
 }
 
-// Two databases change their names in one step, whoever uses them, as often as it is asked for, and back.
+// Two databases exchange their names in one step, whoever uses them, as often as requested, and back.
 func TestExchange(t *testing.T) {
 	d, other := owned(t)
 	s := d.Server()
@@ -64,7 +64,7 @@ func TestExchange(t *testing.T) {
 	if err := s.Create(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
-	// A session of another program is in the way, and ended.
+	// A session of another program is in the way, and is ended.
 	if err := other.Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// loadable is the name of a database to load a dump into, which goes with the test.
+// loadable returns the name of a database to load a dump into, which is dropped after the test.
 func loadable(t *testing.T, d *db.DB) string {
 	t.Helper()
 	s := d.Server()
@@ -113,7 +113,7 @@ func loadable(t *testing.T, d *db.DB) string {
 	return name
 }
 
-// Only the forms that pg_restore writes are read, and whatever else there is refuses the dump.
+// Only the forms that pg_restore writes are accepted; anything else refuses the dump.
 func TestLoadRefusesWhatIsNoRow(t *testing.T) {
 	d, _ := owned(t)
 	s, name := d.Server(), loadable(t, d)
@@ -150,7 +150,7 @@ func TestLoadRefusesWhatIsNoRow(t *testing.T) {
 	}
 }
 
-// emptyDump is what pg_restore writes out of a database without a row.
+// emptyDump returns what pg_restore writes for a database without rows.
 func emptyDump(t *testing.T, conn *pgx.Conn) string {
 	t.Helper()
 	var script string
@@ -162,7 +162,7 @@ func emptyDump(t *testing.T, conn *pgx.Conn) string {
 	return script
 }
 
-// What a dump is loaded into is what migrations make of a database one by one, to the last trigger and its mode.
+// The schema of a loaded dump equals that of running the migrations one by one, down to the triggers and their modes.
 func TestLoadMakesTheSameSchema(t *testing.T) {
 	d, _ := owned(t)
 	s, name := d.Server(), loadable(t, d)

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// supposedAtOnce is how many suppositions run at a time: they cost the gateway's time, and every reader may ask for one.
+	// supposedAtOnce limits concurrent suppositions: they cost the gateway's time, and every reader may ask for one.
 	supposedAtOnce = 2
-	// supposeWithin bounds one of them.
+	// supposeWithin bounds each of them.
 	supposeWithin = 10 * time.Second
 )
 
@@ -21,7 +21,7 @@ var (
 	errSupposedMany = &fault.Error{Kind: fault.TooMany, Message: "Other previews are still running. Try again in a moment.", RetryAfter: 2 * time.Second}
 )
 
-// Turn waits for one of the places of those who cost the gateway's time and whom every reader may ask for. Done gives it back.
+// Turn waits for permission to do work that costs the gateway's time and that every reader may ask for. done gives it back.
 func (d *DB) Turn(ctx context.Context) (done func(), err error) {
 	waiting, over := Patience(ctx)
 	defer over()
@@ -40,8 +40,8 @@ func (d *DB) Turn(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// Suppose runs f in a transaction that sees one state and is rolled back, and then look, when neither locks nor a connection
-// are held any more. Few run at a time, and each for a short time.
+// Suppose runs f in a transaction that sees one state and is rolled back, and then look, which runs without locks or a
+// connection. The number of concurrent suppositions and their duration are bounded.
 func (d *DB) Suppose(ctx context.Context, f func(tx *Tx) error, look func(ctx context.Context) error) error {
 	done, err := d.Turn(ctx)
 	if err != nil {

@@ -12,29 +12,28 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// Tx is a transaction. What is queued travels with the next statement that needs an answer, and at the latest with the
-// commit, so that a change costs as few round trips as it has questions.
+// Tx is a transaction. Queued statements travel with the next one that needs an answer, at the latest with the commit, so that a
+// change costs no more round trips than it has questions.
 type Tx struct {
 	db       *DB
 	conn     *pgx.Conn
 	queue    pgx.Batch
-	opened   bool // the server has seen the beginning
+	opened   bool // BEGIN has been sent
 	before   []func() error
 	after    []func()
 	supposed bool
-	bulk     bool      // what it does takes long without waiting
-	until    time.Time // when a supposition is given up
+	bulk     bool      // takes long without waiting
+	until    time.Time // deadline of a supposition
 }
 
-// Supposed tells whether the transaction will be rolled back, so that work whose result is only worth storing can be left
-// out.
+// Supposed reports whether the transaction will be rolled back, so that work that only matters if it is stored can be skipped.
 func (t *Tx) Supposed() bool { return t.supposed }
 
-// BeforeCommit runs f when only what is queued and the commit are left, which travel together unless f asks something or
-// flushes. When f fails, the transaction is rolled back. A preview, which never commits, does not run it.
+// BeforeCommit runs f when only queued statements and the commit are left; these travel together unless f queries or flushes. If
+// f fails, the transaction is rolled back. Suppositions, which never commit, do not run it.
 func (t *Tx) BeforeCommit(f func() error) { t.before = append(t.before, f) }
 
-// prepare runs what has to be done before the commit.
+// prepare runs the BeforeCommit functions.
 func (t *Tx) prepare() error {
 	for _, f := range t.before {
 		if err := f(); err != nil {
@@ -44,13 +43,13 @@ func (t *Tx) prepare() error {
 	return nil
 }
 
-// AfterCommit runs f once the transaction is committed, and not at all when it is not.
+// AfterCommit runs f once the transaction is committed; not if it fails.
 func (t *Tx) AfterCommit(f func()) { t.after = append(t.after, f) }
 
-// Queue adds a statement whose answer nobody needs. Its failure fails whatever it travels with.
+// Queue adds a statement whose answer nobody needs. If it fails, whatever it travels with fails.
 func (t *Tx) Queue(sql string, args ...any) { t.queue.Queue(sql, args...) }
 
-// Flush sends what is queued.
+// Flush sends the queued statements.
 func (t *Tx) Flush(ctx context.Context) error {
 	if t.queue.Len() == 0 {
 		return nil
@@ -62,7 +61,7 @@ func (t *Tx) Flush(ctx context.Context) error {
 	return end(nil)
 }
 
-// Exec runs a statement and tells how many rows it touched.
+// Exec runs a statement and returns how many rows it affected.
 func (t *Tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	return t.exec(ctx, 0, sql, args...)
 }
@@ -95,8 +94,8 @@ func (t *Tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return row{found, err}
 }
 
-// send sends the queue and reads the answers of all but the last few statements. end frees the connection, and answers how
-// the wait for the database ended.
+// send sends the queue and reads all answers except those of the last unread statements. end releases the connection, and returns
+// the error of the wait for the database.
 func (t *Tx) send(ctx context.Context, bound time.Duration, unread int) (results pgx.BatchResults, end func(error) error, err error) {
 	if t.supposed {
 		bound = max(time.Until(t.until), time.Millisecond)
@@ -118,11 +117,11 @@ func (t *Tx) send(ctx context.Context, bound time.Duration, unread int) (results
 	return results, end, nil
 }
 
-// commit does not ask for the caller's patience: the outcome must be known. Where the database does not say it, that is
-// what is known.
+// commit ignores the caller's patience: the outcome must be known. If the database does not answer, the error says that it is
+// unknown.
 func (t *Tx) commit(ctx context.Context) error {
 	if !t.opened && t.queue.Len() == 1 {
-		return nil // nothing but the beginning
+		return nil // nothing but the BEGIN
 	}
 	ctx = context.WithoutCancel(ctx)
 	if ctx.Value(impatientKey{}) != nil {
@@ -143,7 +142,7 @@ func (t *Tx) commit(ctx context.Context) error {
 	return nil
 }
 
-// rollback needs no answer: a connection that is still in a transaction is not used again.
+// rollback ignores the answer: a connection that is still in a transaction is not reused.
 func (t *Tx) rollback(ctx context.Context) {
 	if t.opened {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -152,7 +151,7 @@ func (t *Tx) rollback(ctx context.Context) {
 	}
 }
 
-// first is the first error that says anything.
+// first returns the first error that is not nil.
 func first(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -162,7 +161,7 @@ func first(errs ...error) error {
 	return nil
 }
 
-// rows frees the connection as soon as they are read.
+// rows releases the connection as soon as it has been read.
 type rows struct {
 	pgx.Rows
 	end func(error) error

@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	// patience is how long a request waits for one thing after the other: connections, statements, turns. The commit has as long once more,
-	// because its outcome must be known.
+	// patience is how long one request may wait in total for connections, statements and turns. The commit gets the same time
+	// again, because its outcome must be known.
 	patience = 4 * time.Second
-	// brisk is how long a statement takes that waits for nothing. That is work, and does not count.
+	// brisk is the part of each statement that counts as work and not as waiting.
 	brisk = 250 * time.Millisecond
-	// decideWithin bounds the end of a transaction that belongs to no request.
+	// decideWithin bounds the commit of a transaction that belongs to no request.
 	decideWithin = 15 * time.Second
-	// The server's own bounds. A lock is given up before a request loses its patience, so that the connection is kept.
+	// The server's own bounds. A lock attempt fails before a request runs out of patience, so that the connection survives.
 	lockWithin      = "3s"
 	statementWithin = "30s"
 	idleWithin      = "2min"
 )
 
-// impatient is what a request remembers about its waits.
+// impatient keeps track of how long a request has waited.
 type impatient struct {
 	spent  atomic.Bool
 	mu     sync.Mutex
 	waited time.Duration
-	ended  time.Time // when the last wait did
+	ended  time.Time // end of the last wait
 }
 
-// left is how long the request may still wait. What it does in between gives it time again: some do their work for hours.
+// left returns how long the request may still wait. Time that it spends on other work restores its patience: some work for hours.
 func (r *impatient) left() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +43,7 @@ func (r *impatient) left() time.Duration {
 	return max(time.Millisecond, patience-r.waited)
 }
 
-// rest forgets as much waiting as the request has been without until a moment.
+// rest restores the patience for the time from the last wait until a moment.
 func (r *impatient) rest(until time.Time) {
 	if until.After(r.ended) {
 		r.waited = max(0, r.waited-until.Sub(r.ended))
@@ -51,7 +51,7 @@ func (r *impatient) rest(until time.Time) {
 	}
 }
 
-// count adds a wait that has just ended, of which some was work.
+// count adds a wait that has just ended, minus the part of it that was work.
 func (r *impatient) count(began time.Time, work time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,20 +62,20 @@ func (r *impatient) count(began time.Time, work time.Duration) {
 
 type impatientKey struct{}
 
-// Impatient marks the context of a request, which has to be answered whatever the database does: its waits are short, also in sum, and after
-// one in vain there is no other.
+// Impatient marks the context of a request that must be answered whatever the database does: its waits are bounded in total, and
+// after one wait in vain it fails at once.
 func Impatient(ctx context.Context) context.Context {
 	return context.WithValue(ctx, impatientKey{}, new(impatient))
 }
 
 type bulkKey struct{}
 
-// Bulk marks the context of a request that stores much at once: its statements take long without waiting for anything. Each of them is bounded,
-// and their sum is not. The same goes for what sees one state.
+// Bulk marks the context of a request that stores much at once: its statements take long without waiting. Each of them is
+// bounded, but their sum is not. The same holds for snapshots.
 func Bulk(ctx context.Context) context.Context { return context.WithValue(ctx, bulkKey{}, true) }
 
-// Patience bounds another wait of a request, such as one for its turn, by what is left of its patience. When the wait is over, over has to be
-// called.
+// Patience bounds another wait of a request, such as one for its turn, by what is left of its patience. The caller must call over
+// when the wait has ended.
 func Patience(ctx context.Context) (waiting context.Context, over func()) {
 	request, _ := ctx.Value(impatientKey{}).(*impatient)
 	if request == nil {
@@ -95,7 +95,7 @@ var (
 	errSlow    = fault.Wrap(fault.Unavailable, errStalled, "The database did not answer in time. Try again in a moment.")
 )
 
-// spent complains when a request has waited in vain already.
+// spent returns an error if the request has waited in vain before.
 func spent(ctx context.Context) error {
 	if request, _ := ctx.Value(impatientKey{}).(*impatient); request != nil && request.spent.Load() {
 		return errSlow
@@ -103,7 +103,7 @@ func spent(ctx context.Context) error {
 	return nil
 }
 
-// Stalled tells whether the database, or a lock in it, has kept the caller waiting in vain. Others who wait for the same
+// Stalled reports whether the database, or a lock in it, has kept the caller waiting in vain. Others who wait for the same thing
 // would fare no better.
 func Stalled(err error) bool {
 	if errors.Is(err, errStalled) {
@@ -113,8 +113,9 @@ func Stalled(err error) bool {
 	return ok && slices.Contains([]string{lockNotAvailable, queryCanceled}, pg.Code)
 }
 
-// wait bounds a wait for the database; zero is no bound. A request has a bound in any case. The context ends early when the
-// database stops answering. over must hear how the wait ended, and answers what that means. Bulk does not count.
+// wait bounds a wait for the database; zero means no bound, except for requests, which always have one. The context ends early
+// when the database stops answering. over must be called with the result of the wait; it returns the error to report. Bulk waits
+// do not count towards the patience.
 func (d *DB) wait(ctx context.Context, bound time.Duration, bulk bool) (waiting context.Context, over func(error) error, err error) {
 	request, _ := ctx.Value(impatientKey{}).(*impatient)
 	began := time.Now()
@@ -141,7 +142,7 @@ func (d *DB) wait(ctx context.Context, bound time.Duration, bulk bool) (waiting 
 			err = &f
 		}
 		if _, broken := errors.AsType[*linkError](err); broken {
-			// The database was restarted, perhaps: the other connections are no better.
+			// The database may have been restarted: drop the other connections, too.
 			d.reads.Reset()
 			d.writes.Reset()
 		}

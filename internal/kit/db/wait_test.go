@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// answered is how long these tests wait for what must come within 5 s on a machine with time to spare.
+// answered is how long these tests wait for what must take less than 5 s on an idle machine.
 const answered = 20 * time.Second
 
 // within fails the test unless f returns.
@@ -36,7 +36,8 @@ func one(ctx context.Context, q db.Querier) error {
 	return q.QueryRow(ctx, "SELECT 1").Scan(&n)
 }
 
-// A database whose processes stand still keeps nobody waiting, and is known to be away; when it goes on, so does everything.
+// A database whose processes are frozen keeps nobody waiting, and is recognized as unavailable; once it continues, so does
+// everything else.
 func TestDatabaseThatStandsStill(t *testing.T) {
 	t.Parallel()
 	d, server := dbtest.Own(t)
@@ -87,7 +88,7 @@ func TestDatabaseThatStandsStill(t *testing.T) {
 	}
 }
 
-// lock holds a table as a person at psql would.
+// lock locks a table like a person at psql.
 func lock(t *testing.T, d *db.DB, table string) (release func()) {
 	t.Helper()
 	locked, free := make(chan error), make(chan struct{})
@@ -109,8 +110,8 @@ func lock(t *testing.T, d *db.DB, table string) (release func()) {
 	return release
 }
 
-// A lock that is held for long is an answer and not a wait, for requests and for everything else; and a request waits in vain
-// only once.
+// A lock that is held for long causes an error instead of a wait, for requests and for everything else; and a request waits in
+// vain only once.
 func TestLockedTable(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)
@@ -147,7 +148,7 @@ func TestLockedTable(t *testing.T) {
 	}
 }
 
-// A request waits for so long in all: who has waited for a turn waits less for the database. What takes long without waiting does not count, and
+// A request's waits are bounded in total: after waiting for a turn, it waits less for the database. Bulk work does not count, and
 // a commit is not cut short.
 func TestWaitsAreBoundedInSum(t *testing.T) {
 	t.Parallel()
@@ -191,7 +192,7 @@ func TestWaitsAreBoundedInSum(t *testing.T) {
 		if _, err := tx.Exec(request, "INSERT INTO things VALUES (1)"); err != nil {
 			return err
 		}
-		tx.Queue("SELECT pg_sleep(0.5)") // goes with the commit
+		tx.Queue("SELECT pg_sleep(0.5)") // is sent with the commit
 		db.Wait(request, db.Whole)
 		return nil
 	})
@@ -201,7 +202,7 @@ func TestWaitsAreBoundedInSum(t *testing.T) {
 	}
 }
 
-// Changes can take as many connections as they like: reads have others.
+// Changes may take all connections they can get: reads have their own.
 func TestReadsHaveConnectionsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)
@@ -231,7 +232,7 @@ func TestReadsHaveConnectionsOfTheirOwn(t *testing.T) {
 	all.Wait()
 }
 
-// A commit that the database does not answer is neither a success nor a failure, and that is what is said.
+// A commit that the database does not answer is neither a success nor a failure, and the error says so.
 func TestCommitWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)
@@ -261,7 +262,7 @@ func TestCallerWhoHasLeft(t *testing.T) {
 	}
 }
 
-// A supposition leaves nothing behind, holds nothing while its outcome is looked at, and cannot take long.
+// A supposition leaves nothing behind, holds nothing while its result is inspected, and cannot take long.
 func TestSuppose(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)
@@ -283,7 +284,7 @@ func TestSuppose(t *testing.T) {
 		if _, bounded := ctx.Deadline(); !bounded {
 			t.Error("looking may take for ever")
 		}
-		return d.Write(t.Context(), update) // would wait for itself
+		return d.Write(t.Context(), update) // would deadlock
 	})
 	if err != nil || count(d) != 2 {
 		t.Errorf("%v, %d", err, count(d))
@@ -306,7 +307,7 @@ func TestSuppose(t *testing.T) {
 	}
 }
 
-// Few suppositions run at a time; who comes while they do is told to come again.
+// The number of concurrent suppositions is bounded; further callers must try again.
 func TestFewSuppositionsAtOnce(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)

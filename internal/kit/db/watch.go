@@ -8,20 +8,19 @@ import (
 )
 
 const (
-	// askEvery and askWithin say how soon it is noticed that the database is away, or back.
+	// askEvery and askWithin determine how soon the gateway notices that the database has become unavailable or available.
 	askEvery  = time.Second
 	askWithin = 3 * time.Second
 )
 
-// presence is a context that ends when the database stops answering.
+// presence returns a context that ends when the database stops answering.
 func (d *DB) presence() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.present
 }
 
-// answers notes whether the database answers. When it does not, whatever waits for it stops waiting, and no connection that
-// it had is used again.
+// answers records whether the database answers. If it stops, all waits for it end, and none of its connections is reused.
 func (d *DB) answers(now bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -35,8 +34,8 @@ func (d *DB) answers(now bool) {
 	}
 }
 
-// watch asks the database whether it is there until the context ends, on a connection of its own: that all others are in use
-// does not mean that it is away. Between the questions, the connection hears of changes.
+// watch polls the database until ctx ends, on its own connection: if all others are in use, that does not mean that the database
+// is unavailable. Between polls, the connection receives changes.
 func (d *DB) watch(ctx context.Context) {
 	defer close(d.watched)
 	var conn *pgx.Conn
@@ -45,7 +44,7 @@ func (d *DB) watch(ctx context.Context) {
 		var err error
 		conn, err = d.ask(asking, conn)
 		if err != nil && asking.Err() == nil {
-			// On a busy machine, a refusal by a database that is starting can be told after others have used it.
+			// On a busy machine, the refusal of a database that is starting may be reported when it has already started.
 			conn, err = d.ask(asking, conn)
 		}
 		cancel()
@@ -54,29 +53,30 @@ func (d *DB) watch(ctx context.Context) {
 		}
 		d.pause(ctx, conn)
 		if ctx.Err() != nil {
-			d.topics.hearing.Store(false)
+			d.topics.listening.Store(false)
 			hangUp(conn)
 			return
 		}
 	}
 }
 
-// pause passes the time until the next question.
+// pause receives changes until the next poll.
 func (d *DB) pause(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(ctx, askEvery)
 	defer cancel()
 	if conn != nil {
-		d.topics.hear(ctx, conn)
+		d.topics.receive(ctx, conn)
 	}
 	<-ctx.Done()
 }
 
-// ask asks the database on a connection, or on a new one: a connection can end for many reasons, and the database is away when it takes no other.
+// ask polls the database on a connection, or on a new one: a connection may end for many reasons, but the database is unavailable
+// only if it accepts no other.
 func (d *DB) ask(ctx context.Context, conn *pgx.Conn) (*pgx.Conn, error) {
 	if conn != nil && d.look(ctx, conn) == nil {
 		return conn, nil
 	}
-	d.topics.hearing.Store(false)
+	d.topics.listening.Store(false)
 	hangUp(conn)
 	conn, err := pgx.ConnectConfig(ctx, d.config)
 	if err != nil {
@@ -85,7 +85,8 @@ func (d *DB) ask(ctx context.Context, conn *pgx.Conn) (*pgx.Conn, error) {
 	return conn, d.look(ctx, conn)
 }
 
-// look asks the database for its schema: a newer version of the program may have migrated it under this one. It makes sure that the connection hears of changes.
+// look reads the schema version: a newer version of the program may have migrated the database under this one. It also makes sure
+// that the connection receives changes.
 func (d *DB) look(ctx context.Context, conn *pgx.Conn) error {
 	if d.joined.Load() {
 		return conn.Ping(ctx)
@@ -98,7 +99,7 @@ func (d *DB) look(ctx context.Context, conn *pgx.Conn) error {
 	return d.topics.listen(ctx, conn)
 }
 
-// hangUp ends a connection without waiting for an answer.
+// hangUp closes a connection without waiting for an answer.
 func hangUp(conn *pgx.Conn) {
 	if conn != nil {
 		ended, cancel := context.WithCancel(context.Background())

@@ -1,4 +1,4 @@
-// Package disk makes folders, and new names in them, survive a power cut.
+// Package disk makes folders and new directory entries survive a power cut.
 package disk
 
 import (
@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// MakeFolder creates a folder with its parents; each new name survives a power cut.
+// MakeFolder creates a folder and its parents; each new entry survives a power cut.
 func MakeFolder(folder string, mode fs.FileMode) error {
 	if _, err := os.Stat(folder); err == nil {
 		return nil
@@ -23,7 +23,7 @@ func MakeFolder(folder string, mode fs.FileMode) error {
 	return Sync(parent)
 }
 
-// Sync returns when the disk has the names in a folder.
+// Sync returns when the entries of a folder are on disk.
 func Sync(folder string) error {
 	d, err := os.Open(folder)
 	if err != nil {

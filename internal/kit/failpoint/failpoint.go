@@ -1,8 +1,8 @@
 // Package failpoint names the places where a test may make the program fail or die.
 //
-// A point does nothing unless GATEWAY_FAILPOINTS names a folder with a file of the point's name. The file holds what
-// is to happen, "kill", "full" (the disk) or "error", and may name who it is for: "kill ntp" waits for that component. The point uses it
-// up: it strikes once.
+// A point does nothing unless GATEWAY_FAILPOINTS names a folder with a file of the point's name. The file holds an action,
+// "kill", "full" (the disk) or "error", and optionally its target: "kill ntp" waits for that component. The file is removed when
+// the point strikes, so it strikes once.
 package failpoint
 
 import (
@@ -13,24 +13,25 @@ import (
 	"syscall"
 )
 
-// Names of the points, in the order in which a mutation meets them.
+// Names of the points, in the order in which a mutation passes them.
 const (
 	TxWritten     = "tx.written"           // rows and audit entry written, not committed
-	TxChecked     = "tx.checked"           // the daemon's checker has agreed, not committed
+	TxChecked     = "tx.checked"           // accepted by the daemon's checker, not committed
 	TxCommitted   = "tx.committed"         // committed, nothing on disk yet
 	Staged        = "host.install.staged"  // the new file lies beside the old one
 	Renamed       = "host.install.renamed" // the new file is in place, the daemon does not know
-	ApplyReloaded = "apply.reloaded"       // the daemon has been told, nothing verified
+	ApplyReloaded = "apply.reloaded"       // the daemon was reloaded, nothing verified
 	ApplyVerified = "apply.verified"       // verified, last known good not yet written
 	ApplyDone     = "apply.done"           // everything done but the answer
 )
 
-// All lists every point.
+// All lists the points of a mutation.
 func All() []string {
 	return []string{TxWritten, TxChecked, TxCommitted, Staged, Renamed, ApplyReloaded, ApplyVerified, ApplyDone}
 }
 
-// Restore lists the points of a restore: before and after each of its steps, and between the parts of the one that replaces the data.
+// Restore lists the points of a restore: before and after each of its steps, and between the parts of the one that replaces the
+// data.
 func Restore() []string {
 	var points []string
 	for _, step := range []string{"verify", "load", "check", "swap", "confirm"} {
@@ -43,18 +44,20 @@ func Restore() []string {
 	return points
 }
 
-// Sync lists the points of a sync with the primary, in their order.
+// Sync lists the points of a sync with the primary, in order.
 func Sync() []string {
 	return []string{"sync.paused", "sync.slot", "sync.copied", "sync.saved", "sync.replaced", "sync.subscribed", "sync.committed"}
 }
 
-// Promote lists the points of a standby that becomes the primary: the primary has stepped down, its last change is here, all is written, and committed.
+// Promote lists the points of a standby that becomes the primary: the primary has stepped down, its last change has arrived,
+// everything is written, and committed.
 func Promote() []string {
 	return []string{"promote.stepped-down", "promote.arrived", "promote.written", "promote.committed"}
 }
 
-// Rolling lists the points of a rolling update on the primary, in their order: each phase is on the disk, and in it a node has given its virtual addresses away, has been told to
-// upgrade itself, and has them again; at the end the standbys have been asked to compare all they have, and it is in the audit log.
+// Rolling lists the points of a rolling update on the primary, in order: each phase has been written to disk; within a phase, a
+// node has given its virtual addresses away, has been asked to upgrade itself, and has its addresses again; finally the standbys
+// have been asked to compare all their data, and the audit log has an entry.
 func Rolling() []string {
 	return []string{
 		"rolling.updating-secondary", "rolling.drained", "rolling.triggered", "rolling.waiting-secondary", "rolling.back",
@@ -65,7 +68,7 @@ func Rolling() []string {
 // Error is what an armed point returns.
 type Error struct {
 	Point string
-	// Full says that it is an error of a disk that has no space left.
+	// Full says that it is the error of a full disk.
 	Full bool
 }
 
@@ -76,7 +79,7 @@ func (e *Error) Error() string {
 	return "failpoint " + e.Point
 }
 
-// Unwrap lets the error be that of a full disk.
+// Unwrap makes the error match that of a full disk.
 func (e *Error) Unwrap() error {
 	if e.Full {
 		return syscall.ENOSPC
@@ -86,7 +89,8 @@ func (e *Error) Unwrap() error {
 
 var folder = os.Getenv("GATEWAY_FAILPOINTS")
 
-// Arm arms a point in a folder: the next code to reach it performs the action, or, if of is given, the next one for that component or file.
+// Arm arms a point in a folder: the next code that reaches it performs the action, or, if of is given, the next one for that
+// component or file.
 func Arm(folder, point, action, of string) error {
 	// Renamed into place, because a process may look for it at any time.
 	path := filepath.Join(folder, point)
@@ -97,8 +101,8 @@ func Arm(folder, point, action, of string) error {
 	return os.Rename(beside, path)
 }
 
-// Hit is called at the point, with the components or the file that the work is for. It returns nil unless the point is armed for one of
-// them or for all: "error" and "full" return an *Error, "kill" ends the process as kill -9 does.
+// Hit is called at the point, with the components or the file that the work is for. It returns nil unless the point is armed for
+// one of them or for all: "error" and "full" return an *Error, "kill" ends the process like kill -9.
 func Hit(name string, of ...string) error {
 	if folder == "" {
 		return nil
@@ -119,5 +123,5 @@ func Hit(name string, of ...string) error {
 	return &Error{Point: name, Full: action == "full"}
 }
 
-// InHelper tells whether a point is where gateway-helper works: the API survives a death there, and asks again.
+// InHelper reports whether a point is in gateway-helper, whose death the API survives by asking again.
 func InHelper(point string) bool { return point == Staged || point == Renamed }

@@ -1,4 +1,4 @@
-// Package fault owns the kinds of error that may leave the process, and the one table from kind to HTTP status.
+// Package fault defines the errors that callers may see, and maps their kinds to HTTP status codes.
 package fault
 
 import (
@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Kind says what went wrong in the eyes of the caller. The zero value is an internal error, so that an error nobody
-// classified is never shown.
+// Kind says what went wrong from the caller's point of view. The zero value is an internal error, so that an unclassified error
+// is never shown.
 type Kind int
 
-// The kinds, with the code that the envelope carries.
+// Kinds of errors.
 const (
 	Internal Kind = iota
 	Invalid
@@ -52,12 +52,12 @@ var kinds = [...]struct {
 	Unavailable:      {"unavailable", http.StatusServiceUnavailable},
 }
 
-// Code is the stable word of the kind.
+// Code returns the stable code of the kind in the envelope.
 func (k Kind) Code() string { return kinds[k].code }
 
 func (k Kind) Status() int { return kinds[k].status }
 
-// KindOf finds the kind of a code, as another gateway has answered it.
+// KindOf returns the kind of a code, as received from another gateway.
 func KindOf(code string) (Kind, bool) {
 	for k := range kinds {
 		if kinds[k].code == code {
@@ -80,13 +80,13 @@ func Codes() []any {
 type Error struct {
 	Kind    Kind
 	Message string
-	// Fields maps a JSON field path to a sentence a person can act on.
+	// Fields maps a JSON field path to a sentence that helps to correct it.
 	Fields map[string]string
 	// Details is further data for the caller, such as what depends on a row.
 	Details any
 	// RetryAfter is when a refused caller may try again.
 	RetryAfter time.Duration
-	// Cause is logged and never shown.
+	// Cause is logged, but never shown.
 	Cause error
 }
 
@@ -99,27 +99,27 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// New makes an error with a message for the caller.
+// New returns an error with a message for the caller.
 func New(k Kind, format string, args ...any) *Error {
 	return &Error{Kind: k, Message: fmt.Sprintf(format, args...)}
 }
 
-// Wrap makes an error with a message for the caller and a cause for the log.
+// Wrap returns an error with a message for the caller and a cause for the log.
 func Wrap(k Kind, cause error, format string, args ...any) *Error {
 	return &Error{Kind: k, Message: fmt.Sprintf(format, args...), Cause: cause}
 }
 
-// Field is the error of one bad field.
+// Field returns the error for one invalid field.
 func Field(name, format string, args ...any) *Error {
 	return Fields(map[string]string{name: fmt.Sprintf(format, args...)})
 }
 
-// Fields is the error of several bad fields at once.
+// Fields returns the error for several invalid fields.
 func Fields(fields map[string]string) *Error {
 	return &Error{Kind: Invalid, Message: "Some fields are not valid.", Fields: fields}
 }
 
-// Taken is the error of fields that have what another row has already.
+// Taken returns the error for fields with values that another row already has.
 func Taken(fields map[string]string) *Error {
 	return &Error{Kind: Conflict, Message: "This already exists.", Fields: fields}
 }
@@ -130,7 +130,7 @@ var (
 	withStop       = regexp.MustCompile(`[.!?:…]["')]?$`)
 )
 
-// Complaint is what a check says about a field as a sentence: "must be a number" becomes "This field must be a number."
+// Complaint turns the result of a field's check into a sentence: "must be a number" becomes "This field must be a number."
 func Complaint(text string) string {
 	switch {
 	case withoutSubject.MatchString(text):
@@ -144,7 +144,7 @@ func Complaint(text string) string {
 	return text
 }
 
-// From finds the fault in an error chain; whatever is none becomes an internal one.
+// From returns the fault in an error chain, or an internal one if there is none.
 func From(err error) *Error {
 	if f, ok := errors.AsType[*Error](err); ok {
 		return f
@@ -152,7 +152,7 @@ func From(err error) *Error {
 	return &Error{Kind: Internal, Message: "Internal error. See the log of the gateway.", Cause: err}
 }
 
-// Is tells whether an error is a fault of the kind.
+// Is reports whether an error is a fault of the kind.
 func Is(err error, k Kind) bool {
 	f, ok := errors.AsType[*Error](err)
 	return ok && f.Kind == k

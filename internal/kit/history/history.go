@@ -1,4 +1,4 @@
-// Package history remembers what the counters of a daemon did in the last hour.
+// Package history records the counters of a daemon for the last hour.
 package history
 
 import (
@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// Step is the time between two points, and capacity are as many as fit into an hour.
+	// Step is the time between two points. capacity is the number of points in an hour.
 	Step     = 5 * time.Second
 	capacity = int(time.Hour / Step)
 )
 
 // History turns counters C into points P.
 type History[C, P any] struct {
-	// Point is what happened from one reading of the counters to the next, which many seconds later. It has to bear a
-	// daemon that began anew in between.
+	// Point computes what happened between two readings of the counters, seconds apart. It must tolerate a daemon that was
+	// restarted in between.
 	Point func(at time.Time, was, now C, seconds float64) P
 
 	mu     sync.Mutex
@@ -27,14 +27,14 @@ type History[C, P any] struct {
 	lastAt time.Time
 }
 
-// Points are those of the last hour, the oldest first. A step in which the daemon could not be asked is missing.
+// Points returns those of the last hour, oldest first. Steps in which the daemon did not answer are missing.
 func (h *History[C, P]) Points() []P {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append([]P{}, h.points...)
 }
 
-// Add notes the counters at a time.
+// Add records the counters at a time.
 func (h *History[C, P]) Add(at time.Time, now C) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,7 +50,7 @@ func (h *History[C, P]) Add(at time.Time, now C) {
 	}
 }
 
-// Run reads the counters at every step until the context ends.
+// Run reads the counters at every step until ctx ends.
 func (h *History[C, P]) Run(ctx context.Context, c clock.Clock, read func(ctx context.Context) (C, error)) {
 	tick := time.NewTicker(Step)
 	defer tick.Stop()
@@ -66,7 +66,7 @@ func (h *History[C, P]) Run(ctx context.Context, c clock.Clock, read func(ctx co
 	}
 }
 
-// Share is a part of a whole, from 0 to 1; of nothing it is 0.
+// Share returns part of whole as a fraction from 0 to 1; 0 if whole is 0.
 func Share(part, whole int64) float64 {
 	if whole == 0 {
 		return 0

@@ -33,7 +33,7 @@ func TestPoints(t *testing.T) {
 	h.Add(at.Add(10*time.Second), 115)
 	want(2, 1)
 	h.Add(at.Add(time.Minute), 1000)
-	want(2, 1) // after a gap it begins anew
+	want(2, 1) // after a gap it starts over
 	h.Add(at.Add(time.Minute+5*time.Second), 1005)
 	want(2, 1, 1)
 }

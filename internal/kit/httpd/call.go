@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// Call is one request on its way through a handler. It is the request's context too.
+// Call is one request on its way through a handler, and also the request's context.
 type Call struct {
 	context.Context
 	Request    *http.Request
@@ -32,7 +32,7 @@ type Call struct {
 	reached    time.Time // see Reached
 }
 
-// NewCall is a call that comes by no route, for tests of those who take one.
+// NewCall returns a call that belongs to no route, for tests of functions that take a Call.
 func NewCall(w http.ResponseWriter, r *http.Request) *Call {
 	return &Call{Context: r.Context(), Request: r, response: w, status: http.StatusOK}
 }
@@ -42,18 +42,19 @@ func (c *Call) Header() http.Header { return c.response.Header() }
 // Status changes the status of a successful answer.
 func (c *Call) Status(code int) { c.status = code }
 
-// reads tells whether the request changes nothing.
+// reads reports whether the request changes nothing.
 func (c *Call) reads() bool {
 	return c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
 }
 
-// Unhurried lets the request take longer than a request may otherwise: a server that waits for no more of a request takes its caller for
-// gone after a while.
+// Unhurried lifts the time limit of the request: otherwise the server takes the caller for gone after a while, even though it
+// expects nothing more from it.
 func (c *Call) Unhurried() {
-	_ = http.NewResponseController(c.response).SetReadDeadline(time.Time{}) // one that cannot be told so has no such limit
+	_ = http.NewResponseController(c.response).SetReadDeadline(time.Time{}) // a response that does not support this has no limit either
 }
 
-// Made says where what the call made is: values are what the path in the route's documentation speaks of, beside its own parameters.
+// Made sets the location of what the call has created. values are the parameters of the documented path that are not in the
+// route's own.
 func (c *Call) Made(values map[string]string) {
 	c.Header().Set("Location", Prefix+parameter.ReplaceAllStringFunc(c.creates, func(name string) string {
 		name = strings.Trim(name, "{}")
@@ -66,7 +67,7 @@ func (c *Call) Made(values map[string]string) {
 
 var parameter = regexp.MustCompile(`\{[a-z_]+\}`)
 
-// locate says where what the call made is, by the fields of the answer.
+// locate sets the location of what the call has created from the fields of the answer.
 func (c *Call) locate(data []byte) error {
 	if c.creates == "" {
 		return nil
@@ -87,13 +88,13 @@ func (c *Call) locate(data []byte) error {
 	return nil
 }
 
-// Afterwards has something done when the answer is on its way, because it cuts the connection that the answer takes.
+// Afterwards runs do once the answer has been sent, because do cuts the connection that the answer takes.
 func (c *Call) Afterwards(do func()) { c.afterwards = do }
 
 // SetCookie adds a cookie to the answer.
 func (c *Call) SetCookie(cookie *http.Cookie) { http.SetCookie(c.response, cookie) }
 
-// Client is the address the request came from: the connection's, or what the PROXY protocol said on the unix socket.
+// Client returns the client's address: that of the connection or, on the unix socket, that of the PROXY header.
 func (c *Call) Client() netip.Addr { return clientAddr(c.Request) }
 
 func clientAddr(r *http.Request) netip.Addr {
@@ -107,8 +108,8 @@ func clientAddr(r *http.Request) netip.Addr {
 	return ap.Addr().Unmap()
 }
 
-// Connection is both ends of the connection that the request came by; not ok when it did not come over the network, or to another node. On
-// the unix socket they are what the PROXY protocol said.
+// Connection returns both ends of the request's connection; ok is false if it came by the control socket or from another node. On
+// the unix socket, the ends are those of the PROXY header.
 func (c *Call) Connection() (client, server netip.AddrPort, ok bool) {
 	client, err := netip.ParseAddrPort(c.Request.RemoteAddr)
 	local, _ := c.Request.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -129,15 +130,15 @@ func local(ctx context.Context) context.Context { return context.WithValue(ctx, 
 
 func isLocal(ctx context.Context) bool { return ctx.Value(localKey{}) != nil }
 
-// Local tells whether the machine's root asks, by the control socket.
+// Local reports whether the caller is the machine's root, on the control socket.
 func (c *Call) Local() bool { return isLocal(c.Request.Context()) }
 
-// Body is a body that is not JSON. A sender may take as long as it does, but not send nothing for long.
+// Body returns a body that is not JSON. The sender may take as long as it needs, but may not pause for long.
 func (c *Call) Body() io.Reader {
 	return &unhurriedBody{c.Request.Body, http.NewResponseController(c.response)}
 }
 
-// Whole reads a body that is not JSON, of at most so many bytes. The name is what a body that is too large is called.
+// Whole reads a body that is not JSON, up to most bytes. name is used in the error for a body that is too large.
 func (c *Call) Whole(name string, most int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(c.Body(), most+1))
 	switch {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// ConnectedHeader is how the reverse proxy says since when the client's connection is open: in milliseconds since 1970.
+// ConnectedHeader is the header in which the reverse proxy says when the client's connection was opened, in milliseconds since
+// 1970.
 const ConnectedHeader = "Gateway-Connected"
 
 type (
@@ -16,26 +17,26 @@ type (
 	connectedKey struct{}
 )
 
-// arrival is a connection, and when it was accepted.
+// arrival is a connection, and the time at which it was accepted.
 type arrival struct {
 	at   time.Time
 	conn net.Conn
 }
 
-// Arrived notes that a connection was accepted now.
+// Arrived records the time at which a connection was accepted.
 func Arrived(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, arrivalKey{}, arrival{time.Now(), conn})
 }
 
-// connected tells since when the caller's connection is open; zero if that is not known. The reverse proxy keeps connections of its own: for
-// those behind it, it says so.
+// connected returns when the caller's connection was opened; zero if unknown. Behind the reverse proxy, which reuses its own
+// connections, the header says so.
 func connected(req *http.Request) time.Time {
 	a, ok := req.Context().Value(arrivalKey{}).(arrival)
 	if !ok {
 		return time.Time{}
 	}
 	if f := forwarded(req.Context()); f != nil {
-		// Both the client's and the other node's must be that new.
+		// The later of both: the connections to the client and to the other node.
 		if f.since.Before(a.at) {
 			return f.since
 		}
@@ -51,10 +52,11 @@ func connected(req *http.Request) time.Time {
 	return a.at
 }
 
-// Reached has the call count as one that came over a connection which was opened then, because its caller has opened that one, too.
+// Reached makes the call count as one over a connection opened at that time, because its caller has opened such a connection,
+// too.
 func (c *Call) Reached(at time.Time) { c.reached = at }
 
-// Connected tells since when the connection is open that the request came by; zero if that is not known.
+// Connected returns when the request's connection was opened; zero if unknown.
 func (c *Call) Connected() time.Time {
 	if !c.reached.IsZero() {
 		return c.reached

@@ -19,7 +19,7 @@ type number struct {
 	N int `json:"n" doc:"A number."`
 }
 
-// counter is a router with a setting, an action below it, and one beside it.
+// counter returns a router with a setting, an action below it, and one beside it.
 func counter(t *testing.T) *httpd.Router {
 	t.Helper()
 	r, _ := router(t)
@@ -41,7 +41,7 @@ func counter(t *testing.T) *httpd.Router {
 	return r
 }
 
-// What can be read carries a tag, and what changes it can depend on that.
+// Everything that can be read has a tag, and changes of it can depend on that.
 func TestIfMatchOfEveryRoute(t *testing.T) {
 	h := counter(t).Handler(http.NotFoundHandler())
 	do := func(method, path string, body any, headers ...string) *kittest.Answer {
@@ -110,7 +110,7 @@ func TestBodyMustBeAnnouncedAsJSON(t *testing.T) {
 	kittest.Call(t, h, "POST", "/number/increase", nil, "Authorization", "Bearer admin", "Content-Type", "text/plain").Want(t, 200)
 }
 
-// Each request has one line in the log, with the id that its answer carries and without what its query says.
+// Each request has one line in the log, with the id in its answer and without its query.
 func TestEveryRequestHasItsLine(t *testing.T) {
 	r := counter(t)
 	var logs bytes.Buffer

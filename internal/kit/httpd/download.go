@@ -8,9 +8,9 @@ import (
 	"reflect"
 )
 
-// Download registers a route that answers with a file which is made while it is sent. fn answers how the file is called and who writes
-// it. What fails before the first byte is answered in the envelope; what fails later breaks the connection off, so that the caller does not
-// take a part for the whole.
+// Download registers a route that answers with a file generated while it is sent. fn returns the file's name and the function
+// that writes it. An error before the first byte is answered in the envelope; a later one aborts the connection, so that the
+// caller does not mistake a part for the whole.
 func Download[In any](r *Router, method, path string, p Policy, d Doc, contentType string, fn func(c *Call, in In) (name string, write func(w io.Writer) error, err error)) {
 	plan := planFor(reflect.TypeFor[In]())
 	route := Route{Doc: d, Method: method, Path: path, Policy: p, In: reflect.TypeFor[In](), MIME: contentType}
@@ -41,7 +41,6 @@ func Download[In any](r *Router, method, path string, p Policy, d Doc, contentTy
 	})
 }
 
-// download is a file on its way.
 type download struct {
 	call              *Call
 	contentType, name string
@@ -59,7 +58,7 @@ func (d *download) begin() {
 	d.call.response.WriteHeader(d.call.status)
 }
 
-// Write sends what there is at once.
+// Write sends everything immediately.
 func (d *download) Write(b []byte) (int, error) {
 	d.begin()
 	n, err := d.call.response.Write(b)

@@ -9,13 +9,13 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// ETag names a state of a resource by its encoded form.
+// ETag returns the entity tag of an encoded resource.
 func ETag(encoded []byte) string {
 	sum := sha256.Sum256(encoded)
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
 
-// Encoded is the whole body of an answer, and the tag of its data. It can be kept and sent again.
+// Encoded is the complete body of an answer, and the tag of its data. It can be cached and sent again.
 type Encoded struct {
 	Tag  string
 	body []byte
@@ -31,13 +31,13 @@ func enclose(data []byte) []byte {
 	return append(body, `,"error":null}`...)
 }
 
-// Size is how many bytes the body has.
+// Size returns the length of the body in bytes.
 func (e Encoded) Size() int { return len(e.body) }
 
-// ReplyTagged answers with data that is encoded already, or with 304 when the caller has it.
+// ReplyTagged answers with encoded data, or with 304 if the caller has it.
 func (c *Call) ReplyTagged(e Encoded) error {
 	c.Header().Set("ETag", e.Tag)
-	// The browser may keep the answer as long as it asks before each use.
+	// The browser may store the answer, but must revalidate it before each use.
 	c.Header().Set("Cache-Control", "private, no-cache")
 	if c.reads() && matches(c.Request.Header.Get("If-None-Match"), e.Tag) {
 		c.response.WriteHeader(http.StatusNotModified)
@@ -46,7 +46,7 @@ func (c *Call) ReplyTagged(e Encoded) error {
 	return c.ReplyJSON(e.body)
 }
 
-// Match refuses a mutation whose If-Match, if it has one, does not name the present state.
+// Match refuses a mutation whose If-Match does not match the current state.
 func Match(ifMatch, tag string) error {
 	if ifMatch != "" && !matches(ifMatch, tag) {
 		return fault.New(fault.Stale, "This has changed since it was read. Read it again.")
@@ -54,9 +54,9 @@ func Match(ifMatch, tag string) error {
 	return nil
 }
 
-// match refuses a mutation whose If-Match, if it has one, does not name the present state of what it changes: what the
-// nearest address shows that can be read. Where none can, nothing matches. A kind compares the rows that it changes
-// itself, in its transaction. Until release, no other mutation that depends on this state begins.
+// match refuses a mutation whose If-Match does not match the current state of what it changes: that of the nearest readable path.
+// If there is none, nothing matches. Kinds compare the rows that they change themselves, in their transaction. Until release is
+// called, no other mutation that depends on this state starts.
 func (r *Router) match(route *Route, c *Call) (release func(), err error) {
 	ifMatch := c.Request.Header.Get("If-Match")
 	if ifMatch == "" || route.Matches {
@@ -78,7 +78,7 @@ func (r *Router) match(route *Route, c *Call) (release func(), err error) {
 	return state.changing.Unlock, nil
 }
 
-// stateOf is the route that shows what a mutation changes.
+// stateOf returns the route that shows what a mutation changes.
 func (r *Router) stateOf(route *Route) *Route {
 	at := route.Path
 	if route.State != "" {
@@ -92,7 +92,7 @@ func (r *Router) stateOf(route *Route) *Route {
 	return nil
 }
 
-// tag is the ETag that the caller would read now.
+// tag returns the ETag that the caller would read now.
 func (r *Route) tag(c *Call) (string, error) {
 	if err := r.Policy.allow(c.Actor); err != nil {
 		return "", err
@@ -105,7 +105,7 @@ func (r *Route) tag(c *Call) (string, error) {
 	return http.Header(w).Get("ETag"), err
 }
 
-// discard is an answer of which the header matters alone.
+// discard is an answer of which only the header matters.
 type discard http.Header
 
 func (d discard) Header() http.Header         { return http.Header(d) }

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// ForwardHeader says what a request is that one node passes on to another: a Forwarded in JSON.
+	// ForwardHeader describes a request that one node forwards to another: a Forwarded in JSON.
 	ForwardHeader = "Gateway-Forward"
-	// DoneHeader marks the answer to such a request, and names the last audit entry of what was done.
+	// DoneHeader marks the answer to such a request, and contains the id of the last audit entry that it wrote.
 	DoneHeader = "Gateway-Forwarded"
-	// ForwardType is the type of the body of such a request, whatever its own is.
+	// ForwardType is the content type of such a request, whatever its original one is.
 	ForwardType = "application/octet-stream"
 )
 
-// travels are the headers of a request that the primary needs to see.
-var travels = []string{"Content-Type", "If-Match", ReasonHeader, ConfirmWithinHeader}
+// forwardedHeaders are the request headers that the primary needs.
+var forwardedHeaders = []string{"Content-Type", "If-Match", ReasonHeader, ConfirmWithinHeader}
 
-// returns are the headers of its answer that the caller needs to see.
-var returns = []string{"ETag", "Location", "Retry-After", "Gateway-Apply", ChangeSetHeader, ConfirmByHeader}
+// relayedHeaders are the headers of its answer that the caller needs.
+var relayedHeaders = []string{"ETag", "Location", "Retry-After", "Gateway-Apply", ChangeSetHeader, ConfirmByHeader}
 
-// Forwarded is a request that one node passes on to another. It says who makes it, and not what that one may do.
+// Forwarded is a request that one node forwards to another. It says who the user is, but not what the user may do.
 type Forwarded struct {
 	Method  string         `json:"method"`
 	URI     string         `json:"uri"`
@@ -42,7 +42,8 @@ type Forwarded struct {
 	Session uuid.UUID      `json:"session"`
 	By      string         `json:"by"`
 	Header  http.Header    `json:"header"`
-	// Open is for how long the client's connection has been open; zero if that is not known. The clocks of two nodes differ.
+	// Open is how long the client's connection has been open; zero if unknown. It is not a time, because the clocks of two nodes
+	// differ.
 	Open time.Duration `json:"open"`
 
 	since time.Time // by the clock of this node
@@ -59,7 +60,8 @@ func forwarded(ctx context.Context) *Forwarded {
 	return f
 }
 
-// elsewhere has the primary do what this node does not, and refuses what another node has passed on and should have done itself.
+// elsewhere forwards a request to the primary if it is not for this node, and refuses a forwarded request that the other node
+// should have handled.
 func (r *Router) elsewhere(route *Route, c *Call) (done bool, err error) {
 	passed := forwarded(c.Request.Context()) != nil
 	if !passed && r.Forward == nil {
@@ -78,13 +80,13 @@ func (r *Router) elsewhere(route *Route, c *Call) (done bool, err error) {
 	return r.Forward(c, err)
 }
 
-// Anew has the call passed on over a new connection, if it is passed on: a kept one may still work although no new one can be opened.
+// Anew requires a new connection if the call is forwarded: a kept one may still work although no new one can be opened.
 func (c *Call) Anew() { c.anew = true }
 
-// IsAnew tells whether the call is to be passed on over a new connection.
+// IsAnew reports whether the call must be forwarded over a new connection.
 func (c *Call) IsAnew() bool { return c.anew }
 
-// Peek decodes the body of a request that is not handled yet, as far as it can be decoded: what is wrong with it is for the handler to say.
+// Peek decodes the body of a request before it is handled. It ignores errors, which the handler reports.
 func (c *Call) Peek(into any) error {
 	body, err := ReadBody(c.Request)
 	if err != nil {
@@ -95,8 +97,8 @@ func (c *Call) Peek(into any) error {
 	return nil
 }
 
-// Onward is the request of a call as it is passed on to another node. Those who have no account, such as the machine's root, cannot be: the other node
-// would have to believe that they may do it.
+// Onward returns the request that forwards a call to another node. ok is false for callers without an account, such as the
+// machine's root: the other node would have to take their permissions on trust.
 func (c *Call) Onward(ctx context.Context, to string) (req *http.Request, ok bool, err error) {
 	if c.Actor.UserID == uuid.Nil || isLocal(ctx) {
 		return nil, false, nil
@@ -113,7 +115,7 @@ func (c *Call) Onward(ctx context.Context, to string) (req *http.Request, ok boo
 	if err != nil {
 		return nil, false, err
 	}
-	// It is read before, so that one who sends slowly keeps no other node waiting.
+	// Read the body first, so that a slow sender does not occupy the other node.
 	body, err := ReadBody(c.Request)
 	if err != nil {
 		return nil, false, err
@@ -127,10 +129,10 @@ func (c *Call) Onward(ctx context.Context, to string) (req *http.Request, ok boo
 	return req, true, nil
 }
 
-// pick are the headers of a request that the primary needs to see.
+// pick returns the headers that the primary needs.
 func pick(all http.Header) http.Header {
 	some := http.Header{}
-	for _, name := range travels {
+	for _, name := range forwardedHeaders {
 		if v := all.Get(name); v != "" {
 			some.Set(name, v)
 		}
@@ -138,10 +140,10 @@ func pick(all http.Header) http.Header {
 	return some
 }
 
-// Relay answers with what another node has answered: data, and nothing that a browser would keep or run.
+// Relay answers with what another node has answered: data, but nothing that a browser would store or run.
 func (c *Call) Relay(res *http.Response, body []byte) {
 	c.Header().Set("Content-Type", "application/json")
-	for _, name := range returns {
+	for _, name := range relayedHeaders {
 		if v := res.Header.Get(name); v != "" {
 			c.Header().Set(name, v)
 		}
@@ -150,8 +152,8 @@ func (c *Call) Relay(res *http.Response, body []byte) {
 	_, _ = c.response.Write(body)
 }
 
-// Passed does what a request asks for that another node has passed on, as if its user had made it here: who that is and what that one may do is
-// this node's to say, and only what is done on the primary is done.
+// Passed handles a request that another node has forwarded, as if its user had made it here: this node decides who the user is
+// and what the user may do, and only routes for the primary are allowed.
 func (c *Call) Passed(r *Router, api http.Handler) error {
 	f := new(Forwarded)
 	if err := json.Unmarshal([]byte(c.Request.Header.Get(ForwardHeader)), f); err != nil || f.UserID == uuid.Nil || r.Recall == nil {
@@ -172,7 +174,7 @@ func (c *Call) Passed(r *Router, api http.Handler) error {
 	return nil
 }
 
-// marked is the answer to a request that was passed on.
+// marked adds DoneHeader to the answer to a forwarded request.
 type marked struct {
 	http.ResponseWriter
 	last func() uuid.UUID

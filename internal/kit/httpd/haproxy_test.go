@@ -20,8 +20,8 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// carrier carries an address to the API's socket, as the gateway's reverse proxy does, with little patience for silence that is
-// not a tunnel's.
+// carrier forwards an address to the API's socket, as the gateway's reverse proxy does, with short timeouts for everything but
+// tunnels.
 const carrier = `global
 	stats socket %[1]s/run/haproxy/admin.sock
 	user haproxy
@@ -40,8 +40,8 @@ backend gateway_api
 	server api unix@%[1]s/run/gateway/api.sock send-proxy-v2
 `
 
-// TestThroughHAProxy reaches the service as browsers do: through a real HAProxy, which ends TLS and HTTP/2 and tells the service
-// in a PROXY header who the client is.
+// TestThroughHAProxy reaches the service as browsers do: through a real HAProxy, which terminates TLS and HTTP/2 and passes the
+// client's address in a PROXY header.
 func TestThroughHAProxy(t *testing.T) {
 	t.Run("own", func(t *testing.T) { throughHAProxy(t, proxytest.Own) })
 	t.Run("next", func(t *testing.T) { throughHAProxy(t, proxytest.Next(t)) })
@@ -75,12 +75,12 @@ func throughHAProxy(t *testing.T, program string) {
 	}
 	proxytest.Start(t, program, root)
 
-	// The client has an address of its own, and claims others.
+	// The client has its own address, and claims others.
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 5)}}
 	client := func(protocols ...string) *http.Client {
 		transport := &http.Transport{
 			DialContext: dialer.DialContext, Protocols: new(http.Protocols),
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}, // it is self-signed
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}, // the certificate is self-signed
 		}
 		transport.Protocols.SetHTTP1(protocols[0] == "http/1.1")
 		transport.Protocols.SetHTTP2(protocols[0] == "h2")
@@ -100,33 +100,33 @@ func throughHAProxy(t *testing.T, program string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said, _ := io.ReadAll(res.Body)
+		answer, _ := io.ReadAll(res.Body)
 		res.Body.Close()
-		if res.ProtoMajor != version || !strings.Contains(string(said), `"127.0.0.5: 127.0.0.5:`) || !strings.Contains(string(said), "to "+address) {
-			t.Errorf("%s: %s %s", protocol, res.Proto, said)
+		if res.ProtoMajor != version || !strings.Contains(string(answer), `"127.0.0.5: 127.0.0.5:`) || !strings.Contains(string(answer), "to "+address) {
+			t.Errorf("%s: %s %s", protocol, res.Proto, answer)
 		}
 	}
 
-	// A stream lives though it is silent, over HTTP/1.1 and as browsers do it over HTTP/2.
+	// A silent stream stays open, over HTTP/1.1 and, as in browsers, over HTTP/2.
 	viewer := http.Header{"Authorization": {"Bearer viewer"}, "Origin": {"https://" + address}}
 	conn, _, err := websocket.Dial(t.Context(), "https://"+address+"/api/v1/counted", &websocket.DialOptions{HTTPClient: client("http/1.1"), HTTPHeader: viewer})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.CloseNow()
-	if _, said, err := conn.Read(t.Context()); err != nil || string(said) != `[0, "invalid Prefix"]` {
-		t.Errorf("%s, %v", said, err)
+	if _, answer, err := conn.Read(t.Context()); err != nil || string(answer) != `[0, "invalid Prefix"]` {
+		t.Errorf("%s, %v", answer, err)
 	}
 	h2 := openH2(t, dialer, address, ":method", "CONNECT", ":protocol", "websocket", ":scheme", "https", ":authority", address, ":path", "/api/v1/counted",
 		"sec-websocket-version", "13", "authorization", "Bearer viewer", "origin", "https://"+address)
-	const status200 = 0x88 // as HPACK has it
+	const status200 = 0x88 // in HPACK
 	if answer := h2.read(h2Headers); len(answer) == 0 || answer[0] != status200 {
 		t.Fatalf("HTTP/2: %x", answer)
 	}
 	if frame := h2.read(h2Data); string(frame) != "\x81\x15"+`[0, "invalid Prefix"]` {
 		t.Fatalf("HTTP/2: %q", frame)
 	}
-	time.Sleep(4500 * time.Millisecond) // longer than HAProxy waits for anything but a tunnel
+	time.Sleep(4500 * time.Millisecond) // longer than HAProxy's timeout for anything but a tunnel
 	conn.CloseRead(t.Context())
 	if err := conn.Ping(t.Context()); err != nil {
 		t.Errorf("the stream is gone: %v", err)
@@ -137,13 +137,12 @@ func throughHAProxy(t *testing.T, program string) {
 	}
 }
 
-// h2 is one stream of an HTTP/2 connection, by hand: Go's client does not open WebSockets over HTTP/2, as browsers do.
+// h2 is one stream of a hand-made HTTP/2 connection: Go's client, unlike browsers, does not open WebSockets over HTTP/2.
 type h2 struct {
 	t    *testing.T
 	conn net.Conn
 }
 
-// Types of frames.
 const (
 	h2Data     = 0
 	h2Headers  = 1
@@ -153,7 +152,8 @@ const (
 // openH2 connects and sends the headers of stream 1.
 func openH2(t *testing.T, dialer *net.Dialer, address string, headers ...string) h2 {
 	t.Helper()
-	conn, err := tls.DialWithDialer(dialer, "tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) // it is self-signed
+	// the certificate is self-signed
+	conn, err := tls.DialWithDialer(dialer, "tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	if err != nil {
 		t.Fatal(err)
 	}

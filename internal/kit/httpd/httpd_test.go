@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("edge.internal/gateway/internal/kit/host/child.Start.func1"))
 }
 
-// door lets the bearer of a role in until it is closed.
+// door admits the bearer of a role until it is closed.
 type door struct{ closed atomic.Bool }
 
 func (d *door) Authenticate(r *http.Request) (actor.Actor, error) {
@@ -96,13 +96,12 @@ func router(t *testing.T) (*httpd.Router, *door) {
 	return r, d
 }
 
-// counting is what a stream asks for.
 type counting struct {
 	From *int         `query:"from" doc:"The first number."`
 	Net  value.Prefix `query:"net" doc:"A network."`
 }
 
-// Validate says what is wrong beyond the types.
+// Validate checks what the types do not.
 func (c *counting) Validate() error {
 	if c.From != nil && *c.From < 1 {
 		return fault.Field("from", "must be at least 1")
@@ -168,7 +167,7 @@ func TestGA02HostileBodies(t *testing.T) {
 	}
 }
 
-// hostile sends a body, and tells how it is answered and how much memory that took.
+// hostile sends a body, and returns the status of the answer and how much memory it took.
 func hostile(t *testing.T, h http.Handler, body string) (status int, allocated uint64) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -316,7 +315,7 @@ func TestStreamsTakeParameters(t *testing.T) {
 	r, _ := router(t)
 	h := r.Handler(r.App(app))
 	upgrade := []string{"Authorization", "Bearer viewer", "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "MDEyMzQ1Njc4OWFiY2RlZg=="}
-	// What is wrong is answered before the upgrade, all at once, in the envelope.
+	// All errors are answered before the upgrade, in one envelope.
 	for _, from := range []string{"0", "x", "-1"} {
 		kittest.Call(t, h, "GET", "/counted?net=nowhere&from="+from, nil, upgrade...).WantField(t, "from").WantField(t, "net")
 	}
@@ -329,7 +328,7 @@ func TestStreamsTakeParameters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A frame that is encoded already arrives as it is, its spaces too.
+		// A frame that is encoded already is sent unchanged, including its spaces.
 		if _, b, err := conn.Read(t.Context()); err != nil || string(b) != want {
 			t.Errorf("%q: %s, %v", query, b, err)
 		}
@@ -341,7 +340,8 @@ func TestStreamsTakeParameters(t *testing.T) {
 	}
 }
 
-// Text that neither the database nor a file's name can carry is refused at the door: as a name it is not found, as a parameter it is wrong.
+// Text that neither the database nor a file name can hold is refused: as a path parameter it is not found, as a query parameter
+// it is invalid.
 func TestParametersAreText(t *testing.T) {
 	for _, text := range []string{"a%00", "%ff"} {
 		var in struct {
@@ -362,8 +362,7 @@ func TestParametersAreText(t *testing.T) {
 	}
 }
 
-// Every stream sends frames of its own beside the events when it is asked to, so that a page can tell a quiet stream from a
-// dead one.
+// Every stream sends heartbeats on request, so that a page can distinguish a quiet stream from a dead one.
 func TestStreamsSendAHeartbeat(t *testing.T) {
 	r, _ := router(t)
 	h := r.Handler(r.App(app))

@@ -46,7 +46,7 @@ func planFor(t reflect.Type) inputPlan {
 		case f.Tag.Get("path") != "":
 			plan.params = append(plan.params, param{f.Tag.Get("path"), true, f.Index, f.Type, f.Tag.Get("doc")})
 		case f.Tag.Get("query") != "":
-			plan.params = append(plan.params, param{f.Tag.Get("query"), false, f.Index, given(f.Type), f.Tag.Get("doc")})
+			plan.params = append(plan.params, param{f.Tag.Get("query"), false, f.Index, valueType(f.Type), f.Tag.Get("doc")})
 		default:
 			panic(fmt.Sprintf("%s.%s comes from nowhere", t, f.Name))
 		}
@@ -54,8 +54,8 @@ func planFor(t reflect.Type) inputPlan {
 	return plan
 }
 
-// given is the type of a parameter that is there.
-func given(t reflect.Type) reflect.Type {
+// valueType returns the type of a parameter that is present.
+func valueType(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer {
 		return t.Elem()
 	}
@@ -116,7 +116,7 @@ func Query(req *http.Request, in any) error {
 	return planFor(v.Type()).read(req, v)
 }
 
-// setPath reads a path parameter: an id of ours, or the number or the name that something has elsewhere. A malformed one is not found.
+// setPath reads a path parameter: an id, or a number or name of something outside the database. A malformed one is not found.
 func setPath(v reflect.Value, req *http.Request, name string) error {
 	if v.Type() == reflect.TypeFor[uuid.UUID]() {
 		id, err := PathID(req, name)
@@ -124,14 +124,14 @@ func setPath(v reflect.Value, req *http.Request, name string) error {
 		return err
 	}
 	text := req.PathValue(name)
-	// A number has one form.
+	// Only the canonical form of a number is accepted.
 	if err := setParam(v, text); err != nil || fmt.Sprint(v.Interface()) != text {
 		return fault.New(fault.NotFound, "This id does not exist.")
 	}
 	return nil
 }
 
-// Onto is a JSON body that changes what is stored: fields that are absent keep their value.
+// Onto is a JSON body that changes a stored value: absent fields keep theirs.
 type Onto[T any] struct{ body []byte }
 
 func (o *Onto[T]) keep(body []byte) { o.body = body }
@@ -140,16 +140,16 @@ func (Onto[T]) source() *SchemaSource {
 	return &SchemaSource{Type: reflect.TypeFor[T](), Suffix: "Update"}
 }
 
-// Given tells whether there is a body at all.
+// Given reports whether there is a body at all.
 func (o Onto[T]) Given() bool { return len(o.body) > 0 }
 
-// Decode reads the body onto what is stored.
+// Decode applies the body to the stored value.
 func (o Onto[T]) Decode(stored T) (T, error) {
 	_, err := wire.Decode(o.body, &stored)
 	return stored, err
 }
 
-// checkBody refuses a body that is not announced as JSON, and one where none is taken, unless it says nothing.
+// checkBody refuses a body with the wrong content type, and a body on a route that takes none, unless it is empty.
 func checkBody(route *Route, req *http.Request) error {
 	if req.ContentLength == 0 {
 		return nil
@@ -190,7 +190,7 @@ func ReadBody(req *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// setParam parses a query parameter. A pointer tells a parameter that is absent from one that is zero.
+// setParam parses a query parameter. A pointer distinguishes an absent parameter from a zero value.
 func setParam(v reflect.Value, text string) error {
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))
@@ -198,7 +198,7 @@ func setParam(v reflect.Value, text string) error {
 	}
 	switch v.Interface().(type) {
 	case string:
-		// Neither the database nor a file's name can carry what is refused here.
+		// Neither the database nor a file name can hold what is refused here.
 		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
 			return errors.New("must be UTF-8 text without NUL characters")
 		}

@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Spec is the OpenAPI document of the registered routes.
+// Spec returns the OpenAPI document of the registered routes.
 func (r *Router) Spec(version string) *huma.OpenAPI {
 	registry := wire.NewRegistry()
 	errorSchema := &huma.Schema{
@@ -72,13 +72,13 @@ func (r *Router) Spec(version string) *huma.OpenAPI {
 	return spec
 }
 
-// SessionCookie is the name of the session's cookie.
+// SessionCookie is the name of the session cookie.
 const SessionCookie = "gateway_session"
 
-// failed is the answer that says why, whatever it is.
+// failed is the name of the generic error response.
 const failed = "Failed"
 
-// refusals are the answers to requests that are not done, and which routes have them.
+// refusals are the responses to requests that are refused, and the routes that have them.
 var refusals = []struct {
 	kind       fault.Kind
 	name, text string
@@ -101,12 +101,12 @@ var refusals = []struct {
 	}},
 }
 
-// failure is an answer with an error.
+// failure returns the response for an error.
 func failure(text string) *huma.Response {
 	return &huma.Response{Description: text, Content: jsonContent(&huma.Schema{Ref: "#/components/schemas/Failure"})}
 }
 
-// refuse documents how a route refuses requests. One that refuses none of the known kinds has the line for all of them.
+// refuse documents how a route refuses requests. A route with none of the known refusals gets the generic one.
 func refuse(op *huma.Operation, route *Route, params []param) {
 	to := func(name string) *huma.Response { return &huma.Response{Ref: "#/components/responses/" + name} }
 	op.Responses["default"] = to(failed)

@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
-// machines lets people in with a session, API tokens, and programs with neither.
+// machines admits callers with a session, with API tokens, and programs with neither.
 type machines struct{}
 
 func (machines) Authenticate(r *http.Request) (actor.Actor, error) {

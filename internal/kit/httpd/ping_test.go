@@ -10,7 +10,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// LG03: a reader is pinged every 30 s. One that does not answer within as long is given up, which is 60 s at the most.
+// LG03: a reader is pinged every 30 s. One that does not answer within the same time is disconnected, after at most 60 s.
 func TestLG03SilentReaderIsGivenUp(t *testing.T) {
 	if pingEvery != 30*time.Second {
 		t.Errorf("pings come every %s", pingEvery)
@@ -29,7 +29,7 @@ func TestLG03SilentReaderIsGivenUp(t *testing.T) {
 		over <- context.Cause(ctx)
 	}))
 	defer server.Close()
-	conn, _, err := websocket.Dial(t.Context(), server.URL, nil) // it never reads, so that it answers no ping
+	conn, _, err := websocket.Dial(t.Context(), server.URL, nil) // it never reads, and therefore answers no ping
 	if err != nil {
 		t.Fatal(err)
 	}

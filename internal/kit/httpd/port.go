@@ -11,12 +11,12 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// letGo is how long clients that have begun to connect have for it when a port is released. It is shorter than a second, after
-// which a client repeats an attempt to connect that got no answer.
+// letGo is how long clients that have begun to connect may finish when a port is released. It is less than the second after which
+// a client repeats an unanswered connection attempt.
 const letGo = 500 * time.Millisecond
 
-// Port is a TCP port that is held at times, and left to somebody else at others. Both may hold it at once, if the other one
-// allows it too, so that there is no moment without anybody. For a server it is one listener all the time.
+// Port is a TCP port that the gateway holds at times, and leaves to another program at others. Both may hold it at once, if the
+// other program allows that, so that the port is always served. To a server it looks like one permanent listener.
 type Port struct {
 	host     host.Ports
 	address  string
@@ -26,7 +26,7 @@ type Port struct {
 
 	mu   sync.Mutex
 	held *net.TCPListener // nil while it is left to others
-	ipv6 bool             // whether it is held for IPv6 too
+	ipv6 bool             // also held for IPv6
 }
 
 type accepted struct {
@@ -34,12 +34,12 @@ type accepted struct {
 	err  error
 }
 
-// NewPort returns the port, which is not held yet.
+// NewPort returns a port that is not held yet.
 func NewPort(h host.Ports, address string) *Port {
 	return &Port{host: h, address: address, accepted: make(chan accepted), closed: make(chan struct{})}
 }
 
-// Hold begins to listen, unless it does already, on IPv6 too if that is wanted.
+// Hold starts to listen, unless it does already; also on IPv6 if ipv6 is set.
 func (p *Port) Hold(ctx context.Context, ipv6 bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,7 @@ func (p *Port) Hold(ctx context.Context, ipv6 bool) error {
 	return nil
 }
 
-// Release stops listening, if it does. Connections go on, and those that are about to be made are served too.
+// Release stops listening. Existing connections continue, and those being established are still served.
 func (p *Port) Release() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,10 +80,10 @@ func (p *Port) Release() error {
 	return p.leave(l)
 }
 
-// leave closes a listener when its clients have connected.
+// leave closes a listener after its pending clients have connected.
 func (p *Port) leave(l *net.TCPListener) error {
-	// The kernel resets what is under way when a listener closes. So the listener first turns deaf to new clients: they try
-	// again, and find the other one.
+	// When a listener closes, the kernel resets connections that are being established. The listener therefore stops accepting
+	// new clients first: these retry, and find the other listener.
 	file, err := l.File()
 	if err == nil {
 		err = errors.Join(p.host.Deafen(context.Background(), file), file.Close())
@@ -101,7 +101,7 @@ func (p *Port) leave(l *net.TCPListener) error {
 	return nil
 }
 
-// accept hands on what comes until the listener is closed.
+// accept passes on connections until the listener is closed.
 func (p *Port) accept(l net.Listener) {
 	for {
 		conn, err := l.Accept()
@@ -119,7 +119,7 @@ func (p *Port) accept(l net.Listener) {
 	}
 }
 
-// left tells whether the listener is one that was released, or closed with the port.
+// left reports whether the listener was released, or closed with the port.
 func (p *Port) left(l net.Listener) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +136,7 @@ func (p *Port) Accept() (net.Conn, error) {
 	}
 }
 
-// Close releases the port for good.
+// Close releases the port permanently.
 func (p *Port) Close() error {
 	p.mu.Lock()
 	defer p.work.Wait()

@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// neighbour listens where a Port does, and answers with its name.
+// neighbour listens on the address of a Port, and answers with its name.
 func neighbour(t *testing.T, address, name string) {
 	t.Helper()
 	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
@@ -33,7 +33,7 @@ func neighbour(t *testing.T, address, name string) {
 	serve(t, l, name)
 }
 
-// serve answers with a name, and after a pause if it is asked for one.
+// serve answers with a name, after a pause if the client asks for one.
 func serve(t *testing.T, l net.Listener, name string) {
 	t.Helper()
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +54,7 @@ func serve(t *testing.T, l net.Listener, name string) {
 	})
 }
 
-// letGo is longer than a released port goes on listening.
+// letGo is longer than a released port continues to listen.
 const letGo = 700 * time.Millisecond
 
 func ask(ctx context.Context, client *http.Client, url string) (string, error) {
@@ -128,17 +128,17 @@ func TestPortChangesHands(t *testing.T) {
 	}
 	slow := make(chan string, 1)
 	go func() {
-		said, err := ask(t.Context(), client, url+"/slow")
+		answer, err := ask(t.Context(), client, url+"/slow")
 		if err != nil {
-			said = err.Error()
+			answer = err.Error()
 		}
-		slow <- said
+		slow <- answer
 	}()
 	waittest.Until(t, "a hundred answers", func() bool { return port1.Load() >= 100 })
 	neighbour(t, address, "neighbour")
 	for range 3 {
 		release()
-		// It goes on listening for a moment, and has let go when the neighbour answers twenty in a row.
+		// It continues to listen for a moment, and has stopped when the neighbour answers twenty in a row.
 		before, last := port1.Load(), port2.Load()
 		waittest.Until(t, "a released port is not served", func() bool {
 			if now := port1.Load(); now != before {
@@ -160,13 +160,13 @@ func TestPortChangesHands(t *testing.T) {
 	if port2.Load() == 0 {
 		t.Error("the neighbour was never asked")
 	}
-	if said := <-slow; said != "slow port" {
-		t.Errorf("what was under way ended with %q", said)
+	if answer := <-slow; answer != "slow port" {
+		t.Errorf("what was under way ended with %q", answer)
 	}
 	t.Logf("%d connections, %d to the neighbour", asked.Load(), port2.Load())
 }
 
-// TestPortWithoutIPv6: with IPv6 off nobody is served over it, and the port goes from one to the other while it is held.
+// TestPortWithoutIPv6: with IPv6 off nobody is served over it, and the port can be switched while it is held.
 func TestPortWithoutIPv6(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Problem says why something that was asked has no answer: a sentence for everyone, and its own words for administrators alone, because they
-// may tell of paths, addresses and what others have typed. Without an error it is empty.
+// Problem describes why a query failed: a sentence for everyone and, for administrators only, the error itself, because it may
+// contain paths, addresses and other users' input. It is empty if err is nil.
 func Problem(ctx context.Context, name string, err error) string {
 	f, known := errors.AsType[*fault.Error](err)
 	switch {
@@ -28,7 +28,7 @@ func Problem(ctx context.Context, name string, err error) string {
 	return name + " could not be asked." + Words(ctx, " It said: "+err.Error())
 }
 
-// Words are a daemon's own, if the caller may see them.
+// Words returns a daemon's own message if the caller may see it.
 func Words(ctx context.Context, text string) string {
 	if actor.From(ctx).Role != actor.Admin {
 		return ""

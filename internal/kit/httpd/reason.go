@@ -16,20 +16,21 @@ import (
 )
 
 const (
-	// ReasonHeader says why something is changed. Its text is percent-encoded UTF-8, because a header has room for plain letters alone.
+	// ReasonHeader says why something is changed. Its text is percent-encoded UTF-8, because headers are ASCII.
 	ReasonHeader = "Gateway-Reason"
-	// ChangeSetHeader names the change set that a request has made.
+	// ChangeSetHeader is the id of the change set that a request has made.
 	ChangeSetHeader = "Gateway-Change-Set"
 	maxReason       = 500
-	// ConfirmWithinHeader is how many seconds there are to confirm a change, or it goes back; ConfirmByHeader answers until when.
+	// ConfirmWithinHeader is the number of seconds in which a change must be confirmed before it is reverted; ConfirmByHeader in
+	// the answer is the deadline.
 	ConfirmWithinHeader = "Gateway-Confirm-Within"
 	ConfirmByHeader     = "Gateway-Confirm-By"
 )
 
-// MinConfirm and MaxConfirm are how soon a change can have to be confirmed.
+// MinConfirm and MaxConfirm limit the time to confirm a change.
 const MinConfirm, MaxConfirm = 10 * time.Second, 600 * time.Second
 
-// ConfirmWithin is how soon a change is to be confirmed.
+// ConfirmWithin validates the time to confirm a change.
 func ConfirmWithin(field string, seconds int) (time.Duration, error) {
 	within := time.Duration(seconds) * time.Second
 	if within < MinConfirm || within > MaxConfirm {
@@ -38,7 +39,7 @@ func ConfirmWithin(field string, seconds int) (time.Duration, error) {
 	return within, nil
 }
 
-// intent is what a request says about the changes that it makes: they are one change set.
+// intent reads what a request says about its changes, which become one change set.
 func intent(req *http.Request) (i changes.Intent, err error) {
 	if i.Set, err = uuid.NewV7(); err != nil {
 		return i, err

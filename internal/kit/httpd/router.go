@@ -1,5 +1,5 @@
-// Package httpd owns the HTTP side: routes with their policies, the envelope, sessions at the door, the single-page
-// app, streams, and the OpenAPI document.
+// Package httpd is the HTTP server: routes with their policies, the envelope, authentication, the single-page app, streams, and
+// the OpenAPI document.
 package httpd
 
 import (
@@ -33,35 +33,36 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Prefix is where the API lives.
+// Prefix is the path of the API.
 const Prefix = "/api/v1"
 
-// MaxBody is the largest body a request may have.
+// MaxBody is the largest body that a request may have.
 const MaxBody = 1 << 20
 
-// Sessions tells who makes a request.
+// Sessions authenticates requests.
 type Sessions interface {
-	// Authenticate answers Unauthenticated when the request has no valid session, Forbidden when its user is inactive,
-	// Unavailable when that cannot be judged.
+	// Authenticate returns Unauthenticated if the request has no valid session, Forbidden if its user is inactive, and
+	// Unavailable if that cannot be checked.
 	Authenticate(r *http.Request) (actor.Actor, error)
 }
 
-// Doc is what the documentation says about a route.
+// Doc documents a route.
 type Doc struct {
 	ID      string // operation id, unique: ntp.pool.list
 	Tag     Tag    // the room
 	Summary string // one line
 	// Audit is the action that a call of the route writes to the audit log; empty for routes that change nothing.
 	Audit string
-	// Feeds names the components that a mutation re-renders.
+	// Feeds lists the components that a mutation re-renders.
 	Feeds []string
-	// Creates is the path of what a call makes: /backups/{id}, with parameters of the route's own path and fields of the answer. The answer is
-	// 201, and has it as its Location. It is empty for routes that make nothing.
+	// Creates is the path of what a call creates: /backups/{id}, with parameters of the route's own path and fields of the
+	// answer. The answer then has status 201 and this Location. It is empty for routes that create nothing.
 	Creates string
-	// OnPrimary decides where a request is done by what it asks for, where the policy does not say so. What it refuses, the primary does all the same.
+	// OnPrimary decides, based on the request, where it is handled, if the policy leaves that open. The primary ignores the
+	// error.
 	OnPrimary func(c *Call) (bool, error)
-	// State is the path whose ETag an If-Match is compared with; empty for the route's own path, or the nearest above it
-	// that can be read.
+	// State is the path whose ETag is compared with If-Match; if empty, that of the nearest readable route, starting with the
+	// route's own path.
 	State string
 }
 
@@ -71,7 +72,7 @@ type Tag string
 // Doc documents a route that writes no audit entry.
 func (t Tag) Doc(id, summary string) Doc { return Doc{ID: id, Tag: t, Summary: summary} }
 
-// Audited documents a route that writes an entry under its own id.
+// Audited documents a route that writes an audit entry under its own id.
 func (t Tag) Audited(id, summary string) Doc { return Doc{ID: id, Tag: t, Summary: summary, Audit: id} }
 
 // Route is one registered operation.
@@ -81,20 +82,20 @@ type Route struct {
 	Path    string // relative to Prefix, with {name} for parameters
 	Policy  Policy
 	In      reflect.Type  // path and query parameters, and Body
-	Body    *SchemaSource // the JSON body, if the route takes one
-	Out     *SchemaSource // the data of a successful answer; nil for what is not in the envelope
+	Body    *SchemaSource // the JSON body; nil if the route takes none
+	Out     *SchemaSource // the data of a successful answer; nil if that has no envelope
 	Status  int           // of a successful answer
-	MIME    string        // of an answer that is not in the envelope
-	Takes   string        // MIME types of a body that is read by the handler, which bounds its length; separated by commas
+	MIME    string        // of an answer without an envelope
+	Takes   string        // MIME types of a body that the handler reads and limits itself; separated by commas
 	WebSock bool
-	// Matches says that the handler compares the If-Match itself.
+	// Matches says that the handler checks If-Match itself.
 	Matches  bool
 	handle   func(c *Call) error
 	mutation bool
 	changing *sync.Mutex // held by a mutation that depends on the state that this route shows
 }
 
-// Enveloped tells whether the answers of the route are in the envelope.
+// Enveloped reports whether the route's answers have an envelope.
 func (r *Route) Enveloped() bool { return r.Out != nil }
 
 // SchemaSource is a type, and how the documentation shows it.
@@ -103,26 +104,27 @@ type SchemaSource struct {
 	Suffix string // of the schema's name, for the input forms of a type
 	New    bool   // required fields must be given
 	List   bool
-	// Optional says that a body may be left out.
+	// Optional says that the body may be omitted.
 	Optional bool
-	Only     []string // the fields that an input form has; nil for all
-	// Defaults are what the fields of a new value are where a request does not say, by their names.
+	Only     []string // the fields of an input form; nil for all
+	// Defaults are the values of omitted fields when something is created, by name.
 	Defaults map[string]any
 }
 
 // Router holds the routes of the API.
 type Router struct {
 	Sessions Sessions
-	// SetupDone tells whether the initial setup is complete.
+	// SetupDone reports whether the initial setup is complete.
 	SetupDone func() bool
-	// Owner says who makes a request to a machine that is not set up yet, and refuses those who do not own it.
+	// Owner authenticates a request to a machine that is not set up yet, and refuses callers who do not own it.
 	Owner func(client netip.Addr, token string) (actor.Actor, error)
-	// Forward, where there is one, has the primary do what this node does not, and answers the caller. It tells whether it did. With a refusal that is the
-	// answer of a node which is not the primary.
+	// Forward, if set, makes the primary handle a request that is not for this node, and relays the answer. done reports whether
+	// it did. With a refusal, a standby answers with that instead.
 	Forward func(c *Call, refusal error) (done bool, err error)
-	// Recall tells who the user or the API token is now that another node says a request is of. Without it, nothing is taken from other nodes.
+	// Recall returns the current state of the user or API token that another node says a request is from. If it is nil, forwarded
+	// requests are refused.
 	Recall func(ctx context.Context, a actor.Actor) (actor.Actor, error)
-	// Door, where there is one, decides about every request before a route is looked up; what it adds to the context, handlers find.
+	// Door, if set, decides about every request before a route is looked up. Handlers see the context that it returns.
 	Door    func(r *http.Request) (context.Context, error)
 	Log     *slog.Logger
 	routes  []*Route
@@ -131,15 +133,15 @@ type Router struct {
 	streams streams
 }
 
-// NewRouter makes an empty router.
+// NewRouter returns a router without routes.
 func NewRouter(log *slog.Logger) *Router {
 	return &Router{Log: log, byPath: map[string]map[string]*Route{}, observe: func(string, int, time.Duration) {}}
 }
 
-// Routes lists what is registered, in order.
+// Routes lists the registered routes, in order.
 func (r *Router) Routes() []*Route { return r.routes }
 
-// Add registers a route with a handler that works on the call itself. Handle is the way for all that fits the envelope.
+// Add registers a route with a handler that works on the call itself. Use Handle for everything that fits the envelope.
 func (r *Router) Add(route Route, handle func(c *Call) error) {
 	switch {
 	case route.Policy.name == "":
@@ -171,8 +173,8 @@ func (r *Router) Add(route Route, handle func(c *Call) error) {
 	r.routes = append(r.routes, &route)
 }
 
-// Handle registers a route whose answer is in the envelope. In is a struct: fields with a path or query tag come from
-// the URL, the field Body from the JSON body, which may be left out if that is a pointer.
+// Handle registers a route whose answer is in the envelope. In is a struct: fields with a path or query tag come from the URL,
+// the field Body from the JSON body, which is optional if Body is a pointer.
 func Handle[In, Out any](r *Router, method, path string, p Policy, d Doc, fn func(c *Call, in In) (Out, error)) {
 	plan := planFor(reflect.TypeFor[In]())
 	route := Route{Doc: d, Method: method, Path: path, Policy: p, In: reflect.TypeFor[In](), Out: &SchemaSource{Type: reflect.TypeFor[Out]()}}
@@ -200,8 +202,8 @@ func Handle[In, Out any](r *Router, method, path string, p Policy, d Doc, fn fun
 	})
 }
 
-// Redirect registers a route that sends the browser elsewhere: fn answers where to. Its failures have a place of their
-// own too, because nobody but a person sees them.
+// Redirect registers a route that redirects the browser to what fn returns. Failures are redirects as well, because only people
+// see them.
 func Redirect[In any](r *Router, path string, p Policy, d Doc, fn func(c *Call, in In) (location string)) {
 	plan := planFor(reflect.TypeFor[In]())
 	r.Add(Route{Doc: d, Method: http.MethodGet, Path: path, Policy: p, In: reflect.TypeFor[In](), Status: http.StatusFound}, func(c *Call) error {
@@ -220,7 +222,7 @@ type envelope struct {
 	Error *Envelope `json:"error"`
 }
 
-// Open takes an answer of the API out of its envelope: what was asked for, or why it was refused.
+// Open unwraps an answer of the API: the data, or the error with which the request was refused.
 func Open[T any](body []byte) (out T, refused *Envelope, err error) {
 	answer := struct {
 		Data  *T        `json:"data"`
@@ -238,7 +240,7 @@ type Envelope struct {
 	Details any               `json:"details,omitempty" doc:"Further data, for example what depends on a row."`
 }
 
-// Reply answers with data in the envelope. What is read carries its ETag.
+// Reply answers with data in the envelope. Answers to reads have an ETag.
 func (c *Call) Reply(data any) error {
 	b, err := wire.Encode(data)
 	if err != nil {
@@ -253,12 +255,12 @@ func (c *Call) Reply(data any) error {
 	return c.ReplyJSON(enclose(b))
 }
 
-// ReplyJSON answers with a whole body that is encoded already.
+// ReplyJSON answers with a complete encoded body.
 func (c *Call) ReplyJSON(body []byte) error {
 	return c.ReplyRaw("application/json", body)
 }
 
-// ReplyRaw answers with a body that is not in the envelope.
+// ReplyRaw answers with a body without an envelope.
 func (c *Call) ReplyRaw(contentType string, body []byte) error {
 	c.Header().Set("Content-Type", contentType)
 	c.response.WriteHeader(c.status)
@@ -268,7 +270,8 @@ func (c *Call) ReplyRaw(contentType string, body []byte) error {
 	return nil
 }
 
-// ReplyFile answers with a file, or with the parts of it that were asked for. name is what the browser calls it, and tag names its content.
+// ReplyFile answers with a file, or with the requested ranges of it. name is its name for the browser, and tag identifies its
+// content.
 func (c *Call) ReplyFile(contentType, name, tag string, at time.Time, content io.ReadSeeker) {
 	h := c.Header()
 	h.Set("Content-Type", contentType)
@@ -281,7 +284,7 @@ func (c *Call) ReplyFile(contentType, name, tag string, at time.Time, content io
 func (r *Router) fail(w http.ResponseWriter, req *http.Request, err error) int {
 	f := fault.From(err)
 	if f.Kind == fault.Internal && req.Context().Err() != nil {
-		// The caller went away, and whatever was under way for it ended early: nobody reads this answer.
+		// The caller is gone, and its work was cancelled: nobody reads this answer.
 		f = fault.Wrap(fault.Unavailable, err, "The request was cancelled.")
 	}
 	if f.Kind == fault.Internal {
@@ -322,7 +325,7 @@ func (r *Router) Handler(app http.Handler) http.Handler {
 	mux.Handle("/api/", unknown)
 	mux.Handle("/", app)
 	return r.guard(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		// The mux would send the caller to the clean path, by a page in HTML.
+		// The mux would redirect to the clean path, with a page in HTML.
 		clean := path.Clean(req.URL.Path)
 		if clean != strings.TrimSuffix(req.URL.Path, "/") && (strings.HasPrefix(clean+"/", "/api/") || strings.HasPrefix(req.URL.Path, "/api/")) {
 			unknown(w, req)
@@ -332,7 +335,7 @@ func (r *Router) Handler(app http.Handler) http.Handler {
 	}))
 }
 
-// endpoint chooses the route of a path by method. It is ours because the mux answers 405 in plain text.
+// endpoint selects the route of a path by method. The mux could do that, but answers 405 in plain text.
 func (r *Router) endpoint(methods map[string]*Route) http.Handler {
 	allowed := make([]string, 0, len(methods)+1)
 	for m := range methods {
@@ -417,10 +420,10 @@ func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) er
 	return nil
 }
 
-// SetupTokenHeader carries the setup token of those who need it for a route of the machine's owner.
+// SetupTokenHeader contains the setup token, for routes of the machine's owner.
 const SetupTokenHeader = "Gateway-Setup-Token"
 
-// caller tells who calls a route.
+// caller returns who calls a route.
 func (r *Router) caller(route *Route, req *http.Request) (actor.Actor, error) {
 	if route.Policy.owner {
 		return r.Owner(clientAddr(req), req.Header.Get(SetupTokenHeader))
@@ -428,7 +431,7 @@ func (r *Router) caller(route *Route, req *http.Request) (actor.Actor, error) {
 	return r.authenticate(req)
 }
 
-// authenticate tells whose session a request has. Root on the machine itself needs none.
+// authenticate returns the actor of a request's session. Root on the machine itself needs none.
 func (r *Router) authenticate(req *http.Request) (actor.Actor, error) {
 	if f := forwarded(req.Context()); f != nil {
 		return r.Recall(req.Context(), f.actor())
@@ -439,14 +442,14 @@ func (r *Router) authenticate(req *http.Request) (actor.Actor, error) {
 	return r.Sessions.Authenticate(req)
 }
 
-// recorder remembers what the log and the metrics say about a request.
+// recorder records what the log and the metrics need to know about a request.
 type recorder struct {
 	http.ResponseWriter
 	status int
 	aboutRequest
 }
 
-// aboutRequest is what becomes known of a request on its way.
+// aboutRequest is what becomes known about a request while it is handled.
 type aboutRequest struct{ route, actor string }
 
 type aboutKey struct{}
@@ -468,8 +471,8 @@ func (w *recorder) Write(b []byte) (int, error) {
 // Unwrap lets a WebSocket reach the connection.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// guard is what every request passes: its id, its line in the log, the security headers, a net under panics, and the
-// refusal of requests that another site made with our user's cookie.
+// guard handles every request first: it adds the request id and the security headers, writes the log line, recovers from panics,
+// and refuses requests that another site makes with the user's cookie.
 func (r *Router) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, req *http.Request) {
 		start := time.Now()
@@ -519,7 +522,7 @@ func (r *Router) guard(next http.Handler) http.Handler {
 	})
 }
 
-// finished counts a request and writes its line. The query is left out: a sign-on comes back with its code there.
+// finished counts a request and logs it. It omits the query, which may contain the code of a single sign-on.
 func (r *Router) finished(w *recorder, req *http.Request, id string, took time.Duration) {
 	status := cmp.Or(w.status, http.StatusOK)
 	if w.route != "" {
@@ -528,14 +531,15 @@ func (r *Router) finished(w *recorder, req *http.Request, id string, took time.D
 	r.Log.Info("request", "request_id", id, "method", req.Method, "path", req.URL.Path, "status", status, "duration", took.Round(time.Microsecond), "actor", w.actor)
 }
 
-// sameOrigin tells whether a browser's page of ours, or no browser at all, makes the request. Our pages come by https.
+// sameOrigin reports whether the request comes from our own page, which is served by https, or from a program other than a
+// browser.
 func sameOrigin(req *http.Request) bool {
 	site, origin := req.Header.Get("Sec-Fetch-Site"), req.Header.Get("Origin")
 	return slices.Contains([]string{"", "same-origin", "none"}, site) && (origin == "" || strings.EqualFold(origin, "https://"+req.Host))
 }
 
 func requestID(req *http.Request) string {
-	// An id from outside is kept when it is harmless, so that a request can be followed through several machines.
+	// An id from outside is kept if it is harmless, so that a request can be followed across machines.
 	if id := req.Header.Get("X-Request-ID"); len(id) >= 8 && len(id) <= 64 && strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.") == "" {
 		return id
 	}

@@ -19,14 +19,14 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// SelfSigned is the certificate of the gateway until it has a better one. It is kept in one file, and made anew when
-// the gateway's names change or it is about to expire.
+// SelfSigned is the certificate that the gateway uses until it has a better one. It is kept in a file, and regenerated when the
+// gateway's names change or it is about to expire.
 type SelfSigned struct {
 	Path  string
 	Names func() []string
-	// Better is the better one; nil when there is none.
+	// Better returns the better certificate; nil if there is none. It may be nil.
 	Better func() *tls.Certificate
-	// For is the certificate of a name that is not the gateway's own; nil when there is none. It may be nil.
+	// For returns the certificate for a name that is not the gateway's own; nil if there is none. It may be nil.
 	For func(name string) *tls.Certificate
 
 	mu    sync.Mutex
@@ -34,7 +34,7 @@ type SelfSigned struct {
 	names []string
 }
 
-// Config is how the gateway speaks TLS.
+// Config returns the TLS configuration of the gateway's server.
 func (s *SelfSigned) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -55,7 +55,7 @@ func (s *SelfSigned) Config() *tls.Config {
 	}
 }
 
-// PEM is the certificate followed by its key.
+// PEM returns the certificate, followed by its key.
 func (s *SelfSigned) PEM() ([]byte, error) {
 	if _, err := s.certificate(); err != nil {
 		return nil, err

@@ -25,13 +25,13 @@ import (
 type Server struct {
 	Handler http.Handler
 	Log     *slog.Logger
-	// Local serves the machine's root: its callers need no session.
+	// Local marks the control socket of the machine's root, whose callers need no session.
 	Local bool
 }
 
-// Serve serves until the context ends, and then lets requests in flight finish.
+// Serve serves until ctx ends, and then waits for requests in flight.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
-	// Streams end when this context does, so that they do not hold up the stop.
+	// Streams end with this context, so that they do not delay the shutdown.
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer endStreams()
 	if s.Local {
@@ -67,20 +67,20 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 }
 
 const (
-	// takeWithin is how long a reader may take for one piece of an answer before it is given up. A whole answer may take as
-	// long as it does: some are long, and some readers slow.
+	// takeWithin is how long a reader may take for one piece of an answer. The whole answer may take as long as necessary: some
+	// are long, and some readers are slow.
 	takeWithin = 30 * time.Second
 	pieceSize  = 64 << 10
 )
 
-// unhurried serves readers who take their time, but not those who take nothing.
+// unhurried serves slow readers, but not those that stop reading.
 func unhurried(h http.Handler, within time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(&pieces{w, http.NewResponseController(w), within}, r)
 	})
 }
 
-// pieces writes an answer in pieces, each of which has a deadline of its own.
+// pieces writes an answer in pieces, each with its own deadline.
 type pieces struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -108,7 +108,7 @@ func (w *pieces) begin() { _ = w.control.SetWriteDeadline(time.Now().Add(w.withi
 // Unwrap lets a WebSocket reach the connection.
 func (w *pieces) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// SocketClient speaks plain HTTP to a server behind a unix socket. The host of its URLs does not matter.
+// SocketClient returns a client for plain HTTP to a server behind a unix socket. The host in its URLs is ignored.
 func SocketClient(path string, within time.Duration) *http.Client {
 	return &http.Client{Timeout: within, Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -118,8 +118,8 @@ func SocketClient(path string, within time.Duration) *http.Client {
 	}}
 }
 
-// ListenUnix listens on a unix socket that replaces what an earlier run left. The folder is made when it is missing. The socket is
-// given to the group, if one is named and the machine has it.
+// ListenUnix listens on a unix socket, replacing one that an earlier run left, and creates its folder if necessary. If the group
+// exists, it becomes the socket's group.
 func ListenUnix(path string, mode os.FileMode, group string) (net.Listener, error) {
 	if err := vacate(path); err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func ListenUnix(path string, mode os.FileMode, group string) (net.Listener, erro
 	return l, errors.Join(give(path, group), os.Chmod(path, mode))
 }
 
-// ListenDatagrams is ListenUnix for single messages.
+// ListenDatagrams is ListenUnix for datagrams.
 func ListenDatagrams(path string, mode os.FileMode, group string) (net.PacketConn, error) {
 	if err := vacate(path); err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func ListenDatagrams(path string, mode os.FileMode, group string) (net.PacketCon
 	return l, errors.Join(give(path, group), os.Chmod(path, mode))
 }
 
-// vacate makes room for a socket.
+// vacate creates the socket's folder, and removes an old socket.
 func vacate(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -155,13 +155,13 @@ func vacate(path string) error {
 	return nil
 }
 
-// bindUnix makes a unix socket that at no moment is open to more than the mode says.
+// bindUnix creates a unix socket that never has wider permissions than mode.
 func bindUnix(path string, mode os.FileMode) (net.Listener, error) {
 	narrow := narrowed(mode)
 	return narrow.Listen(context.Background(), "unix", path)
 }
 
-// narrowed makes unix sockets with a mode, whatever the umask is: the file gets the mode that the socket has when it is bound.
+// narrowed creates unix sockets with a mode, whatever the umask: the file gets the mode that the socket has when it is bound.
 func narrowed(mode os.FileMode) net.ListenConfig {
 	return net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
@@ -173,7 +173,7 @@ func narrowed(mode os.FileMode) net.ListenConfig {
 func give(path, group string) error {
 	g, err := user.LookupGroup(group)
 	if err != nil {
-		return nil // the group comes with the daemon's package: not there, not needed
+		return nil // the group comes with the daemon's package, without which it is not needed
 	}
 	gid, err := strconv.Atoi(g.Gid)
 	if err != nil {
@@ -182,7 +182,7 @@ func give(path, group string) error {
 	if err := os.Chown(path, -1, gid); os.Geteuid() == 0 || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	return nil // a user who is not a member runs no HAProxy of that group either
+	return nil // a user who is not in the group runs no HAProxy of that group either
 }
 
 // ListenProxied listens on a unix socket whose clients say in a PROXY header for whom they speak. What follows is TLS
@@ -198,7 +198,7 @@ func ListenProxied(path string, mode os.FileMode, group string, cfg *tls.Config)
 	return sniffer{proxied, cfg}, nil
 }
 
-// sniffer wraps connections that begin with a TLS record.
+// sniffer wraps connections that may start with TLS.
 type sniffer struct {
 	net.Listener
 	cfg *tls.Config
@@ -212,7 +212,7 @@ func (s sniffer) Accept() (net.Conn, error) {
 	return &sniffed{Conn: conn, cfg: s.cfg}, nil
 }
 
-// sniffed looks at the first byte when the server first reads, so that a silent client does not hold up the listener.
+// sniffed inspects the first byte on the first read, so that a silent client does not block the listener.
 type sniffed struct {
 	net.Conn
 	cfg    *tls.Config
@@ -241,7 +241,7 @@ func (c *sniffed) Read(p []byte) (int, error) {
 	return c.inner.Read(p)
 }
 
-// encrypted tells whether the client speaks TLS. It is known once something was read.
+// encrypted reports whether the client uses TLS. That is known only after the first read.
 func (c *sniffed) encrypted() bool {
 	_, is := c.inner.(*tls.Conn)
 	return is

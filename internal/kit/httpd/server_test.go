@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A socket is never open to more than it shall be, not even between its making and the setting of its mode.
+// A socket never has wider permissions than its mode, not even between its creation and chmod.
 func TestSocketIsNarrowFromTheStart(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	path := filepath.Join(t.TempDir(), "x.sock")
@@ -27,7 +27,7 @@ func TestSocketIsNarrowFromTheStart(t *testing.T) {
 	}
 }
 
-// served serves one answer over a unix socket, whose buffers are small, to a reader who does as the test says.
+// served serves one answer over a unix socket with small buffers to a reader that the test supplies.
 func served(t *testing.T, body []byte, within time.Duration, read func(r io.Reader)) (wrote chan error) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "x.sock"))
@@ -53,7 +53,7 @@ func served(t *testing.T, body []byte, within time.Duration, read func(r io.Read
 	return wrote
 }
 
-// Who asks and takes nothing is given up.
+// A reader that stops reading is disconnected.
 func TestReaderWhoTakesNothing(t *testing.T) {
 	wrote := served(t, make([]byte, 16<<20), 100*time.Millisecond, func(io.Reader) {})
 	select {
@@ -66,7 +66,7 @@ func TestReaderWhoTakesNothing(t *testing.T) {
 	}
 }
 
-// Who is slow gets all, however long that takes.
+// A slow reader gets everything, however long that takes.
 func TestReaderWhoIsSlow(t *testing.T) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 2<<20/16)
 	wrote := served(t, body, 2*time.Second, func(r io.Reader) {

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// sessionEvery is how soon a stream notices that its session has ended.
+	// sessionEvery is how often a stream checks that its session is still valid.
 	sessionEvery = 3 * time.Second
-	// unjudgedFor is how long the streams of a session go on while it cannot be told whether it has ended.
+	// unjudgedFor is how long the streams of a session continue while it cannot be checked.
 	unjudgedFor = time.Minute
-	// How many streams one user, and all together, may have.
+	// Limits of streams, for one user and in total.
 	streamsPerUser = 20
 	streamsInAll   = 200
 )
@@ -27,7 +27,7 @@ var (
 	errUnjudged    = errors.New("the session cannot be checked")
 )
 
-// streams are the open streams. The session of several is asked for once.
+// streams holds the open streams. Streams of the same session share its checks.
 type streams struct {
 	mu       sync.Mutex
 	users    map[uuid.UUID]int
@@ -35,10 +35,10 @@ type streams struct {
 	sessions map[credential]*watched
 }
 
-// credential is what a request proves its caller by.
+// credential identifies a session or token.
 type credential struct{ authorization, cookie string }
 
-// watched is a session with streams, and what ends each of them.
+// watched is a session with streams, and the functions that end them.
 type watched struct {
 	streams map[*context.CancelCauseFunc]Policy
 	stop    context.CancelFunc
@@ -69,7 +69,7 @@ func (s *streams) enter(user uuid.UUID) (leave func(), err error) {
 	}, nil
 }
 
-// watch ends a stream when its session does, until it is told to stop.
+// watch ends a stream when its session ends. stop ends the watch.
 func (s *streams) watch(r *Router, req *http.Request, p Policy, end context.CancelCauseFunc) (stop func()) {
 	key := credential{authorization: req.Header.Get("Authorization")}
 	if c, err := req.Cookie(SessionCookie); err == nil {
@@ -82,7 +82,7 @@ func (s *streams) watch(r *Router, req *http.Request, p Policy, end context.Canc
 		if s.sessions == nil {
 			s.sessions = map[credential]*watched{}
 		}
-		// The stream that is first need not be the last.
+		// the first stream need not be the last
 		ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))
 		w = &watched{streams: map[*context.CancelCauseFunc]Policy{}, stop: cancel}
 		s.sessions[key] = w
@@ -101,7 +101,7 @@ func (s *streams) watch(r *Router, req *http.Request, p Policy, end context.Canc
 	}
 }
 
-// judge asks for a session as long as it has streams, and ends those that it may not have any more.
+// judge checks a session as long as it has streams, and ends those that are no longer allowed.
 func (s *streams) judge(w *watched, r *Router, req *http.Request) {
 	every := time.NewTicker(sessionEvery)
 	defer every.Stop()
@@ -126,7 +126,7 @@ func (s *streams) judge(w *watched, r *Router, req *http.Request) {
 			case why == nil:
 			case !fault.Is(why, fault.Unavailable):
 				(*end)(errSessionOver)
-			case time.Since(judged) > unjudgedFor: // a database that went away for a moment does not end a session
+			case time.Since(judged) > unjudgedFor: // a database that is briefly unavailable does not end a session
 				(*end)(errUnjudged)
 			}
 		}

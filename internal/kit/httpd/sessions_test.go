@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// doorman counts who is asked for, and answers what the test says.
+// doorman counts the checks of each session, and answers as the test says.
 type doorman struct {
 	mu    sync.Mutex
 	asked map[string]int
@@ -64,7 +64,7 @@ func doors() (*Router, *doorman) {
 	return r, d
 }
 
-// However many streams a session has, it is asked for once; and the streams that remain are watched when the first is gone.
+// However many streams a session has, they share its checks; and the remaining streams are watched when the first is gone.
 func TestSessionIsAskedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, d := doors()
@@ -103,13 +103,13 @@ func TestSessionIsAskedForOnce(t *testing.T) {
 	})
 }
 
-// While nobody can tell whether a session has ended, its streams go on, but not for long.
+// While a session cannot be checked, its streams continue, but not for long.
 func TestUnjudgedStreamEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, d := doors()
 		x := r.opens(t, "a", Read)
 		defer x.leave()
-		time.Sleep(time.Millisecond) // between the questions
+		time.Sleep(time.Millisecond) // between the checks
 		for range 3 {
 			d.says("", fault.New(fault.Unavailable, "away"))
 			time.Sleep(unjudgedFor - sessionEvery)

@@ -27,7 +27,7 @@ func contentPolicy(nonce string) string {
 
 const noApp = `<!doctype html><meta charset="utf-8"><title>Gateway</title><p>The API is running. The browser UI is not part of this build: run <code>make build</code>.`
 
-// App serves the single-page app: hashed assets for long, index.html never from a cache and with a fresh nonce.
+// App serves the single-page app: hashed assets are cached for long, index.html is never cached and gets a fresh nonce.
 func (r *Router) App(files fs.FS) http.Handler {
 	index, err := fs.ReadFile(files, "index.html")
 	if err != nil {
@@ -43,8 +43,8 @@ func (r *Router) App(files fs.FS) http.Handler {
 		if name != "" && name != "index.html" && serveFile(w, req, files, name) {
 			return
 		}
-		// A missing asset must not turn into a page: the browser would run it as a script. An address of the console may have a dot, too, such
-		// as that of a client, and a browser that opens one asks for a page.
+		// A missing asset must not become a page, which the browser would run as a script. Addresses of pages may contain a dot,
+		// too, such as a client's IP address, but a browser that opens one accepts HTML.
 		if name == "assets" || strings.HasPrefix(name, "assets/") || path.Ext(name) != "" && name != "index.html" && !strings.Contains(req.Header.Get("Accept"), "text/html") {
 			r.fail(w, req, fault.New(fault.NotFound, "This file does not exist."))
 			return
@@ -65,7 +65,7 @@ func (r *Router) App(files fs.FS) http.Handler {
 	})
 }
 
-// serveFile serves one file of the app, in its pre-compressed form where the browser takes it.
+// serveFile serves one file of the app, compressed if the browser accepts that.
 func serveFile(w http.ResponseWriter, req *http.Request, files fs.FS, name string) bool {
 	if info, err := fs.Stat(files, name); err != nil || info.IsDir() {
 		return false

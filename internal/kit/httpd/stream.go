@@ -16,13 +16,13 @@ import (
 
 const (
 	pingEvery = 30 * time.Second
-	// sendWithin is how long a reader may take for one frame before it is given up.
+	// sendWithin is how long a reader may take for one frame.
 	sendWithin = 20 * time.Second
 )
 
-// Stream registers a WebSocket of events of one type. In is a struct of query parameters, as Handle takes it; what is wrong
-// with them is answered before the upgrade. follow sends until its context ends; what it sends may be reused when send
-// returns. An event that is a wire.Encoded is a frame as it is. The stream ends with the session that opened it.
+// Stream registers a WebSocket of events of one type. In is a struct of query parameters as for Handle; errors in them are
+// answered before the upgrade. follow sends until its context ends, and may reuse an event once send has returned. An event of
+// type wire.Encoded is sent unchanged. The stream ends with the session that opened it.
 func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx context.Context, in In, send func(E) error) error) {
 	plan := planFor(reflect.TypeFor[In]())
 	route := Route{Doc: d, Method: http.MethodGet, Path: path, Policy: p, In: reflect.TypeFor[In](), Out: &SchemaSource{Type: reflect.TypeFor[E]()}, Status: http.StatusSwitchingProtocols, WebSock: true}
@@ -51,12 +51,13 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 			return err
 		}
 		defer leave()
-		conn, err := websocket.Accept(c.response, c.Request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin is checked above
+		// sameOrigin has checked the origin
+		conn, err := websocket.Accept(c.response, c.Request, &websocket.AcceptOptions{InsecureSkipVerify: true})
 		if err != nil {
 			return nil // Accept has answered
 		}
 		defer conn.CloseNow()
-		// The stream sends and never receives; reading answers pings and notices a reader that went away.
+		// The stream never receives data; reading answers pings and detects a reader that is gone.
 		ctx, cancel := context.WithCancelCause(conn.CloseRead(context.WithValue(c.Context, connectedKey{}, c.Connected())))
 		defer cancel(nil)
 		defer r.streams.watch(r, c.Request, p, cancel)()
@@ -80,8 +81,8 @@ func Stream[In, E any](r *Router, path string, p Policy, d Doc, follow func(ctx 
 	})
 }
 
-// sendFrame sends one event. Frames stay whole when others send at the same time. One that is being sent when the stream ends is sent to its end:
-// a write that is cancelled closes the connection, and the reader would not be told why.
+// sendFrame sends one event. Concurrent senders do not mix their frames. A frame that is being sent when the stream ends is
+// completed: cancelling a write closes the connection, and the reader would not learn why.
 func sendFrame(ctx context.Context, conn *websocket.Conn, event any) error {
 	b, err := wire.Encode(event)
 	if err == nil {
@@ -95,15 +96,15 @@ func sendFrame(ctx context.Context, conn *websocket.Conn, event any) error {
 	return conn.Write(sending, websocket.MessageText, b)
 }
 
-// heartbeat is the query parameter that every stream has. A browser's page does not see pings, so that it could not tell a
-// stream without events from one that is dead.
+// heartbeat is a query parameter of every stream. Scripts in a browser do not see pings, and could not distinguish a stream
+// without events from a dead one.
 type heartbeat struct {
 	Seconds *int `query:"heartbeat" doc:"Send a frame {\"heartbeat\": time} every this many seconds (1 to 60) in addition to the events. By default there are none."`
 }
 
 var heartbeatPlan = planFor(reflect.TypeFor[heartbeat]())
 
-// Validate says which intervals there are.
+// Validate checks the interval.
 func (h *heartbeat) Validate() error {
 	if h.Seconds != nil && (*h.Seconds < 1 || *h.Seconds > 60) {
 		return fault.Field("heartbeat", "must be between 1 and 60")
@@ -122,7 +123,7 @@ func (h *heartbeat) run(ctx context.Context, conn *websocket.Conn) {
 		case <-every.C:
 			_ = sendFrame(ctx, conn, struct {
 				Heartbeat time.Time `json:"heartbeat"`
-			}{time.Now().UTC()}) // a connection that takes no frame is closed, which ends the context
+			}{time.Now().UTC()}) // if this fails, the connection is closed, which ends the context
 		}
 	}
 }
@@ -136,7 +137,8 @@ func ping(ctx context.Context, cancel context.CancelCauseFunc, conn *websocket.C
 		case <-ctx.Done():
 			return
 		case <-every.C:
-			pinging, done := context.WithTimeout(context.WithoutCancel(ctx), interval) // as frames are
+			// not cancelled, for the same reason as in sendFrame
+			pinging, done := context.WithTimeout(context.WithoutCancel(ctx), interval)
 			err := conn.Ping(pinging)
 			done()
 			if err != nil {

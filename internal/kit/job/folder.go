@@ -15,18 +15,19 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Folder is where root keeps what a job needs: root alone writes there, and the gateway's group reads.
+// Folder holds what a job needs: only root writes there, and the gateway's group reads.
 type Folder struct {
-	root string // stands before every path
+	root string // prefix of every path
 	name Name
 	path string
 	gid  int
 }
 
-// readable is the mode of what the gateway's group may read.
+// readable is the mode of files for the gateway's group.
 const readable = 0o640
 
-// OpenFolder makes the folder of a job below a root if it is missing, and gives it to a group; a negative one is that of who runs this.
+// OpenFolder creates the folder of a job below root if necessary, and assigns it to a group; if gid is negative, to that of this
+// process.
 func OpenFolder(root string, n Name, gid int) (Folder, error) {
 	f := Folder{root, n, filepath.Join(root, n.Folder()), gid}
 	if err := disk.MakeFolder(f.path, 0o750); err != nil {
@@ -40,7 +41,7 @@ func (f Folder) Path(name string) string { return filepath.Join(f.path, filepath
 // Load reads a file; a missing one is fs.ErrNotExist.
 func (f Folder) Load(name string, into any) error { return ReadJSON(f.Path(name), into) }
 
-// Save replaces a file, and returns when the disk has it.
+// Save replaces a file, and returns when it is on disk.
 func (f Folder) Save(name string, v any) error {
 	pending, err := f.write(name, v)
 	if err != nil {
@@ -53,7 +54,7 @@ func (f Folder) Save(name string, v any) error {
 	return disk.Sync(f.path)
 }
 
-// Create makes a file that is not there yet, whole or not at all; one that is there is fs.ErrExist.
+// Create creates a file atomically; an existing one is fs.ErrExist.
 func (f Folder) Create(name string, v any) error {
 	pending, err := f.write(name, v)
 	if err != nil {
@@ -69,7 +70,7 @@ func (f Folder) Create(name string, v any) error {
 	return disk.Sync(f.path)
 }
 
-// Remove removes a file; one that is gone already, or has no name, is no error.
+// Remove removes a file; a missing file or an empty name is no error.
 func (f Folder) Remove(name string) error {
 	if name == "" {
 		return nil
@@ -80,7 +81,7 @@ func (f Folder) Remove(name string) error {
 	return disk.Sync(f.path)
 }
 
-// Keep replaces a file that root alone may read, and returns when the disk has it.
+// Keep replaces a file that only root may read, and returns when it is on disk.
 func (f Folder) Keep(name string, content []byte) error {
 	return secret.Save(f.Path(name), content)
 }
@@ -104,10 +105,10 @@ func (f Folder) write(name string, v any) (*renameio.PendingFile, error) {
 	return pending, nil
 }
 
-// ErrLocked says that another process does the job.
+// ErrLocked says that another process runs the job.
 var ErrLocked = errors.New("another process does this")
 
-// Lock keeps other processes from doing the job until the returned function is called.
+// Lock keeps other processes from running the job until release is called.
 func (f Folder) Lock() (release func(), err error) {
 	lock, err := os.OpenFile(f.Path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -120,8 +121,8 @@ func (f Folder) Lock() (release func(), err error) {
 	return func() { lock.Close() }, nil
 }
 
-// sweep removes what a process that died while writing a file has left. What writes a wish holds the lock of wishes, and no other process
-// writes the other files.
+// sweep removes temporary files of processes that died. It is safe because wishes are written under the lock of wishes, and no
+// other process writes the other files.
 func (f Folder) sweep(names ...string) error {
 	unlock, err := f.lockWishes()
 	if err != nil {
@@ -142,10 +143,10 @@ func (f Folder) sweep(names ...string) error {
 	return nil
 }
 
-// reserve is the name of the file that keeps space free.
+// reserve is the name of the file that reserves space.
 const reserve = "reserve"
 
-// Reserve sets space aside, so that a disk that fills up meanwhile does not keep a job from being taken back.
+// Reserve reserves space, so that a disk that fills up in the meantime does not keep a job from being taken back.
 func (f Folder) Reserve(bytes int64) error {
 	file, err := os.OpenFile(f.Path(reserve), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -153,17 +154,17 @@ func (f Folder) Reserve(bytes int64) error {
 	}
 	defer file.Close()
 	if err := unix.Fallocate(int(file.Fd()), 0, 0, bytes); errors.Is(err, unix.EOPNOTSUPP) {
-		return nil // a file system that cannot do that
+		return nil // not supported by the file system
 	} else if err != nil {
 		return fmt.Errorf("setting %d MiB aside: %w", bytes>>20, err)
 	}
 	return nil
 }
 
-// Release gives the space back.
+// Release frees the reserved space.
 func (f Folder) Release() error { return f.Remove(reserve) }
 
-// ReadJSON reads a file that a folder keeps; a missing one is fs.ErrNotExist.
+// ReadJSON reads a file of a folder; a missing one is fs.ErrNotExist.
 func ReadJSON(path string, into any) error {
 	content, err := os.ReadFile(path)
 	if err != nil {

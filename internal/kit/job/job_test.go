@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a step's programs say is kept: the end of it.
+// The end of the output of a step's programs is kept.
 func TestTail(t *testing.T) {
 	var long tail
 	for range 3000 {
@@ -31,7 +31,7 @@ func TestHide(t *testing.T) {
 	}
 }
 
-// Of two wishes that are there, the earlier one is granted.
+// Of two existing wishes, the earlier one is granted.
 func TestEarlierWishIsFirst(t *testing.T) {
 	root := t.TempDir()
 	upgrades, err := OpenFolder(root, Upgrade, -1)

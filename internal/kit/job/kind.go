@@ -8,27 +8,27 @@ import (
 
 // Machine is what a job needs of the machine.
 type Machine interface {
-	// BeginJob writes a wish down, a JSON object without its id and time, starts what grants it, and does not wait for it. The passphrase is
-	// kept in a file of its own. While a job runs that is wished for it is the error of that job; on a machine that has no such job it is
-	// host.ErrNotInstalled.
+	// BeginJob writes a wish, a JSON object without its id and time, and starts the program that grants it without waiting for
+	// it. The passphrase is kept in a file of its own. While another job has not ended, BeginJob returns the error of that job;
+	// on a machine that does not have this job, host.ErrNotInstalled.
 	BeginJob(ctx context.Context, n Name, wish []byte, passphrase string) error
-	// ReadJob reads the wish for a job, and the record of the job that was begun last; each is nil where there is none.
+	// ReadJob reads the wish for a job, and the record of the job that began last; each is nil if there is none.
 	ReadJob(n Name) (wish, record []byte, err error)
-	// EndJob says that the job with the id of a wish has ended. Only a job that runs as the gateway's user is ended so.
+	// EndJob records that the job with the id of a wish has ended. Only jobs that run as the gateway's user end this way.
 	EndJob(ctx context.Context, n Name, id string) error
 }
 
-// Asked is what a wish is: it has a Wish, and complains about what may not be wished for.
+// Asked is a wish: it embeds Wish, and Check validates it.
 type Asked interface{ Check() error }
 
-// Kind is a job, as the room that owns it declares it: W is the wish, and R the record as others read it, which has a Record.
+// Kind is a job as declared by the room that owns it: W is the wish, and R the record as others read it, which embeds Record.
 type Kind[W Asked, R any] struct {
 	Name Name
-	// Begun fills the record of a wish that has not been granted yet with what the wish says.
+	// Begun fills in the record of a wish that has not been granted yet.
 	Begun func(wish W) R
 }
 
-// Begin has a wish granted, and does not wait for it.
+// Begin starts a job without waiting for it.
 func (k Kind[W, R]) Begin(ctx context.Context, m Machine, wish W, passphrase string) error {
 	if err := wish.Check(); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (k Kind[W, R]) Begin(ctx context.Context, m Machine, wish W, passphrase str
 	return m.BeginJob(ctx, k.Name, content, passphrase)
 }
 
-// Wish is the wish for the job that has not ended; fs.ErrNotExist when there is none.
+// Wish returns the wish for the job that has not ended; fs.ErrNotExist if there is none.
 func (k Kind[W, R]) Wish(m Machine) (wish W, err error) {
 	content, _, err := m.ReadJob(k.Name)
 	if err == nil && content == nil {
@@ -52,7 +52,7 @@ func (k Kind[W, R]) Wish(m Machine) (wish W, err error) {
 	return wish, json.Unmarshal(content, &wish)
 }
 
-// Last is the running job, which may be wished for and not have begun yet, or the last one; fs.ErrNotExist when there was none.
+// Last returns the record of the running job, which may not have begun yet, or of the last one; fs.ErrNotExist if there was none.
 func (k Kind[W, R]) Last(m Machine) (last R, err error) {
 	asked, record, err := m.ReadJob(k.Name)
 	if err != nil {
@@ -68,16 +68,16 @@ func (k Kind[W, R]) Last(m Machine) (last R, err error) {
 	return last, err
 }
 
-// Wish is what every wish has of the one that has not been granted; fs.ErrNotExist when there is none.
+// Wish returns the common fields of the wish that has not been granted; fs.ErrNotExist if there is none.
 func (n Name) Wish(m Machine) (Wish, error) {
 	wish, err := n.kind().Wish(m)
 	return wish.Wish, err
 }
 
-// Last is what every record has of the running or the last job; fs.ErrNotExist when there was none.
+// Last returns the common fields of the record of the running or the last job; fs.ErrNotExist if there was none.
 func (n Name) Last(m Machine) (Record, error) { return n.kind().Last(m) }
 
-// Free complains while the job runs.
+// Free returns an error while the job runs.
 func (n Name) Free(m Machine) error {
 	if last, err := n.Last(m); err == nil && last.State == Running {
 		return Name("").Conflict(n.Err())
@@ -85,7 +85,7 @@ func (n Name) Free(m Machine) error {
 	return nil
 }
 
-// kind is what is known of a job without its room.
+// kind returns what is known about a job without its room.
 func (n Name) kind() Kind[plainWish, Record] {
 	return Kind[plainWish, Record]{Name: n, Begun: func(plainWish) Record { return Record{} }}
 }
@@ -94,7 +94,7 @@ type plainWish struct{ Wish }
 
 func (plainWish) Check() error { return nil }
 
-// begun is the record of a job that begins with a wish.
+// begun returns the record of a job that begins with a wish.
 func begun[W, R any](wish W, record R) R {
 	w, r := wishOf(&wish), recordOf(&record)
 	r.ID, r.State, r.BeganAt = w.ID, Running, w.At

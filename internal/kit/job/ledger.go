@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// ledger writes the steps of a job down, each before it begins and after it has ended.
+// ledger records the steps of a job, each before it begins and after it has ended.
 type ledger struct {
 	folder Folder
 	file   string
 	all    any     // the whole record
-	record *Record // in it
+	record *Record // within all
 	log    *slog.Logger
 }
 
-// maxSteps bounds the record of a job that is interrupted again and again.
+// maxSteps limits the record of a job that is interrupted again and again.
 const maxSteps = 40
 
-// interrupted notes that the steps that were running no longer do.
+// interrupted marks the steps that were running as interrupted.
 func (l *ledger) interrupted() {
 	for i := range l.record.Steps {
 		if s := &l.record.Steps[i]; s.State == StepRunning {
@@ -41,13 +41,13 @@ func (l *ledger) do(ctx context.Context, name string, do func(context.Context) e
 		return fmt.Errorf("writing down the step %s: %w", name, err)
 	}
 	l.log.Info("step", "step", name)
-	var said tail
-	err := do(context.WithValue(ctx, tailKey{}, &said))
+	var output tail
+	err := do(context.WithValue(ctx, tailKey{}, &output))
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // the next start finds it interrupted
 	}
 	s := &l.record.Steps[len(l.record.Steps)-1]
-	s.EndedAt, s.Output, s.State = now(), Hide(said.String()), StepDone
+	s.EndedAt, s.Output, s.State = now(), Hide(output.String()), StepDone
 	if err != nil {
 		s.State, s.Error = StepFailed, Hide(err.Error())
 		err = &hidden{text: s.Error, err: err}
@@ -58,7 +58,7 @@ func (l *ledger) do(ctx context.Context, name string, do func(context.Context) e
 	return err
 }
 
-// hidden is an error whose text has no passwords.
+// hidden is an error whose text contains no passwords.
 type hidden struct {
 	text string
 	err  error
@@ -67,7 +67,7 @@ type hidden struct {
 func (h *hidden) Error() string { return h.text }
 func (h *hidden) Unwrap() error { return h.err }
 
-// save writes the record down. On a full disk it takes the space that was set aside.
+// save writes the record. On a full disk it uses the reserved space.
 func (l *ledger) save() error {
 	err := l.folder.Save(l.file, l.all)
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -79,7 +79,7 @@ func (l *ledger) save() error {
 	return err
 }
 
-// sentence is a text that begins and ends as one.
+// sentence capitalizes a text and adds a full stop.
 func sentence(text string) string {
 	if text == "" {
 		return ""
@@ -93,13 +93,13 @@ func sentence(text string) string {
 
 func now() time.Time { return time.Now().UTC() }
 
-// Waiting is how long a service is waited for.
+// Waiting is how long to wait for a service.
 type Waiting struct {
-	// Patience is how long it may take until it serves, and Silence how long until it answers at all; Every is how often we ask.
+	// Patience is how long it may take until it serves, and Silence until it answers at all; Every is the polling interval.
 	Patience, Silence, Every time.Duration
 }
 
-// Await asks until something serves. What does not even answer gets less time: while we wait for it, there is no console.
+// Await waits until something serves. If it does not answer at all, it gets less time: while we wait for it, there is no console.
 func (w Waiting) Await(ctx context.Context, what string, ready func(context.Context) error) error {
 	began, answered := time.Now(), false
 	ctx, cancel := context.WithTimeout(ctx, w.Patience)

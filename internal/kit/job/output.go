@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// outputLimit is how much of a step's output is kept: the end of it, where the trouble is.
+// outputLimit limits the output of a step that is kept: its end, where errors are.
 const outputLimit = 16 << 10
 
 // tail keeps the end of what is written to it.
@@ -28,7 +28,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept, from the first whole line on.
+// String returns the kept output, starting with a complete line.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,7 +42,7 @@ func (t *tail) String() string {
 
 type tailKey struct{}
 
-// Output is where a step's programs write.
+// Output returns the writer for the output of a step's programs.
 func Output(ctx context.Context) io.Writer {
 	if t, ok := ctx.Value(tailKey{}).(*tail); ok {
 		return t
@@ -50,8 +50,8 @@ func Output(ctx context.Context) io.Writer {
 	return io.Discard
 }
 
-// credentials are those in an address: before its host, or as a parameter.
+// credentials matches passwords in a URL: before its host, or as a parameter.
 var credentials = regexp.MustCompile(`(://)[^/\s@]+@|([?&]password=)[^&\s]+`)
 
-// Hide takes passwords of repositories and databases out of what programs say.
+// Hide removes the passwords of repositories and databases from the output of programs.
 func Hide(text string) string { return credentials.ReplaceAllString(text, "${1}${2}…") }

@@ -16,36 +16,36 @@ import (
 	"time"
 )
 
-// ErrSilent is what Ready says of a service that does not answer at all.
+// ErrSilent is the error of Ready for a service that does not answer at all.
 var ErrSilent = errors.New("gateway-api does not answer")
 
 // Service is the gateway as its callers see it.
 type Service struct {
-	// Control is the socket of the API for the machine's root.
+	// Control is the API's control socket.
 	Control string
 	// Port is where HAProxy serves the console.
 	Port int
-	// Holders names the programs that hold a port.
+	// Holders returns the programs that hold a port.
 	Holders func(port int) ([]string, error)
 }
 
 // reverseProxy is the component that serves the console.
 const reverseProxy = "reverse-proxy"
 
-// Live are the components that are live. An API that does not answer, or has not applied everything yet, may just be starting: it is given the time that a start takes.
-// Before the setup there are none, and without an API no one can tell.
+// Live returns the components that are live. If the API does not answer, or has not applied everything, it may be starting, and
+// gets the time that a start takes. Before the setup there are none, and without an API the result is empty.
 func (s Service) Live(ctx context.Context, w Waiting) []string {
 	ctx, cancel := context.WithTimeout(ctx, w.Silence)
 	defer cancel()
 	live := []string{}
-	for told := false; ; {
+	for reported := false; ; {
 		states, err := s.components(ctx)
 		pending := false
 		if err == nil {
 			live = live[:0]
-		} else if !told {
+		} else if !reported {
 			fmt.Fprintln(Output(ctx), "the gateway does not list its components:", err)
-			told = true
+			reported = true
 		}
 		for name, state := range states {
 			pending = pending || state == "pending"
@@ -74,7 +74,7 @@ func (s Service) components(ctx context.Context) (map[string]string, error) {
 	return states, err
 }
 
-// Waiting are the components that have not been applied yet, and idle says which others are not live.
+// Waiting returns the components that have not been applied yet, and sentences about others that are not live.
 func (s Service) Waiting(ctx context.Context) (waiting, idle []string) {
 	states, err := s.components(ctx)
 	if err != nil {
@@ -92,7 +92,8 @@ func (s Service) Waiting(ctx context.Context) (waiting, idle []string) {
 	return waiting, idle
 }
 
-// Ready complains until a version serves: it answers and has its database, what was live is live, and the console answers through HAProxy.
+// Ready returns an error unless a version serves: it answers and has its database, what was live is live, and the console answers
+// through HAProxy.
 func (s Service) Ready(ctx context.Context, version string, live []string) error {
 	if err := s.healthy(ctx, s.control(), "http://gateway", version); err != nil {
 		return err
@@ -135,7 +136,7 @@ func (s Service) Ready(ctx context.Context, version string, live []string) error
 	return nil
 }
 
-// healthy asks the API who it is.
+// healthy checks the API's version and database.
 func (s Service) healthy(ctx context.Context, by *http.Transport, base, version string) error {
 	var health struct{ Version, Database string }
 	if err := get(ctx, by, base+"/api/v1/system/health", &health); err != nil {
@@ -150,7 +151,7 @@ func (s Service) healthy(ctx context.Context, by *http.Transport, base, version 
 	return nil
 }
 
-// upstream is a package's version as the program says it: without what Debian puts before and after.
+// upstream strips what Debian adds to a version before and after.
 func upstream(version string) string {
 	if _, after, ok := strings.Cut(version, ":"); ok {
 		version = after
@@ -167,10 +168,10 @@ func (s Service) control() *http.Transport {
 	}}
 }
 
-// askWithin bounds one question to the service.
+// askWithin bounds one request to the service.
 const askWithin = 10 * time.Second
 
-// get asks the API, and decodes what is in the envelope.
+// get makes a request to the API, and decodes the data in the envelope.
 func get(ctx context.Context, by *http.Transport, address string, into any) error {
 	defer by.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
@@ -187,7 +188,7 @@ func get(ctx context.Context, by *http.Transport, address string, into any) erro
 		return fmt.Errorf("%w: %w", ErrSilent, err)
 	}
 	defer res.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrSilent, err)
 	}
@@ -195,7 +196,7 @@ func get(ctx context.Context, by *http.Transport, address string, into any) erro
 		Data  any
 		Error *struct{ Message string }
 	}{Data: into}
-	if err := json.Unmarshal(said, &answer); err != nil {
+	if err := json.Unmarshal(body, &answer); err != nil {
 		return fmt.Errorf("gateway-api answered %s", res.Status)
 	}
 	if answer.Error != nil {

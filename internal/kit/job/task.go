@@ -9,19 +9,20 @@ import (
 	"time"
 )
 
-// Task is a job as its program does it. It is taken back if it fails once it has begun to change something. R is the whole record, which
-// has what the program needs to go on.
+// Task is a job from the point of view of its program. If it fails after it has begun to change something, it is taken back. R is
+// the whole record, with everything that the program needs to continue.
 type Task[W Asked, R any] struct {
 	Name   Name
 	Folder Folder
 	Log    *slog.Logger
-	// Goes is a file of the folder that is gone when the job has ended, and Hold one that is there only while there is a wish; empty for none.
+	// Goes is a file of the folder that is removed when the job has ended. Hold is one that may exist only while there is a wish.
+	// Either may be empty.
 	Goes, Hold string
-	// Begun fills the record of a wish that has not been granted yet. It gets the record of the last job, too.
+	// Begun fills in the record for a new wish. last is the record of the last job.
 	Begun func(wish W, last R) R
-	// Await is called before the first step, also of a job that goes on; it may be nil.
+	// Await is called before the first step, and before a job continues; it may be nil.
 	Await func(ctx context.Context)
-	// Changing are the steps that change something, and Returning those that take it back.
+	// Changing are the steps that change something. Returning are those that take the changes back.
 	Changing, Returning []string
 	Forward, Back       func(ctx context.Context, rec *R) error
 	// Refused is called when the job failed before it changed anything; it may be nil.
@@ -30,7 +31,7 @@ type Task[W Asked, R any] struct {
 	Clean func(ctx context.Context, rec *R) error
 }
 
-// Run grants the wish that is written down, or goes on where it was interrupted. Without a wish there is nothing to do.
+// Run grants the wish, or continues where it was interrupted. Without a wish it does nothing.
 func (t *Task[W, R]) Run(ctx context.Context) error {
 	release, err := t.Folder.Lock()
 	if err != nil {
@@ -49,7 +50,7 @@ func (t *Task[W, R]) Run(ctx context.Context) error {
 		err = wish.Check()
 	}
 	if err != nil {
-		// It was written whole or not at all, and only of what may be wished for: this is damage, and stays so.
+		// Wishes are written atomically and after Check: this one is damaged, and will stay so.
 		return errors.Join(err, t.Folder.Remove(t.Hold), t.Folder.Remove(wishFile))
 	}
 	rec := new(R)
@@ -66,7 +67,7 @@ func (t *Task[W, R]) Run(ctx context.Context) error {
 			t.Await(ctx)
 		}
 		if err := t.advance(ctx, rec); err != nil {
-			return err // the wish stays, and with it the way on
+			return err // the wish stays, so that the job can continue
 		}
 	}
 	if err := t.Clean(ctx, rec); err != nil {
@@ -75,7 +76,7 @@ func (t *Task[W, R]) Run(ctx context.Context) error {
 	return errors.Join(t.Folder.Release(), t.Folder.Remove(t.Goes), t.Folder.Remove(t.Hold), t.Folder.Remove(wishFile))
 }
 
-// advance does what is left of the job. An error says that it could not be brought to an end now.
+// advance does what is left of the job. An error means that it could not be completed now.
 func (t *Task[W, R]) advance(ctx context.Context, rec *R) error {
 	r := recordOf(rec)
 	if !r.At(t.Returning...) {
@@ -94,7 +95,7 @@ func (t *Task[W, R]) advance(ctx context.Context, rec *R) error {
 		r.Reason = err.Error()
 		t.Log.Error("the "+t.noun()+" is taken back", "err", err)
 	}
-	// What was set aside is for this.
+	// The reserved space is for taking the job back.
 	if err := t.Folder.Release(); err != nil {
 		t.Log.Warn("giving back the space that was set aside", "err", err)
 	}
@@ -106,8 +107,8 @@ func (t *Task[W, R]) advance(ctx context.Context, rec *R) error {
 	return t.end(rec, TakenBack, r.Reason)
 }
 
-// forward does the steps up to the end. As long as nothing was changed it begins from the start, and other jobs may have been wished for
-// earlier.
+// forward runs the steps to the end. As long as nothing was changed, it starts over, and another job's earlier wish takes
+// precedence.
 func (t *Task[W, R]) forward(ctx context.Context, rec *R) error {
 	if !recordOf(rec).At(t.Changing...) {
 		if err := t.Folder.first(); err != nil {
@@ -117,7 +118,7 @@ func (t *Task[W, R]) forward(ctx context.Context, rec *R) error {
 	return t.Forward(ctx, rec)
 }
 
-// end writes down how the job ended.
+// end records how the job ended.
 func (t *Task[W, R]) end(rec *R, state State, reason string) error {
 	r := recordOf(rec)
 	r.State, r.Reason, r.EndedAt = state, sentence(reason), time.Now().UTC()
@@ -129,7 +130,7 @@ func (t *Task[W, R]) Step(ctx context.Context, rec *R, name string, do func(cont
 	return t.ledger(rec).do(ctx, name, do)
 }
 
-// Save writes the record down.
+// Save writes the record.
 func (t *Task[W, R]) Save(rec *R) error { return t.ledger(rec).save() }
 
 func (t *Task[W, R]) ledger(rec *R) *ledger {

@@ -2,7 +2,7 @@ package job
 
 import "time"
 
-// View is what the API tells of every job.
+// View is what the API shows of every job.
 type View struct {
 	ID      string     `json:"id" doc:"Its id; empty when there was none."`
 	Summary string     `json:"summary" doc:"The state in a sentence."`
@@ -11,7 +11,7 @@ type View struct {
 	EndedAt *time.Time `json:"ended_at" doc:"When it ended."`
 }
 
-// StepView is what the API tells of every step, beside its name.
+// StepView is what the API shows of every step, besides its name.
 type StepView struct {
 	State   string     `json:"state" enum:"running,done,failed,interrupted" doc:"Progress."`
 	BeganAt time.Time  `json:"began_at" doc:"When it began."`
@@ -20,7 +20,7 @@ type StepView struct {
 	Error   string     `json:"error" doc:"Why it failed, for administrators."`
 }
 
-// View is the record as the API tells it. Unless all of it is for the reader, what programs said is left out.
+// View returns the record as the API shows it. Unless all is set, the output of programs is omitted.
 func (r Record) View(summary string, all bool) View {
 	v := View{ID: r.ID, Summary: summary, BeganAt: Moment(r.BeganAt), EndedAt: Moment(r.EndedAt)}
 	if all {
@@ -29,7 +29,7 @@ func (r Record) View(summary string, all bool) View {
 	return v
 }
 
-// Views are the steps of a record as the API tells them, each made of its name and of what all steps have.
+// Views returns the steps of a record as the API shows them, each built from its name and what all steps have.
 func Views[S any](r Record, all bool, of func(name string, v StepView) S) []S {
 	list := make([]S, len(r.Steps))
 	for i, s := range r.Steps {
@@ -42,7 +42,7 @@ func Views[S any](r Record, all bool, of func(name string, v StepView) S) []S {
 	return list
 }
 
-// Moment is a time that may not have come yet.
+// Moment returns nil for a zero time.
 func Moment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

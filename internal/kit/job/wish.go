@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Wish writes the wish for the job of the folder down. While another job, or another of the same kind, is wished for, that is the error.
-// Looking and writing are one step, whichever process does it: of two wishes exactly one wins.
+// Wish writes the wish for the job of the folder. It fails if there is a wish for any job already. Checking and writing are
+// atomic across processes: of two wishes exactly one wins.
 func (f Folder) Wish(wish any) error {
 	unlock, err := f.lockWishes()
 	if err != nil {
@@ -33,7 +33,8 @@ func (f Folder) Wish(wish any) error {
 
 func (f Folder) Unwish() error { return f.Remove(wishFile) }
 
-// lockWishes waits until no other process writes a wish. It locks a folder, that of restores: so no file is left behind in it.
+// lockWishes waits until no other process writes a wish. It locks the folder of restores instead of a file, which would be left
+// behind.
 func (f Folder) lockWishes() (unlock func(), err error) {
 	shared, err := OpenFolder(f.root, Restore, f.gid)
 	if err != nil {
@@ -55,11 +56,11 @@ func (f Folder) lockWishes() (unlock func(), err error) {
 	return func() { lock.Close() }, nil
 }
 
-// wishOf is where the wish for a job is.
+// wishOf returns the path of the wish for a job.
 func (f Folder) wishOf(n Name) string { return filepath.Join(f.root, n.WishFile()) }
 
-// first complains when another job was wished for earlier, and has not ended. Who grants a wish looks again: a power cut may bring back a
-// wish that was about to be removed.
+// first returns an error if another job has an earlier wish. Whoever grants a wish checks this again: a power cut may bring back
+// a wish that was about to be removed.
 func (f Folder) first() error {
 	var mine, theirs Wish
 	if err := f.Load(wishFile, &mine); err != nil {

@@ -1,4 +1,5 @@
-// Package kittest is a whole kit for the tests of rooms: a real database, a machine in memory, and callers of every role.
+// Package kittest provides a complete kit for the tests of rooms: a real database, a machine in memory, and callers of every
+// role.
 package kittest
 
 import (
@@ -43,13 +44,13 @@ type Bench struct {
 	stop    func()
 }
 
-// New makes a kit on a database of its own. Mount rooms on it, then call Start.
+// New returns a kit on its own database. Mount rooms on it, then call Start.
 func New(t testing.TB) *Bench {
 	t.Helper()
 	return NewOn(t, dbtest.New(t))
 }
 
-// NewOn makes a kit on a database that the test chose.
+// NewOn returns a kit on the given database.
 func NewOn(t testing.TB, d *db.DB) *Bench {
 	t.Helper()
 	machine := hosttest.New()
@@ -58,8 +59,8 @@ func NewOn(t testing.TB, d *db.DB) *Bench {
 	return b
 }
 
-// NewReal makes a kit on the real kernel, for tests in a network namespace of their own. Its files are in a folder of
-// the test, and it has no daemons.
+// NewReal returns a kit on the real kernel, for tests in their own network namespace. Its files are in a folder of the test, and
+// it has no daemons.
 func NewReal(t testing.TB) *Bench {
 	t.Helper()
 	root := t.TempDir()
@@ -85,7 +86,7 @@ func bench(t testing.TB, d *db.DB, machine host.Machine, root string) *Bench {
 	return &Bench{Kit: k, Logs: logs}
 }
 
-// Start serves what is mounted, and runs the lanes until the test ends.
+// Start serves the mounted rooms, and runs the lanes until the test ends.
 func (b *Bench) Start(t testing.TB) {
 	t.Helper()
 	b.handler = b.Router.Handler(http.NotFoundHandler())
@@ -100,7 +101,7 @@ func (b *Bench) Start(t testing.TB) {
 // Stop ends what Start has begun, as the end of the program does.
 func (b *Bench) Stop() { b.stop() }
 
-// Again makes a kit on the database, the machine and the files of another one that was stopped, as the next start of the program does.
+// Again returns a kit on the database, the machine and the files of a stopped one, as the next start of the program does.
 func Again(t testing.TB, stopped *Bench) *Bench {
 	t.Helper()
 	b := bench(t, stopped.DB, stopped.Machine, stopped.Paths.Root)
@@ -108,13 +109,13 @@ func Again(t testing.TB, stopped *Bench) *Bench {
 	return b
 }
 
-// Handler is what Start serves.
+// Handler returns the handler that Start serves.
 func (b *Bench) Handler() http.Handler { return b.handler }
 
 // Roles authenticates test callers by "Authorization: Bearer admin" or viewer.
 type Roles struct{}
 
-// Authenticate tells which role the test chose.
+// Authenticate returns the role that the test chose.
 func (Roles) Authenticate(r *http.Request) (actor.Actor, error) {
 	switch role := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "); role {
 	case "admin", "viewer":
@@ -123,7 +124,7 @@ func (Roles) Authenticate(r *http.Request) (actor.Actor, error) {
 	return actor.Actor{}, fault.New(fault.Unauthenticated, "Log in first.")
 }
 
-// Answer is what a request got.
+// Answer is the answer to a request.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -140,13 +141,13 @@ func (a *Answer) Into(t testing.TB, v any) {
 	}
 }
 
-// Get is Do for admins without a body.
+// Get is Do for an administrator's GET.
 func (b *Bench) Get(t testing.TB, path string) *Answer {
 	t.Helper()
 	return b.Do(t, "admin", http.MethodGet, path, nil)
 }
 
-// Do makes a request as role ("" for nobody). A body that is no string is encoded as JSON; more headers come in pairs.
+// Do makes a request as role ("" for nobody). A body that is not a string is encoded as JSON; additional headers come in pairs.
 func (b *Bench) Do(t testing.TB, role, method, path string, body any, headers ...string) *Answer {
 	t.Helper()
 	if role != "" {
@@ -226,7 +227,7 @@ func (a *Answer) WantField(t testing.TB, field string) *Answer {
 	return a
 }
 
-// WantTaken complains unless the answer is a conflict about the field.
+// WantTaken fails the test unless the answer is a conflict about the field.
 func (a *Answer) WantTaken(t testing.TB, field string) *Answer {
 	t.Helper()
 	a.Want(t, http.StatusConflict)
@@ -236,7 +237,7 @@ func (a *Answer) WantTaken(t testing.TB, field string) *Answer {
 	return a
 }
 
-// FakeDaemon answers on a socket in place of a program, until the test ends or it is stopped.
+// FakeDaemon serves a socket in place of a program, until the test ends or stop is called.
 func (b *Bench) FakeDaemon(t testing.TB, socket string, answer http.HandlerFunc) (stop func()) {
 	t.Helper()
 	path := filepath.Join(b.Paths.Root, socket)
@@ -254,7 +255,7 @@ func (b *Bench) FakeDaemon(t testing.TB, socket string, answer http.HandlerFunc)
 	return stop
 }
 
-// Audited tells how many entries the audit log has for the action.
+// Audited returns how many entries the audit log has for the action.
 func (b *Bench) Audited(t testing.TB, action string) int {
 	t.Helper()
 	entries, err := b.Audit.Search(t.Context(), audit.Filter{Action: action, Limit: audit.MaxLimit})

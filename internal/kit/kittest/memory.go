@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// WatchMemory looks at the heap from now on. What it answers ends that, and tells by how many bytes the heap has grown at most.
+// WatchMemory starts to observe the heap. grown stops that, and returns by how many bytes the heap has grown at most.
 func WatchMemory(t *testing.T) (grown func() int64) {
 	t.Helper()
 	inUse := func() int64 {

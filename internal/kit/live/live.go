@@ -1,4 +1,4 @@
-// Package live follows a table as it grows: what the database announces is read once, for all who follow.
+// Package live follows a table as it grows: each announcement of the database is read once, for all followers.
 package live
 
 import (
@@ -11,27 +11,27 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 )
 
-// remembered is how many rows a follower remembers to have got.
+// remembered is how many sent rows a follower remembers.
 const remembered = 2000
 
-// Feed is a table that is followed. Its fields are set before the first use.
+// Feed is a table that can be followed. Its fields must be set before the first use.
 type Feed[E any] struct {
 	DB *db.DB
-	// Channel is where the database announces rows that are committed, whichever program or node wrote them.
+	// Channel is where the database announces committed rows, whichever program or node wrote them.
 	Channel string
-	// Newest are the newest rows, newest first.
+	// Newest returns the newest rows, newest first.
 	Newest func(ctx context.Context, n int) ([]E, error)
-	// Announced are the rows that an announcement is about, oldest first. Rows that were told already may be among them.
+	// Announced returns the rows that an announcement is about, oldest first. Rows that were sent already may be among them.
 	Announced func(ctx context.Context, payload string) ([]E, error)
-	// ID tells rows apart.
+	// ID identifies a row.
 	ID func(E) uuid.UUID
 
-	mu    sync.Mutex
-	heard *hearing[E] // nil without a follower
+	mu       sync.Mutex
+	listener *listener[E] // nil without a follower
 }
 
-// hearing is one connection that listens, for all who follow.
-type hearing[E any] struct {
+// listener is a connection that listens on behalf of all followers.
+type listener[E any] struct {
 	followers int
 	live      bus.Topic[[]E]
 	ready     chan struct{} // closed when nothing is missed any more
@@ -40,14 +40,14 @@ type hearing[E any] struct {
 	stop      context.CancelFunc
 }
 
-// hear joins those who follow. The first starts to listen, and the last ends it.
-func (f *Feed[E]) hear() *hearing[E] {
+// join adds a follower. The first one starts the listener, and the last one stops it.
+func (f *Feed[E]) join() *listener[E] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.heard == nil {
+	if f.listener == nil {
 		ctx, stop := context.WithCancel(context.Background())
-		h := &hearing[E]{ready: make(chan struct{}), over: make(chan struct{}), stop: stop}
-		f.heard = h
+		h := &listener[E]{ready: make(chan struct{}), over: make(chan struct{}), stop: stop}
+		f.listener = h
 		go func() {
 			err := f.DB.Listen(ctx, f.Channel, func() { close(h.ready) }, func(payload string) error {
 				rows, err := f.Announced(ctx, payload)
@@ -58,23 +58,23 @@ func (f *Feed[E]) hear() *hearing[E] {
 			})
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			if f.heard == h {
-				f.heard = nil
+			if f.listener == h {
+				f.listener = nil
 			}
 			h.err = err
 			close(h.over)
 		}()
 	}
-	f.heard.followers++
-	return f.heard
+	f.listener.followers++
+	return f.listener
 }
 
-func (f *Feed[E]) leave(h *hearing[E]) {
+func (f *Feed[E]) leave(h *listener[E]) {
 	f.mu.Lock()
 	h.followers--
 	last := h.followers == 0
-	if last && f.heard == h {
-		f.heard = nil
+	if last && f.listener == h {
+		f.listener = nil
 	}
 	f.mu.Unlock()
 	if last {
@@ -83,16 +83,16 @@ func (f *Feed[E]) leave(h *hearing[E]) {
 	}
 }
 
-// Follow calls send with the newest n rows, oldest first, and then with each new one when it is committed, until the context ends,
-// send fails or the database goes away. Listening starts before the snapshot is read and what both have is sent once: no gap,
-// no duplicate. A follower who is too slow loses some.
+// Follow calls send with the newest n rows, oldest first, and then with each new one when it is committed, until ctx ends, send
+// fails or the database becomes unavailable. It starts to listen before it reads the snapshot, and sends rows that are in both
+// once: no gap, no duplicate. A follower that is too slow loses rows.
 func (f *Feed[E]) Follow(ctx context.Context, n int, send func(E) error) error {
 	return f.Some(ctx, func(ctx context.Context) ([]E, error) { return f.Newest(ctx, n) }, func(E) bool { return true }, send)
 }
 
-// Some is Follow for those rows alone that a follower wants. It begins with the newest of these, newest first.
+// Some is Follow for the rows that a follower wants. newest returns the newest of these, newest first.
 func (f *Feed[E]) Some(ctx context.Context, newest func(context.Context) ([]E, error), wants func(E) bool, send func(E) error) error {
-	h := f.hear()
+	h := f.join()
 	defer f.leave(h)
 	select {
 	case <-h.ready:
@@ -104,7 +104,7 @@ func (f *Feed[E]) Some(ctx context.Context, newest func(context.Context) ([]E, e
 	reader := h.live.Subscribe()
 	defer func() { reader.Close() }()
 	snapshot, err := newest(ctx)
-	// Whatever was lost while the snapshot was read is not a slow client's fault: begin again.
+	// Rows that were lost while the snapshot was read are not a slow client's fault: start over.
 	for err == nil && reader.Dropped() > 0 {
 		reader.Close()
 		reader = h.live.Subscribe()
@@ -113,7 +113,7 @@ func (f *Feed[E]) Some(ctx context.Context, newest func(context.Context) ([]E, e
 	if err != nil {
 		return err
 	}
-	sent := told{known: map[uuid.UUID]bool{}}
+	sent := sent{known: map[uuid.UUID]bool{}}
 	for i := len(snapshot) - 1; i >= 0; i-- {
 		sent.first(f.ID(snapshot[i]))
 		if err := send(snapshot[i]); err != nil {
@@ -139,14 +139,14 @@ func (f *Feed[E]) Some(ctx context.Context, newest func(context.Context) ([]E, e
 	}
 }
 
-// told remembers the last rows that a follower got.
-type told struct {
+// sent remembers the last rows that a follower has received.
+type sent struct {
 	known map[uuid.UUID]bool
 	order []uuid.UUID
 }
 
-// first tells whether a row is a new one, and remembers it.
-func (t *told) first(id uuid.UUID) bool {
+// first reports whether a row is new, and remembers it.
+func (t *sent) first(id uuid.UUID) bool {
 	if t.known[id] {
 		return false
 	}

@@ -2,5 +2,5 @@
 
 package longtest
 
-// On is true in a long run.
+// On reports whether this is the long test run.
 const On = true

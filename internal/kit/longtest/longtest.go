@@ -1,5 +1,5 @@
-// Package longtest tells the long test run (make test-long, -tags long) from the short one (make test). What only the long one runs stands in
-// files with that build tag; what is a matter of how many asks this package.
+// Package longtest distinguishes the long test run (make test-long, -tags long) from the short one (make test). Tests that only
+// the long run includes are in files with that build tag; this package is for tests that run fewer cases in the short one.
 package longtest
 
 import (
@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Some is the whole list in a long run. In a short one it is n of it, in their order, drawn by a seed that the test prints: GATEWAY_SEED repeats it.
+// Some returns the whole list in the long run, and n random items in their order in the short one. The test logs the seed;
+// GATEWAY_SEED sets it.
 func Some[T any](t testing.TB, n int, all []T) []T {
 	t.Helper()
 	if On || n >= len(all) {
@@ -28,7 +29,7 @@ func Some[T any](t testing.TB, n int, all []T) []T {
 	return some
 }
 
-// Seed is what GATEWAY_SEED names, and otherwise the usual one. The test prints it.
+// Seed returns GATEWAY_SEED, or usual if it is not set, and logs it.
 func Seed(t testing.TB, usual uint64) uint64 {
 	t.Helper()
 	seed, err := strconv.ParseUint(os.Getenv("GATEWAY_SEED"), 10, 64)

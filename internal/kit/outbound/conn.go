@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// Limits bound a connection that may carry much.
+// Limits bound a connection that may carry much data.
 type Limits struct {
-	// Internal lets it reach the machine itself and its links.
+	// Internal allows connections to the machine itself and its links.
 	Internal bool
-	// Dial is how long the other side may take to accept it.
+	// Dial is how long the other side may take to accept the connection.
 	Dial time.Duration
-	// Stall is how long nothing may move on it, in either direction.
+	// Stall is how long the connection may be idle in both directions.
 	Stall time.Duration
-	// Answer is how many bytes are taken from the other side; 0 for as many as there are.
+	// Answer is the maximum number of bytes read; 0 for no limit.
 	Answer int64
 }
 
-// Dial connects to a place by TCP. What is spoken there is for the caller; it ends with the context.
+// Dial connects to a TCP address, for any protocol. The connection ends with the context.
 func (d *Door) Dial(ctx context.Context, address string, l Limits) (net.Conn, error) {
 	s, err := d.dial(ctx, address, l)
 	if err != nil {
@@ -41,18 +41,17 @@ func (d *Door) dial(ctx context.Context, address string, l Limits) (*steady, err
 	return s, nil
 }
 
-// Transport carries HTTP requests and answers of any length. Unlike those of Client, they may be without TLS: the caller
-// decides by the URL.
+// Transport is for HTTP requests and answers of any length. Unlike with Client, the URL alone decides about TLS.
 func (d *Door) Transport(l Limits) *http.Transport {
 	return &http.Transport{
-		// It does not end with the context, which is that of the request that needs it first; others use it later.
+		// Not bound to the context, which is that of the first request: others reuse the connection.
 		DialContext:         func(ctx context.Context, _, address string) (net.Conn, error) { return d.dial(ctx, address, l) },
 		TLSHandshakeTimeout: l.Dial, ResponseHeaderTimeout: l.Stall, MaxResponseHeaderBytes: 64 << 10, IdleConnTimeout: l.Stall,
 		DisableCompression: true, TLSClientConfig: &tls.Config{RootCAs: d.roots},
 	}
 }
 
-// steady is a connection that ends when nothing moves on it, or when the other side says too much.
+// steady is a connection that ends when it is idle, or when the other side sends too much.
 type steady struct {
 	net.Conn
 	Limits
@@ -62,7 +61,7 @@ type steady struct {
 	read int64
 }
 
-// moved starts the wait again, for both directions: no answer is expected while something is still sent.
+// moved restarts the timeout for both directions: no answer is expected while something is still being sent.
 func (s *steady) moved() { _ = s.Conn.SetDeadline(time.Now().Add(s.Stall)) }
 
 func (s *steady) Read(b []byte) (int, error) {
@@ -81,7 +80,7 @@ func (s *steady) Read(b []byte) (int, error) {
 }
 
 func (s *steady) Write(b []byte) (n int, err error) {
-	// In pieces: what is large moves, even if it is not through yet.
+	// In pieces, so that a large write counts as activity before it is complete.
 	for n < len(b) && err == nil {
 		var written int
 		written, err = s.Conn.Write(b[n:min(len(b), n+piece)])

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// Explain says in words for the operator why a place was not reached, or was left. It is empty for what is not about the
-// connection. Nothing that the other side has sent is in it.
+// Explain describes for the operator why a connection failed or was closed. It is empty for errors that are not about the
+// connection, and contains nothing that the other side has sent.
 func Explain(err error) string {
 	if refused, ok := errors.AsType[*Refused](err); ok {
 		return refused.Error()

@@ -1,5 +1,5 @@
-// Package outbound owns connections to places that an operator typed: they do not reach the machine itself or its links,
-// redirects included, unless the operator allows it, and they end when nothing moves on them.
+// Package outbound makes connections to addresses that an operator entered: they cannot reach the machine itself or its links,
+// not even by redirects, unless the operator allows it, and they end when they are idle.
 package outbound
 
 import (
@@ -24,54 +24,54 @@ const (
 	dialWithin   = 3 * time.Second
 	answerWithin = 4 * time.Second
 	maxRedirects = 3
-	// maxAnswer is how much of an answer is read. Whoever answers more is not listened to.
+	// maxAnswer is the maximum number of bytes read of an answer.
 	maxAnswer = 1 << 20
 )
 
-// Refused says that a place is not allowed. Its text is for the operator.
+// Refused says that an address is not allowed. Its text is for the operator.
 type Refused struct{ why string }
 
 func (e *Refused) Error() string { return e.why }
 
-// Door leads outside.
+// Door makes connections to the outside.
 type Door struct {
 	machine host.Machine
 	roots   *x509.CertPool // nil for those of the system
-	listens uint16         // where the API listens, if that is elsewhere than usual
+	listens uint16         // the port of the API, if it is not the usual one
 }
 
-// New makes the door of a machine.
+// New returns the door of a machine.
 func New(m host.Machine) *Door { return &Door{machine: m} }
 
-// Trusting is the door of the same machine for places that these authorities vouch for.
+// Trusting returns a door that trusts these authorities.
 func (d *Door) Trusting(roots *x509.CertPool) *Door {
 	trusting := *d
 	trusting.roots = roots
 	return &trusting
 }
 
-// Listening is the door of a machine whose API listens on another port than the management port.
+// Listening returns a door that also protects the given port, on which the API listens.
 func (d *Door) Listening(port uint16) *Door {
 	listening := *d
 	listening.listens = port
 	return &listening
 }
 
-// manages tells whether a port is one by which the gateway itself is managed. Nobody reaches it through the gateway.
+// manages reports whether a port is one through which the gateway itself is managed. Nobody may reach it through the gateway.
 func (d *Door) manages(port uint16) bool {
 	return port == d.listens || slices.ContainsFunc(policy.Own(), func(p policy.Port) bool { return p.Proto == policy.TCP && p.Number == port })
 }
 
-// TLS is for connections to a server with this name.
+// TLS returns the configuration for connections to a server with this name.
 func (d *Door) TLS(name string) *tls.Config {
 	return &tls.Config{RootCAs: d.roots, ServerName: name, MinVersion: tls.VersionTLS12}
 }
 
-// Client makes requests to public and private networks. With internal it also takes plain HTTP, and reaches the machine
-// itself. The address is looked at when the connection is made, so that neither the DNS nor a redirect leads elsewhere.
+// Client returns a client for public and private networks. With internal it also accepts plain HTTP, and reaches the machine
+// itself. The address is checked when the connection is made, so that neither DNS nor a redirect can evade it.
 func (d *Door) Client(internal bool) *http.Client { return d.client(internal, internal) }
 
-// PlainClient is a client that takes plain HTTP in any case, for what is no secret.
+// PlainClient is Client, but always accepts plain HTTP, for what is not secret.
 func (d *Door) PlainClient(internal bool) *http.Client { return d.client(internal, true) }
 
 func (d *Door) client(internal, plain bool) *http.Client {
@@ -91,7 +91,7 @@ func (d *Door) client(internal, plain bool) *http.Client {
 	}
 }
 
-// dialer looks at the address when the connection is made.
+// dialer checks the address when the connection is made.
 func (d *Door) dialer(internal bool, within time.Duration) *net.Dialer {
 	dialer := &net.Dialer{Timeout: within}
 	if !internal {
@@ -106,7 +106,7 @@ func (d *Door) dialer(internal bool, within time.Duration) *net.Dialer {
 	return dialer
 }
 
-// thisHost holds addresses that stand for the machine itself, besides those that netip knows.
+// thisHost holds addresses of the machine itself that netip does not know as such.
 var thisHost = netip.MustParsePrefix("0.0.0.0/8")
 
 func (d *Door) allow(ctx context.Context, to netip.AddrPort) error {
@@ -126,7 +126,7 @@ func (d *Door) allow(ctx context.Context, to netip.AddrPort) error {
 	return err
 }
 
-// own tells whether the machine has the address.
+// own reports whether the machine has the address.
 func (d *Door) own(ctx context.Context, ip netip.Addr) (bool, error) {
 	links, err := d.machine.Links(ctx)
 	if err != nil {
@@ -142,7 +142,7 @@ func (d *Door) own(ctx context.Context, ip netip.Addr) (bool, error) {
 	return false, nil
 }
 
-// limited refuses plain HTTP, and answers without an end.
+// limited refuses plain HTTP, and bounds answers.
 type limited struct {
 	*http.Transport
 	plain bool

@@ -29,10 +29,10 @@ func TestWhatIsInside(t *testing.T) {
 		"192.0.2.1:443":            true,
 		"10.0.0.1:443":             true, // a provider may be in the operator's own network
 		"[fd00::1]:443":            true,
-		"198.51.100.1:8080":        true, // what someone publishes
+		"198.51.100.1:8080":        true, // a published service
 		"198.51.100.1:22":          false,
 		"198.51.100.1:443":         false,
-		"198.51.100.1:9443":        false, // where the API listens
+		"198.51.100.1:9443":        false, // the port of the API
 		"192.0.2.1:3443":           true,  // another gateway
 		"198.51.100.1:3443":        false,
 		"198.51.100.1:8443":        false,
@@ -71,7 +71,7 @@ func refused(t *testing.T, c *http.Client, url string) {
 	}
 }
 
-// The name that leads inside is found out when the connection is made, and so is a redirect.
+// A name or a redirect that leads inside is detected when the connection is made.
 func TestClient(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
@@ -109,7 +109,7 @@ func TestClient(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
 	res.Body.Close()
-	// A server outside that sends inside: its first answer comes, the redirect does not go.
+	// An outside server redirects to the inside: its first answer is received, but the redirect is not followed.
 	outside := &http.Client{CheckRedirect: public.CheckRedirect, Transport: answers(func(req *http.Request) (*http.Response, error) {
 		if req.URL.Host == "outside.example" {
 			return &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {"https://127.0.0.1:3443/"}}, Body: http.NoBody, Request: req}, nil
@@ -123,7 +123,7 @@ type answers func(*http.Request) (*http.Response, error)
 
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
 
-// speaks is a server that does this with every connection.
+// speaks is a server that calls with for every connection.
 func speaks(t *testing.T, with func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -146,7 +146,7 @@ func speaks(t *testing.T, with func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// Connections that may carry much have the same door, and bounds of their own.
+// Connections that may carry much data have the same restrictions, and their own limits.
 func TestDial(t *testing.T) {
 	d := door()
 	limits := Limits{Internal: true, Dial: time.Minute, Stall: time.Minute}
@@ -186,7 +186,7 @@ func TestDial(t *testing.T) {
 	if err := read(ctx, silent, limits); err == nil {
 		t.Error("it does not end with its context")
 	}
-	// While something is sent, no answer is missed: the sum of the pauses is longer than the bound.
+	// While something is being sent, no answer is expected: the pauses add up to more than the limit.
 	conn, err := d.Dial(t.Context(), silent, Limits{Internal: true, Dial: time.Minute, Stall: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)

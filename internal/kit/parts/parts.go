@@ -1,5 +1,5 @@
-// Package parts has texts that consist of parts. What is done with a text after a change costs as much as the parts that have
-// changed, and not as much as all of it.
+// Package parts has texts that consist of parts. The cost of processing a changed text depends on the parts that have changed,
+// and not on its size.
 package parts
 
 import (
@@ -12,7 +12,7 @@ import (
 	"sort"
 )
 
-// Sum tells contents apart.
+// Sum identifies a content.
 type Sum [sha256.Size]byte
 
 // Part is a piece of a text. Equal parts have equal sums.
@@ -22,16 +22,15 @@ type Part struct {
 	lines int
 }
 
-// Of makes a part of a text, which stays as it is from then on.
+// Of returns a part of a text, which must not be modified afterwards.
 func Of(text []byte) Part { return Part{text, sha256.Sum256(text), bytes.Count(text, []byte("\n"))} }
 
 func (p Part) String() string { return string(p.text) }
 
-// Text is a text in parts, which others may share. The first and the last one are its frame, which stays the same while the text
-// changes.
+// Text is a text in parts, which others may share. The first and the last part are its frame, which no change affects.
 type Text []Part
 
-// Bytes are the whole text.
+// Bytes returns the whole text.
 func (t Text) Bytes() []byte {
 	all := make([]byte, 0, t.Len())
 	for i := range t {
@@ -52,7 +51,7 @@ func (t Text) WriteTo(w io.Writer) (n int64, err error) {
 	return n, b.Flush()
 }
 
-// Len is how long the whole text is.
+// Len returns the length of the whole text.
 func (t Text) Len() (n int) {
 	for i := range t {
 		n += len(t[i].text)
@@ -60,7 +59,7 @@ func (t Text) Len() (n int) {
 	return n
 }
 
-// Lines is how many lines it has.
+// Lines returns the number of lines.
 func (t Text) Lines() (n int) {
 	for i := range t {
 		n += t[i].lines
@@ -68,7 +67,7 @@ func (t Text) Lines() (n int) {
 	return n
 }
 
-// Sum tells whole texts apart that consist of the same kind of parts.
+// Sum identifies a whole text among those that are divided in the same way.
 func (t Text) Sum() Sum {
 	all := make([]byte, 0, len(t)*sha256.Size)
 	for i := range t {
@@ -85,7 +84,7 @@ func (t Text) sums() []Sum {
 	return list
 }
 
-// Distinct are the parts that only one of two texts has.
+// Distinct returns the parts that only one of two texts has.
 func Distinct(a, b Text) (onlyA, onlyB Text) {
 	first := 0
 	for first < min(len(a), len(b)) && a[first].sum == b[first].sum {
@@ -119,18 +118,18 @@ func Distinct(a, b Text) (onlyA, onlyB Text) {
 type Change struct {
 	// Was is the sum of the text that it is for.
 	Was Sum
-	// Remove are the parts that go, by their places in that text.
+	// Remove are the indexes of the parts to remove.
 	Remove []int
 	Add    []Addition
 }
 
-// Addition is a part that comes before another one of the text as it was.
+// Addition is a part that is inserted before another one of the original text.
 type Addition struct {
 	Before int
 	Text   []byte
 }
 
-// Between is the change from one text to another. It is not ok if they have different frames.
+// Between returns the change from one text to another; ok is false if they have different frames.
 func Between(was, now Text) (c Change, ok bool) {
 	if len(was) < 2 || len(now) < 2 || was[0].sum != now[0].sum || was[len(was)-1].sum != now[len(now)-1].sum {
 		return c, false
@@ -143,20 +142,20 @@ func Between(was, now Text) (c Change, ok bool) {
 	return c, true
 }
 
-// Empty tells whether there is nothing to change.
+// Empty reports whether there is nothing to change.
 func (c *Change) Empty() bool { return len(c.Remove)+len(c.Add) == 0 }
 
-// ErrOther says that a text is not the one that a change is for.
+// ErrOther says that a change is for another text.
 var ErrOther = errors.New("the text is not the one that the change is for")
 
-// Changed is the text after a change. The frame stays.
+// Changed applies a change. The frame must stay.
 func (t Text) Changed(c Change) (Text, error) {
 	if c.Was != t.Sum() {
 		return nil, ErrOther
 	}
 	now := make(Text, 0, len(t)+len(c.Add)-min(len(t), len(c.Remove)))
 	at := 0
-	// upTo takes what stays before a place.
+	// upTo copies the parts that stay before an index.
 	upTo := func(place int) {
 		now = append(now, t[at:place]...)
 		at = place
@@ -193,13 +192,13 @@ func (t Text) Changed(c Change) (Text, error) {
 	return now, nil
 }
 
-// Region is where two texts differ: the parts that each has between others that both have.
+// Region is where two texts differ: the parts of each between parts that both have.
 type Region struct {
-	// Was and Now are the places of the first and behind the last part.
+	// Was and Now are half-open ranges of indexes.
 	Was, Now [2]int
 }
 
-// Regions are all places where two texts differ.
+// Regions returns all places where two texts differ.
 func Regions(was, now Text) (list []Region) {
 	e := EditOf(was.sums(), now.sums())
 	i, j, removed, added := 0, 0, 0, 0
@@ -234,10 +233,11 @@ type Edit struct {
 	Add    []Insertion
 }
 
-// Insertion is an item of the new list that comes before one of the old list, which stays, or at its end.
+// Insertion is an item of the new list that is inserted before an item of the old list that stays, or at its end.
 type Insertion struct{ Before, Item int }
 
-// EditOf finds what to take from a list and what to add to it to get another. As many as can stay where they are do. Places ascend.
+// EditOf returns what to remove from a list and what to add to it to get another. As many items as possible stay where they are.
+// Indexes are ascending.
 func EditOf[T comparable](was, now []T) (e Edit) {
 	first := 0
 	for first < min(len(was), len(now)) && was[first] == now[first] {
@@ -251,7 +251,7 @@ func EditOf[T comparable](was, now []T) (e Edit) {
 	for i := first; i < last; i++ {
 		places[was[i]] = append(places[was[i]], i)
 	}
-	// Where each item was, and which of those that were somewhere can stay: the longest row of ascending places.
+	// Find the old index of each item; those in the longest increasing subsequence stay.
 	at := make([]int, len(now)-first-(len(was)-last))
 	for i := range at {
 		item := now[first+i]
@@ -287,9 +287,9 @@ func EditOf[T comparable](was, now []T) (e Edit) {
 	return e
 }
 
-// ascending marks the longest row of ascending numbers; those below zero are not in it.
+// ascending marks the members of a longest increasing subsequence, ignoring negative numbers.
 func ascending(list []int) []bool {
-	var tails []int // the index of the last number of the best row of each length
+	var tails []int // the index of the smallest last number of the subsequences of each length
 	before := make([]int, len(list))
 	for i, x := range list {
 		if x < 0 {

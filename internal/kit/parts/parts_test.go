@@ -63,7 +63,7 @@ func TestChange(t *testing.T) {
 			other []string
 		}{{a, was, now}, {b, now, was}} {
 			want := slices.DeleteFunc(slices.Clone(x.mine), func(w string) bool { return slices.Contains(x.other, w) })
-			// One that there are two of may be cut off with an end that both have.
+			// If a text has a part twice, one of them may be in the common end that was cut off.
 			for _, p := range x.only {
 				if slices.Contains(x.other, p.String()) && !slices.Contains(x.mine, p.String()) {
 					t.Fatalf("%v and %v: %v", was, now, x.only)

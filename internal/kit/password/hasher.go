@@ -15,7 +15,7 @@ import (
 // Cost is the cost of the hashes in production. One takes about a third of a second.
 const Cost = 12
 
-// Hasher hashes and compares passwords, a few at a time: one core stays free for everything else.
+// Hasher hashes and compares passwords with limited concurrency: one core stays free for everything else.
 type Hasher struct {
 	cost  int
 	dummy []byte
@@ -23,21 +23,21 @@ type Hasher struct {
 	done  atomic.Int64
 }
 
-// New makes a hasher. The cost is Cost but in tests. A process has one hasher, or the bound does not hold.
+// New returns a hasher. The cost is Cost except in tests. A process must have only one hasher, because the limit is per hasher.
 func New(cost int) *Hasher {
 	return &Hasher{
 		cost: cost,
-		// Well-formed, and the hash of nothing that anybody knows.
+		// Well-formed, and the hash of no known password.
 		dummy: fmt.Appendf(nil, "$2a$%02d$8Hn0rjLrWs0cqJcGkG3vXuR5pQ2mT7bZ1xY4wV9dF6sA3eKiOaNbC", cost),
 		queue: newQueue(max(1, runtime.GOMAXPROCS(0)-1)),
 	}
 }
 
-// Done tells how many hashes were computed.
+// Done returns how many hashes were computed.
 func (h *Hasher) Done() int64 { return h.done.Load() }
 
-// Turn waits until there is a core to hash on. Those who wait are served in turns by where they come from, so that a
-// flood from one place does not hold up another. A request waits as long as its patience for everything allows.
+// Turn waits for a core to hash on. Waiting callers are served round-robin by where they come from, so that a flood from one
+// place does not delay others. A request waits only as long as its patience allows.
 func (h *Hasher) Turn(ctx context.Context, from Place) (*Turn, error) {
 	waiting, over := db.Patience(ctx)
 	defer over()
@@ -53,7 +53,7 @@ func (h *Hasher) Turn(ctx context.Context, from Place) (*Turn, error) {
 // Turn is the right to hash until End.
 type Turn struct{ hasher *Hasher }
 
-// End lets the next one hash.
+// End lets the next caller hash.
 func (t *Turn) End() { t.hasher.queue.leave() }
 
 func (t *Turn) Hash(c Chosen) (Hash, error) {
@@ -68,12 +68,12 @@ func (t *Turn) Hash(c Chosen) (Hash, error) {
 	return Hash(b), nil
 }
 
-// Matches compares a password with a hash. It takes as long when there is no hash to compare with: who asks does not
-// learn from the time whether an account exists.
+// Matches compares a password with a hash. It takes just as long without a hash, so that the time does not reveal whether an
+// account exists.
 func (t *Turn) Matches(h Hash, typed Typed) bool {
 	plain, possible := []byte(typed.plain), true
 	if len(plain) > MaxBytes {
-		// bcrypt would compare the beginning alone.
+		// bcrypt would compare only the beginning.
 		plain, possible = plain[:MaxBytes], false
 	}
 	hash := []byte(h)

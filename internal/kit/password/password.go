@@ -1,4 +1,4 @@
-// Package password owns what a password must be, how it is kept, and the queue that keeps hashing from starving the rest.
+// Package password has the policy for passwords, their storage, and the queue that keeps hashing from starving everything else.
 package password
 
 import (
@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// The policy for new passwords. What is longer than MaxBytes, bcrypt would not look at.
+// The policy for new passwords. bcrypt ignores what exceeds MaxBytes.
 const (
 	MinCharacters = 12
 	MaxBytes      = 72
@@ -28,37 +28,37 @@ func check(plain string) error {
 	return nil
 }
 
-// hidden keeps what embeds it out of answers, logs and messages.
+// hidden keeps a type that embeds it out of answers, logs and messages.
 type hidden struct{}
 
 // IsZero is always true, so that omitzero leaves the field out of every answer.
 func (hidden) IsZero() bool { return true }
 
-// MarshalText never tells.
+// MarshalText returns the mask.
 func (hidden) MarshalText() ([]byte, error) { return []byte(secret.Mask), nil }
 
 func (hidden) String() string       { return secret.Mask }
 func (hidden) GoString() string     { return secret.Mask }
 func (hidden) LogValue() slog.Value { return slog.StringValue(secret.Mask) }
 
-// Schema documents the field as a string that is only written.
+// Schema documents the field as a write-only string.
 func (hidden) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, WriteOnly: true}
 }
 
-// Typed is a password that somebody typed to prove who they are. The policy does not matter for it.
+// Typed is a password that someone entered to log in. The policy does not apply to it.
 type Typed struct {
 	hidden
 	plain string
 }
 
-// Type makes a typed password.
+// Type returns a typed password.
 func Type(plain string) Typed { return Typed{plain: plain} }
 
-// Reveal is what was typed, for another node that knows the password.
+// Reveal returns what was typed, for another node that knows the password.
 func (t Typed) Reveal() string { return t.plain }
 
-// Set tells whether something was typed.
+// Set reports whether something was typed.
 func (t Typed) Set() bool { return t.plain != "" }
 
 func (t *Typed) UnmarshalText(b []byte) error {
@@ -72,7 +72,7 @@ type Chosen struct {
 	plain string
 }
 
-// Choose makes a new password; the error is a sentence for the person who chose it.
+// Choose returns a new password; the error is a sentence for the person who chose it.
 func Choose(plain string) (Chosen, error) {
 	if err := check(plain); err != nil {
 		return Chosen{}, err
@@ -80,10 +80,10 @@ func Choose(plain string) (Chosen, error) {
 	return Chosen{plain: plain}, nil
 }
 
-// Set tells whether there is a password.
+// Set reports whether there is a password.
 func (c Chosen) Set() bool { return c.plain != "" }
 
-// UnmarshalText takes a password that follows the policy.
+// UnmarshalText accepts a password that follows the policy.
 func (c *Chosen) UnmarshalText(b []byte) (err error) {
 	if len(b) == 0 {
 		return errors.New("is required")

@@ -10,39 +10,39 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// maxWaiting bounds the queue.
+// maxWaiting limits the length of the queue.
 const (
 	maxWaiting = 256
 	retryAfter = 5 * time.Second
 )
 
-// Place is where a caller waits. Known ones have proved before who they are: they get every second turn when others
-// wait too, so that no flood of strangers, from however many places, keeps them out.
+// Place is where a caller queues. Known callers have authenticated before: they get every second turn if others wait too, so that
+// no flood of strangers, from however many places, keeps them out.
 type Place struct {
 	Lane  string
 	Known bool
 }
 
-// queue lets a few work at a time. Those who wait stand in a lane for each place they come from. The lanes are served
-// in turns, and new ones come last; within a lane the first comes first.
+// queue limits concurrency. Callers queue in a lane for each place. The lanes are served round-robin, and new ones come last;
+// within a lane, first come, first served.
 type queue struct {
 	mu      sync.Mutex
 	free    int
-	classes [2]class // strangers, and those who are known
+	classes [2]class // strangers, and known callers
 	next    int      // the class that is served next, if a caller waits there
 	waiting int
 }
 
-// class is lanes that are served in turns; none is empty, and the first is served next.
+// class holds non-empty lanes, which are served round-robin from the first.
 type class struct{ lanes []*lane }
 
 type lane struct {
 	name    string
-	waiters []*waiter // the oldest is first
+	waiters []*waiter // oldest first
 }
 
-// waiter learns on its channel whether it may work.
-type waiter struct{ told chan error }
+// waiter receives on its channel whether it may work.
+type waiter struct{ result chan error }
 
 func newQueue(workers int) *queue { return &queue{free: workers, next: 1} }
 
@@ -60,14 +60,14 @@ func (q *queue) enter(ctx context.Context, from Place) error {
 		q.mu.Unlock()
 		return nil
 	}
-	w := &waiter{told: make(chan error, 1)}
+	w := &waiter{result: make(chan error, 1)}
 	q.class(from).push(from.Lane, w)
 	if q.waiting++; q.waiting > maxWaiting {
 		q.sendAway()
 	}
 	q.mu.Unlock()
 	select {
-	case err := <-w.told:
+	case err := <-w.result:
 		return err
 	case <-ctx.Done():
 		q.giveUp(from, w)
@@ -75,7 +75,7 @@ func (q *queue) enter(ctx context.Context, from Place) error {
 	}
 }
 
-// leave hands the place to the next one.
+// leave passes the place to the next caller.
 func (q *queue) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -89,10 +89,10 @@ func (q *queue) leave() {
 	}
 	q.next = 1 - serve
 	q.waiting--
-	q.classes[serve].take().told <- nil
+	q.classes[serve].take().result <- nil
 }
 
-// giveUp is for a waiter who does not wait any longer. If its turn came at the same moment, the next one gets it.
+// giveUp removes a caller that no longer waits. If its turn came at the same moment, the next one gets it.
 func (q *queue) giveUp(from Place, w *waiter) {
 	q.mu.Lock()
 	found := q.class(from).remove(from.Lane, w)
@@ -103,23 +103,23 @@ func (q *queue) giveUp(from Place, w *waiter) {
 	if found {
 		return
 	}
-	if err := <-w.told; err == nil {
+	if err := <-w.result; err == nil {
 		q.leave()
 	}
 }
 
-// sendAway sends away the last one of the longest lane, a stranger if there is one. Where all lanes are equal, chance
-// decides: callers who keep coming from new places are no better off than the others.
+// sendAway rejects the last caller of the longest lane, preferably a stranger. Among lanes of equal length, it picks one at
+// random: callers that keep coming from new places have no advantage.
 func (q *queue) sendAway() {
 	c := &q.classes[0]
 	if len(c.lanes) == 0 {
 		c = &q.classes[1]
 	}
 	q.waiting--
-	c.last().told <- tooMany()
+	c.last().result <- tooMany()
 }
 
-// tooMany is what is told to those who cannot wait until it is their turn.
+// tooMany returns the error for callers that cannot wait for their turn.
 func tooMany() error {
 	f := fault.New(fault.TooMany, "Too many requests are waiting. Try again in a moment.")
 	f.RetryAfter = retryAfter
@@ -139,7 +139,7 @@ func (c *class) push(name string, w *waiter) {
 	c.lanes[i].waiters = append(c.lanes[i].waiters, w)
 }
 
-// take takes the first waiter of the first lane, which then comes last.
+// take removes the first waiter of the first lane, which then comes last.
 func (c *class) take() *waiter {
 	l := c.lanes[0]
 	w := l.waiters[0]
@@ -151,7 +151,7 @@ func (c *class) take() *waiter {
 	return w
 }
 
-// last takes the last waiter of one of the longest lanes.
+// last removes the last waiter of one of the longest lanes.
 func (c *class) last() *waiter {
 	var longest []*lane
 	for _, l := range c.lanes {
@@ -168,7 +168,7 @@ func (c *class) last() *waiter {
 	return w
 }
 
-// remove takes a waiter out of a lane, if it is there.
+// remove removes a waiter from a lane, if it is there.
 func (c *class) remove(name string, w *waiter) (found bool) {
 	i := c.lane(name)
 	if i < 0 {

@@ -31,20 +31,20 @@ func wait(t *testing.T, q *queue, ctx context.Context, from Place, served func(e
 	})
 }
 
-// order tells who is served in which order, when those who are named came one after the other.
+// order returns the order in which callers that arrived one after the other are served.
 func order(t *testing.T, waiting ...Place) (served []string) {
 	t.Helper()
 	q := newQueue(1)
 	if err := q.enter(t.Context(), stranger("at work")); err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan string, len(waiting))
+	turns := make(chan string, len(waiting))
 	for i, p := range waiting {
-		wait(t, q, t.Context(), p, func(error) { told <- fmt.Sprint(p.Lane, " ", i) })
+		wait(t, q, t.Context(), p, func(error) { turns <- fmt.Sprint(p.Lane, " ", i) })
 	}
 	for range waiting {
 		q.leave()
-		served = append(served, <-told)
+		served = append(served, <-turns)
 	}
 	q.leave()
 	if q.free != 1 || q.waiting != 0 || len(q.classes[0].lanes)+len(q.classes[1].lanes) != 0 {
@@ -61,8 +61,7 @@ func TestQueueServesPlacesInTurns(t *testing.T) {
 	}
 }
 
-// A caller from a new place waits behind those who are here already: a trickle from ever new places does not keep
-// them waiting.
+// A caller from a new place queues behind those that wait already: a trickle from ever new places does not delay them.
 func TestNewPlacesComeLast(t *testing.T) {
 	q := newQueue(1)
 	_ = q.enter(t.Context(), stranger("at work"))
@@ -81,7 +80,7 @@ func TestNewPlacesComeLast(t *testing.T) {
 	t.Error("the person still waits")
 }
 
-// Those who are known get every second turn, however many strangers wait, and each other's place does not matter.
+// Known callers get every second turn, however many strangers wait, and whatever the places of either.
 func TestKnownHaveTheirShare(t *testing.T) {
 	a, b, c := stranger("a"), stranger("b"), stranger("c")
 	me, you := Place{"me", true}, Place{"you", true}
@@ -112,9 +111,9 @@ func TestWhoGivesUpIsPassedOver(t *testing.T) {
 	}
 }
 
-// A request that has to be answered waits for its turn no longer than it waits for anything else, and the turn goes to the next one.
+// A request waits for its turn no longer than for anything else, and the turn then goes to the next one.
 func TestTurnOfARequest(t *testing.T) {
-	t.Parallel() // it waits for the most part
+	t.Parallel() // it mostly waits
 	h := New(bcrypt.MinCost)
 	h.queue = newQueue(1)
 	busy, err := h.Turn(t.Context(), stranger("a"))
@@ -137,14 +136,14 @@ func TestQueueIsBounded(t *testing.T) {
 	for range maxWaiting {
 		wait(t, q, t.Context(), stranger("flood"), func(err error) { flood <- err })
 	}
-	// The flood pays for those who come from elsewhere.
+	// Callers of the flood are rejected in favour of those from elsewhere,
 	for i, p := range []Place{stranger("other"), {"known", true}} {
 		wait(t, q, t.Context(), p, func(err error) { people <- err })
 		if err := <-flood; !fault.Is(err, fault.TooMany) || fault.From(err).RetryAfter == 0 {
 			t.Errorf("refused %d with %v", i, err)
 		}
 	}
-	// And for itself.
+	// and so are further ones of the flood.
 	if err := q.enter(t.Context(), stranger("flood")); !fault.Is(err, fault.TooMany) {
 		t.Errorf("one more of the flood: %v", err)
 	}
@@ -163,8 +162,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// When strangers from ever new places have filled the queue, a known person still gets in, and one more stranger has a
-// chance.
+// When strangers from ever new places have filled the queue, a known caller still gets in, and another stranger has a chance.
 func TestFullQueueOfStrangersKeepsNobodyOut(t *testing.T) {
 	q := newQueue(1)
 	_ = q.enter(t.Context(), stranger("at work"))

@@ -17,7 +17,7 @@ func (Hash) String() string       { return secret.Mask }
 func (Hash) GoString() string     { return secret.Mask }
 func (Hash) LogValue() slog.Value { return slog.StringValue(secret.Mask) }
 
-// Value stores the hash. Without it the driver would store the String above.
+// Value returns the hash for the database. Without it the driver would store the mask that String returns.
 func (h Hash) Value() (driver.Value, error) { return string(h), nil }
 
 // Scan reads what Value stored.
@@ -30,8 +30,8 @@ func (h *Hash) Scan(src any) error {
 	return nil
 }
 
-// Stored is the password field of a resource: write-only in JSON, a hash in the database. A new password is hashed by
-// Prepare. One that was not is stored as the empty hash, which matches nothing.
+// Stored is the password field of a resource: write-only in JSON, a hash in the database. Prepare hashes a new password. Without
+// Prepare it is stored as the empty hash, which matches nothing.
 type Stored struct {
 	hidden
 	hash    Hash
@@ -40,19 +40,19 @@ type Stored struct {
 	by      *Hasher
 }
 
-// Field makes the field of a new resource.
+// Field returns the field of a new resource.
 func (h *Hasher) Field() Stored { return Stored{by: h} }
 
-// Set tells whether there is a password.
+// Set reports whether there is a password.
 func (s Stored) Set() bool { return s.hash != "" || s.chosen.Set() }
 
-// Changed tells whether the password was set in this request.
+// Changed reports whether the password was set in this request.
 func (s Stored) Changed() bool { return s.changed }
 
-// Hash is what the database holds.
+// Hash returns the stored hash.
 func (s Stored) Hash() Hash { return s.hash }
 
-// UnmarshalText takes a new password; the mask keeps the stored one.
+// UnmarshalText sets a new password; the mask keeps the stored one.
 func (s *Stored) UnmarshalText(b []byte) error {
 	if string(b) == secret.Mask {
 		return nil

@@ -1,4 +1,4 @@
-// Package policy is what a room asks of the packet filter without knowing it.
+// Package policy defines what rooms ask of the packet filter, independent of its room.
 package policy
 
 import (
@@ -13,62 +13,62 @@ import (
 // Proto is a transport protocol.
 type Proto string
 
-// The protocols of openings.
+// Protocols of openings.
 const (
 	TCP Proto = "tcp"
 	UDP Proto = "udp"
 )
 
-// Port is one of the gateway's own.
+// Port is one of the gateway's own ports.
 type Port struct {
 	Proto  Proto
 	Number uint16
 }
 
-// ManagementPort is where the console is, whatever becomes of the gateway's name.
+// ManagementPort is where the console is always reachable, whatever the gateway's name.
 const ManagementPort = 3443
 
-// AntiLockout are the ports that stay open whatever the rules say, so that nobody locks himself out: SSH, and the console by the gateway's name
-// and on the management port.
+// AntiLockout are the ports that stay open whatever the rules are, so that operators cannot lock themselves out: SSH, and the
+// console by the gateway's name and on the management port.
 var AntiLockout = []Port{{TCP, 22}, {TCP, 443}, {TCP, ManagementPort}, {UDP, 443}}
 
 // Peering are the ports between the nodes of a cluster: database, cache, agent.
 var Peering = []Port{{TCP, 5432}, {TCP, 6379}, {TCP, 8443}}
 
-// metrics is where the gateway's programs are measured.
+// metrics is where the gateway's programs export metrics.
 var metrics = Port{TCP, 9464}
 
-// Own are the ports by which the gateway itself is managed, with those between nodes and of the stores behind them.
+// Own returns the ports through which the gateway itself is managed, including those between nodes and of its metrics.
 func Own() []Port { return append(slices.Concat(AntiLockout, Peering), metrics) }
 
-// Opening asks that traffic to the gateway itself is accepted.
+// Opening asks to accept traffic to the gateway itself.
 type Opening struct {
 	// Service says for whom, such as ntp.
 	Service string
 	Proto   Proto
 	Port    int
-	// Addresses of the gateway that are open; none means every address.
+	// Addresses of the gateway that are open; if empty, all.
 	Addresses []value.Addr
-	// Interfaces that are open; none means every interface.
+	// Interfaces that are open; if empty, all.
 	Interfaces []value.IfName
 }
 
-// Same tells whether two openings ask for the same.
+// Same reports whether two openings are equal.
 func (o Opening) Same(p Opening) bool {
 	return o.Service == p.Service && o.Proto == p.Proto && o.Port == p.Port && slices.Equal(o.Addresses, p.Addresses) && slices.Equal(o.Interfaces, p.Interfaces)
 }
 
-// Without are those of the openings that are not among others.
+// Without returns the openings in list that are not in others.
 func Without(list, others []Opening) []Opening {
 	return slices.DeleteFunc(slices.Clone(list), func(o Opening) bool { return slices.ContainsFunc(others, o.Same) })
 }
 
-// Reachable are those of the addresses that others can reach.
+// Reachable returns the addresses that other machines can reach.
 func Reachable(addresses []value.Addr) []value.Addr {
 	return slices.DeleteFunc(slices.Clone(addresses), func(a value.Addr) bool { return a.Netip().IsLoopback() })
 }
 
-// Listening are the addresses to listen on so that the bound ones are among them. All addresses, if it is that, stay all.
+// Listening adds the bound addresses to those to listen on. An unspecified address stays the only one.
 func Listening(addresses []value.Addr, bound []netip.Prefix) []value.Addr {
 	list := slices.Clone(addresses)
 	for _, b := range bound {
@@ -80,7 +80,7 @@ func Listening(addresses []value.Addr, bound []netip.Prefix) []value.Addr {
 	return list
 }
 
-// Admitting are the networks to admit so that those of the bound addresses are among them.
+// Admitting adds the networks of the bound addresses to those to admit.
 func Admitting(networks []value.Prefix, bound []netip.Prefix) []value.Prefix {
 	list := slices.Clone(networks)
 	for _, b := range bound {
@@ -95,17 +95,16 @@ func Admitting(networks []value.Prefix, bound []netip.Prefix) []value.Prefix {
 // Source lists the openings that a room needs for the stored state.
 type Source func(ctx context.Context, q db.Querier) ([]Opening, error)
 
-// Carrier is who at the other end of a tunnel has an address; the zero one is nobody. Two that are equal are reached in the
+// Carrier is the peer at the other end of a tunnel that has an address; the zero one is none. Equal carriers are reached in the
 // same way.
 type Carrier struct {
 	Interface value.IfName
 	Name      string
-	// Agreed is what both ends have to know of one another to talk.
+	// Agreed is what both ends must agree on to communicate.
 	Agreed string
 }
 
-// Tunnel asks that traffic that comes from a tunnel is forwarded, to other peers too, and that what its networks send
-// out through it carries the gateway's own address.
+// Tunnel asks to forward traffic from a tunnel, also to other peers, and to masquerade what its networks send through it.
 type Tunnel struct {
 	Interface value.IfName
 	Networks  []value.Prefix

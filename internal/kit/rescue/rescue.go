@@ -1,4 +1,4 @@
-// Package rescue keeps a panic in one part of a program from ending all of it.
+// Package rescue keeps a panic in one part of a program from ending the whole program.
 package rescue
 
 import (
@@ -19,7 +19,7 @@ func Into(err *error, log *slog.Logger, part string) {
 	}
 }
 
-// Pause is how long a loop rests after a panic.
+// Pause is how long a loop pauses after a panic.
 const Pause = 10 * time.Second
 
 // Loop runs f until it returns. After a panic it pauses and runs f again.

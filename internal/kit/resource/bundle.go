@@ -8,14 +8,14 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Bundle collects the operations of a change set that the program writes itself. Several rooms can add to one.
+// Bundle collects the operations of a change set that the program itself writes. Several rooms can add to one.
 type Bundle struct {
 	Operations []Operation
 	err        error
 }
 
-// Create adds a new row with these fields, and the kind's defaults for the others. The id is chosen here, so that other rows of the
-// bundle can name it.
+// Create adds a new row with these fields and the kind's defaults for the others. It chooses the id, so that other rows of the
+// bundle can refer to it.
 func (b *Bundle) Create(kind string, fields map[string]any) uuid.UUID {
 	id, err := uuid.NewV7()
 	b.add(Operation{Kind: kind, Verb: "create", ID: &id}, fields, err)
@@ -41,10 +41,10 @@ func (b *Bundle) add(op Operation, fields map[string]any, err error) {
 	b.Operations = append(b.Operations, op)
 }
 
-// Err is what kept an operation from being written.
+// Err returns the first error of an operation that could not be encoded.
 func (b *Bundle) Err() error { return b.err }
 
-// Submit stores what a caller asks for as one change set, or previews it. Everybody may preview; only admins store.
+// Submit stores a caller's operations as one change set, or previews them. Everyone may preview; only administrators may store.
 func (r *Registry) Submit(c *httpd.Call, set Set, preview bool, within int) (Result, error) {
 	err := r.MaySuppose(c.Actor, set)
 	if c.Actor.Role != actor.Admin && !preview {

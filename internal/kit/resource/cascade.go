@@ -9,13 +9,14 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 )
 
-// reference is a column of another table whose rows go when the row goes that they refer to.
+// reference is a foreign key with ON DELETE CASCADE.
 type reference struct {
 	Table, Column string
-	Named         bool // it has ids and names, though it may be no kind
+	Named         bool // it has the columns id and name, even if it belongs to no kind
 }
 
-// references finds them all, by the table that they refer to. The schema says it, and stays the same while we run.
+// references returns all cascading foreign keys by the table that they refer to. They are read once: the schema does not change
+// while the program runs.
 func (r *Registry) references(ctx context.Context, tx *db.Tx) (map[string][]reference, error) {
 	if known := r.below.Load(); known != nil {
 		return *known, nil
@@ -45,7 +46,7 @@ func (r *Registry) references(ctx context.Context, tx *db.Tx) (map[string][]refe
 	return found, nil
 }
 
-// with lists what goes along with a row: the rows that refer to it, and what goes along with those.
+// with lists the rows that are deleted along with a row, transitively.
 func (r *Registry) with(ctx context.Context, tx *db.Tx, table string, id uuid.UUID) ([]User, error) {
 	references, err := r.references(ctx, tx)
 	if err != nil {
@@ -72,7 +73,7 @@ func (r *Registry) with(ctx context.Context, tx *db.Tx, table string, id uuid.UU
 	return all, nil
 }
 
-// referring lists the rows of one table that refer to a row. What has no name is of no interest to people.
+// referring lists the rows of one table that refer to a row. Rows without a name are omitted: they mean nothing to people.
 func (r *Registry) referring(ctx context.Context, tx *db.Tx, x reference, id uuid.UUID) ([]User, error) {
 	for _, h := range r.kinds {
 		if h.Table == x.Table {
@@ -89,7 +90,6 @@ func (r *Registry) referring(ctx context.Context, tx *db.Tx, x reference, id uui
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[User])
 }
 
-// users are the rows whose column refers to a row.
 func (k *kind) users(ctx context.Context, q db.Querier, column string, id uuid.UUID) ([]User, error) {
 	rows, err := k.where(ctx, q, pgx.Identifier{column}.Sanitize()+" = $1", id)
 	list := make([]User, len(rows))

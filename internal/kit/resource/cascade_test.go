@@ -13,24 +13,21 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Shelf has books, which go with it.
+// Shelf has books, which are deleted with it.
 type Shelf struct {
 	resource.Meta
 	Name  string   `json:"name" required:"true"`
 	Books []string `json:"books" readOnly:"true" db:"-"`
 }
 
-// Label is how people know it.
 func (s *Shelf) Label() string { return s.Name }
 
-// Book stands on a shelf.
 type Book struct {
 	resource.Meta
 	ShelfID uuid.UUID `json:"shelf_id" required:"true"`
 	Title   string    `json:"title" required:"true"`
 }
 
-// Label is how people know it.
 func (b *Book) Label() string { return b.Title }
 
 func library(t *testing.T) *kittest.Bench {
@@ -61,7 +58,7 @@ func library(t *testing.T) *kittest.Bench {
 	return b
 }
 
-// The entry of a delete names what the database deletes along with it.
+// The audit entry of a delete names the rows that the database deletes with it.
 func TestDeleteNamesWhatGoesWithIt(t *testing.T) {
 	b := library(t)
 	const shelf, first, second, mark = "0192f000-0000-7000-8000-000000000001", "0192f000-0000-7000-8000-000000000002", "0192f000-0000-7000-8000-000000000003", "0192f000-0000-7000-8000-000000000004"
@@ -91,7 +88,7 @@ func TestDeleteNamesWhatGoesWithIt(t *testing.T) {
 	}
 }
 
-// A list is told from an older one also when two of its tables have a row with the same id and the same writer.
+// A cached list is detected as stale even if two of its tables have a row with the same id and the same writer.
 func TestKeptListTellsTablesApart(t *testing.T) {
 	b := library(t)
 	id := uuid.NewString()
@@ -109,7 +106,7 @@ func TestKeptListTellsTablesApart(t *testing.T) {
 	set("update", "b")
 }
 
-// Complaints about a change set are at the paths of its JSON.
+// Faults about a change set are at the paths of its JSON.
 func TestComplaintsNameThePathInTheSet(t *testing.T) {
 	b := library(t)
 	id := uuid.NewString()

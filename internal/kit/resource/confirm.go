@@ -22,19 +22,21 @@ import (
 )
 
 const (
-	// guardEvery is how often we look for sets that another process has left, and tryBack how soon a take-back is tried again.
+	// guardEvery is how often the guard checks for sets that another process has left. tryBack is the delay before a failed
+	// take-back is retried.
 	guardEvery, tryBack = 10 * time.Second, time.Second
-	// putBackAfter is how long a start waits for the database before it puts the files of an unconfirmed change back without it.
+	// putBackAfter is how long a starting gateway waits for the database before it restores the files of an unconfirmed change
+	// without it.
 	putBackAfter = 5 * time.Second
 	proofWithin  = time.Minute
 	reachWithin  = time.Second
-	// stuckAfter is how often a take-back is refused before people are told, and may keep the change after all.
+	// stuckAfter is how many refusals of a take-back raise an alarm; from then on the change may still be confirmed.
 	stuckAfter = 5
-	// toldRows is how many rows an alarm names.
-	toldRows = 20
+	// alarmRows limits the rows that an alarm names.
+	alarmRows = 20
 )
 
-// WaitingSet is a change set that goes back unless it is confirmed.
+// WaitingSet is a change set that is reverted unless it is confirmed.
 type WaitingSet struct {
 	ID         uuid.UUID  `json:"id" doc:"Id of the change set."`
 	Actor      string     `json:"actor" doc:"Who made it."`
@@ -48,7 +50,7 @@ type Confirmation struct {
 	Proof string `json:"proof" doc:"What the probe answered, if the request itself does not come over a new connection."`
 }
 
-// Discarded is the answer to a take-back that somebody has asked for.
+// Discarded is the answer to a take-back that a user asked for.
 type Discarded struct {
 	Stored
 	Conflicts  []Conflict   `json:"conflicts" doc:"Later edits that the take-back met."`
@@ -56,12 +58,12 @@ type Discarded struct {
 	Stays      []Staying    `json:"stays" doc:"What the gateway makes itself: that of then does not come back."`
 }
 
-// Proof is what the probe answers.
+// Proof is the answer of the probe.
 type Proof struct {
 	Proof string `json:"proof" doc:"Shows that the gateway can be reached over a new connection. Send it with the confirmation within a minute."`
 }
 
-// proofs remember which change sets were reached over a new connection.
+// proofs records which change sets were reached over a new connection.
 type proofs struct {
 	mu   sync.Mutex
 	list map[string]proof
@@ -70,7 +72,7 @@ type proofs struct {
 type proof struct {
 	set       uuid.UUID
 	user      uuid.UUID
-	connected time.Time // since when the connection was open
+	connected time.Time // when the connection was opened
 	at        time.Time
 }
 
@@ -90,7 +92,7 @@ func (p *proofs) give(set, user uuid.UUID, connected, now time.Time) string {
 	return text
 }
 
-// take answers since when the connection was open that a proof came by.
+// take returns when the connection that earned the proof was opened.
 func (p *proofs) take(text string, set, user uuid.UUID, now time.Time) (connected time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +109,7 @@ var (
 
 const unconfirmed = "It was not confirmed in time."
 
-// Waiting lists what waits to be confirmed on this node.
+// Waiting lists the change sets that wait to be confirmed on this node.
 func (r *Registry) Waiting() []WaitingSet {
 	list := []WaitingSet{}
 	for _, w := range r.Engine.Waiting() {
@@ -120,7 +122,7 @@ func (r *Registry) Waiting() []WaitingSet {
 	return list
 }
 
-// waitingSet finds a set that waits on this node and has been applied, or cannot be taken back.
+// waitingSet finds a set that waits on this node and either has been applied or cannot be taken back.
 func (r *Registry) waitingSet(id uuid.UUID) (apply.Waiting, error) {
 	list := r.Engine.Waiting()
 	i := slices.IndexFunc(list, func(w apply.Waiting) bool { return w.ID == id })
@@ -135,12 +137,11 @@ func (r *Registry) waitingSet(id uuid.UUID) (apply.Waiting, error) {
 	return list[i], nil
 }
 
-// mountConfirm adds the routes of what is to be confirmed.
 func (r *Registry) mountConfirm() {
 	httpd.Handle(r.Router, http.MethodGet, "/change-sets/waiting", httpd.Read, httpd.Doc{ID: "change-set.waiting", Tag: "system", Summary: "Change sets that are waiting to be confirmed on this node, and on the primary of a standby"}, func(c *httpd.Call, _ struct{}) ([]WaitingSet, error) {
-		there, err := r.waitingThere(c)
+		there, err := r.waitingAtPrimary(c)
 		if err != nil {
-			r.Log.Warn("what waits at other nodes is not known", "err", err) // what waits here is known without a database
+			r.Log.Warn("what waits at other nodes is not known", "err", err) // the list for this node needs no database
 		}
 		return append(r.Waiting(), there...), nil
 	})
@@ -161,7 +162,7 @@ func (r *Registry) mountConfirm() {
 		<-ctx.Done()
 		return nil
 	})
-	confirm := httpd.Doc{ID: "change-set.confirm", Tag: "system", Summary: "Keep a change set that is waiting to be confirmed", Audit: "change-set.confirm", OnPrimary: r.settledThere}
+	confirm := httpd.Doc{ID: "change-set.confirm", Tag: "system", Summary: "Keep a change set that is waiting to be confirmed", Audit: "change-set.confirm", OnPrimary: r.settleOnPrimary}
 	httpd.Handle(r.Router, http.MethodPost, "/change-sets/{id}/confirm", httpd.Write, confirm, func(c *httpd.Call, in struct {
 		ID   uuid.UUID `path:"id" doc:"Id of the change set."`
 		Body *Confirmation
@@ -176,14 +177,14 @@ func (r *Registry) mountConfirm() {
 			return Stored{}, errLate
 		}
 		if in.Body != nil {
-			r.show(c, in.Body.Proof, in.ID)
+			r.redeem(c, in.Body.Proof, in.ID)
 		}
 		if !c.Local() && !c.Connected().After(w.AppliedAt) {
 			return Stored{}, errConnection
 		}
 		return r.settle(c, w, changes.Confirmed, "change-set.confirm")
 	})
-	discard := httpd.Doc{ID: "change-set.discard", Tag: "system", Summary: "Take back a change set that is waiting to be confirmed, without waiting", Audit: "<kind>.<verb>", OnPrimary: r.settledThere}
+	discard := httpd.Doc{ID: "change-set.discard", Tag: "system", Summary: "Take back a change set that is waiting to be confirmed, without waiting", Audit: "<kind>.<verb>", OnPrimary: r.settleOnPrimary}
 	httpd.Handle(r.Router, http.MethodPost, "/change-sets/{id}/discard", httpd.Write, discard, func(c *httpd.Call, in idInput) (Discarded, error) {
 		list := r.Engine.Waiting()
 		i := slices.IndexFunc(list, func(w apply.Waiting) bool { return w.ID == in.ID })
@@ -202,13 +203,13 @@ func (r *Registry) mountConfirm() {
 	})
 }
 
-// appliedAt is when a set had been applied that waits here, or at the primary of this standby.
+// appliedAt returns when a set that waits here, or at the primary of this standby, was applied.
 func (r *Registry) appliedAt(ctx context.Context, id uuid.UUID) (time.Time, error) {
 	w, err := r.waitingSet(id)
 	if !errors.Is(err, errNotWaiting) {
 		return w.AppliedAt, err
 	}
-	list, failed := r.waitingThere(ctx)
+	list, failed := r.waitingAtPrimary(ctx)
 	i := slices.IndexFunc(list, func(w WaitingSet) bool { return w.ID == id })
 	switch {
 	case failed != nil:
@@ -221,16 +222,16 @@ func (r *Registry) appliedAt(ctx context.Context, id uuid.UUID) (time.Time, erro
 	return *list[i].AppliedAt, nil
 }
 
-// show has the connection count that a proof came by.
-func (r *Registry) show(c *httpd.Call, proof string, set uuid.UUID) {
+// redeem replaces the age of the request's connection with that of the connection that earned the proof.
+func (r *Registry) redeem(c *httpd.Call, proof string, set uuid.UUID) {
 	if connected, ok := r.proofs.take(proof, set, c.Actor.UserID, r.Clock.Now()); ok {
 		c.Reached(connected)
 	}
 }
 
-// settledThere tells whether the primary decides about a set that waits: unless this node made it for itself alone. A set that has not arrived
-// here is not this node's.
-func (r *Registry) settledThere(c *httpd.Call) (bool, error) {
+// settleOnPrimary reports whether the primary decides about a waiting set. Only sets that this node made for itself alone are
+// decided here; a set that has not been replicated to this node belongs to another one.
+func (r *Registry) settleOnPrimary(c *httpd.Call) (bool, error) {
 	c.Anew()
 	id, err := httpd.PathID(c.Request, "id")
 	if err != nil {
@@ -240,7 +241,7 @@ func (r *Registry) settledThere(c *httpd.Call) (bool, error) {
 	if err := c.Peek(&body); err != nil {
 		return false, err
 	}
-	r.show(c, body.Proof, id) // which the primary does not know
+	r.redeem(c, body.Proof, id) // the primary does not know proofs that were given here
 	set, err := r.Changes.Get(c, r.DB, id)
 	if fault.Is(err, fault.NotFound) {
 		return true, nil
@@ -248,7 +249,7 @@ func (r *Registry) settledThere(c *httpd.Call) (bool, error) {
 	return !set.Local, err
 }
 
-// settle writes down that a set is kept, and lets its components go on.
+// settle records that a set is kept, and releases its components.
 func (r *Registry) settle(ctx context.Context, w apply.Waiting, state, action string) (Stored, error) {
 	err := r.DB.Write(ctx, func(tx *db.Tx) error {
 		r.Changes.Settle(tx, w.ID, state)
@@ -261,13 +262,13 @@ func (r *Registry) settle(ctx context.Context, w apply.Waiting, state, action st
 		return Stored{}, err
 	}
 	if r.stuck(w.ID) {
-		r.settled(ctx, w.ID)
+		r.clearStays(ctx, w.ID)
 	}
 	set, err := r.Changes.Get(ctx, r.DB, w.ID)
 	return r.stored(set), err
 }
 
-// takeBack reverts a set that is not confirmed. What was edited later elsewhere stays as it is.
+// takeBack reverts a set that was not confirmed. Later edits of other fields are kept.
 func (r *Registry) takeBack(ctx context.Context, id uuid.UUID, why string) (out Reverted, err error) {
 	r.taking.Lock()
 	defer r.taking.Unlock()
@@ -279,12 +280,12 @@ func (r *Registry) takeBack(ctx context.Context, id uuid.UUID, why string) (out 
 	}
 	switch {
 	case err == nil && len(out.Unrestored) == 0:
-		r.settled(ctx, id)
+		r.clearStays(ctx, id)
 	case err == nil:
 		r.refused.forget(id)
-		r.tell(ctx, id, "Some rows of an unconfirmed change are not taken back. Remove what is in the way, and revert the change set.", out.Unrestored)
+		r.raiseStays(ctx, id, "Some rows of an unconfirmed change are not taken back. Remove what is in the way, and revert the change set.", out.Unrestored)
 	case !db.Away(err) && !errors.Is(err, errMoved) && !db.Passing(err) && context.Cause(ctx) == nil && r.refused.count(id) == stuckAfter:
-		r.tell(ctx, id, "An unconfirmed change cannot be taken back: "+fault.From(err).Message+" It is tried again. Change what is in the way, or confirm the change after all.", nil)
+		r.raiseStays(ctx, id, "An unconfirmed change cannot be taken back: "+fault.From(err).Message+" It is tried again. Change what is in the way, or confirm the change after all.", nil)
 	}
 	return out, err
 }
@@ -294,7 +295,7 @@ func (r *Registry) takeBackOnce(ctx context.Context, id uuid.UUID, why string) (
 	v.out.Conflicts, v.out.Unrestored, v.out.Stays = []Conflict{}, []Unrestored{}, []Staying{}
 	set, err := r.Changes.Get(ctx, r.DB, id)
 	if fault.Is(err, fault.NotFound) || err == nil && set.State != changes.Waiting {
-		return v.out, r.Engine.Release(id, set.State == changes.Confirmed) // it was not stored, or is settled already
+		return v.out, r.Engine.Release(id, set.State == changes.Confirmed) // it was never stored, or is settled already
 	}
 	if err != nil {
 		return v.out, err
@@ -310,7 +311,7 @@ func (r *Registry) takeBackOnce(ctx context.Context, id uuid.UUID, why string) (
 		return v.out, err
 	}
 	v.set.Reason = why
-	v.set.first = func(tx *db.Tx) error { return r.still(ctx, tx, nil, v.rows) }
+	v.set.first = func(tx *db.Tx) error { return r.checkBasis(ctx, tx, nil, v.rows) }
 	intent := changes.Intent{Set: fresh, Reason: why, Reverts: id, TakesBack: true}
 	if len(v.set.Operations) == 0 {
 		err = r.DB.Write(ctx, func(tx *db.Tx) error { r.Changes.Settle(tx, id, changes.TakenBack); return nil })
@@ -323,7 +324,7 @@ func (r *Registry) takeBackOnce(ctx context.Context, id uuid.UUID, why string) (
 	return v.out, r.Engine.Release(id, false)
 }
 
-// refusals count how often the take-back of each set was refused.
+// refusals counts how often the take-back of each set was refused.
 type refusals struct {
 	mu   sync.Mutex
 	sets map[uuid.UUID]int
@@ -351,18 +352,18 @@ func (x *refusals) forget(id uuid.UUID) {
 	delete(x.sets, id)
 }
 
-// stuck tells whether a set cannot be taken back.
+// stuck reports whether a set cannot be taken back.
 func (r *Registry) stuck(id uuid.UUID) bool { return r.refused.of(id) >= stuckAfter }
 
-// ChangeStays is reported when the way back fails.
+// ChangeStays is raised when a take-back fails.
 var ChangeStays = &alarm.Kind{
 	Name: "change.stays", Severity: alarm.Error, Mutable: true, Meaning: "An unconfirmed change could not be taken back, or not all of it.",
 }
 
-// tell raises an alarm about a set, or some of its rows, that could not be taken back although it was never confirmed.
-func (r *Registry) tell(ctx context.Context, id uuid.UUID, message string, rows []Unrestored) {
+// raiseStays raises an alarm about a set that was never confirmed and could not be taken back, or about some of its rows.
+func (r *Registry) raiseStays(ctx context.Context, id uuid.UUID, message string, rows []Unrestored) {
 	for i, x := range rows {
-		if i == toldRows {
+		if i == alarmRows {
 			message += fmt.Sprintf("\nand %d more", len(rows)-i)
 			break
 		}
@@ -375,24 +376,24 @@ func (r *Registry) tell(ctx context.Context, id uuid.UUID, message string, rows 
 	}
 }
 
-// settled ends the alarm about a set.
-func (r *Registry) settled(ctx context.Context, id uuid.UUID) {
+// clearStays clears the alarm about a set.
+func (r *Registry) clearStays(ctx context.Context, id uuid.UUID) {
 	r.refused.forget(id)
 	if err := r.Alarms.Clear(context.WithoutCancel(ctx), ChangeStays, id.String()); err != nil {
 		r.Log.Warn("an alarm about an unconfirmed change stays", "change_set", id, "err", err)
 	}
 }
 
-// Guard takes back what is not confirmed in time, and what an earlier process has left unconfirmed, until the context ends.
+// Guard takes back sets that are not confirmed in time, and those that an earlier process left unconfirmed, until ctx ends.
 func (r *Registry) Guard(ctx context.Context) {
 	ctx = actor.With(ctx, actor.System("gateway-api"))
 	began := r.Clock.Now()
-	put := map[uuid.UUID]bool{} // back, without the database
+	put := map[uuid.UUID]bool{} // sets whose files were restored without the database
 	for {
 		looked, next := r.Clock.Now(), guardEvery
 		for _, w := range r.Engine.Waiting() {
 			if w.Storing {
-				continue // Held tells when it is stored
+				continue // Held signals when it is stored
 			}
 			if left := w.ConfirmBy.Sub(looked); left > 0 && !w.Left {
 				next = min(next, left)
@@ -431,7 +432,7 @@ func (r *Registry) Guard(ctx context.Context) {
 	}
 }
 
-// tryAgain is when to try a take-back again: seldom, if it was refused often.
+// tryAgain returns the delay before a take-back is retried. A stuck one is retried rarely.
 func (r *Registry) tryAgain(id uuid.UUID) time.Duration {
 	if r.stuck(id) {
 		return guardEvery
@@ -439,7 +440,7 @@ func (r *Registry) tryAgain(id uuid.UUID) time.Duration {
 	return tryBack
 }
 
-// reachable tells soon whether the database can be asked: there is no time to wait for one that is away when a deadline has passed.
+// reachable fails fast if the database does not answer: once a deadline has passed, there is no time to wait for it.
 func (r *Registry) reachable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reachWithin)
 	defer cancel()
@@ -447,8 +448,8 @@ func (r *Registry) reachable(ctx context.Context) error {
 	return err
 }
 
-// adopt takes back the unconfirmed sets of a primary whose place this node has taken, when their time has come. It answers when to look
-// again.
+// adopt takes back the overdue unconfirmed sets of a primary that this node has replaced. It returns the delay until the next
+// check.
 func (r *Registry) adopt(ctx context.Context) time.Duration {
 	var writable bool
 	if err := r.DB.QueryRow(ctx, "SELECT ha_writable()").Scan(&writable); err != nil {
@@ -475,7 +476,7 @@ func (r *Registry) adopt(ctx context.Context) time.Duration {
 	return next
 }
 
-// confirmWithin has the changes of a request go back unless they are confirmed in time.
+// confirmWithin marks the changes of a request to be reverted unless they are confirmed in time.
 func confirmWithin(c *httpd.Call, seconds int) error {
 	if seconds == 0 {
 		return nil

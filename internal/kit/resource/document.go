@@ -20,41 +20,40 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// documentForm is the version of the form of configuration documents.
+// documentForm is the format version of configuration documents.
 const documentForm = 1
 
-// formKey is the key of a document that has the version of its form.
+// formKey is the key that holds a document's format version.
 const formKey = "gateway"
 
 type documentField struct {
 	wire.Field
-	// table is what it refers to by ids, which are names in a document.
+	// table is the table that the field refers to by id. In a document, the reference is a name.
 	table string
-	// own is for the row that an extension belongs to.
+	// own marks the field that names the row to which an extension belongs.
 	own bool
 }
 
-// catalogue is all rows as they are, with the names that documents have for them.
+// catalogue holds all rows, with the names that they have in documents.
 type catalogue struct {
 	*Registry
-	// sealed says that secrets are told, sealed.
+	// sealed writes secrets, encrypted; otherwise they are omitted.
 	sealed   bool
-	sections []*section // what refers to others comes after them
+	sections []*section // sorted so that referenced kinds come before those that refer to them
 	byName   map[string]*section
 	byTable  map[string]*section
 }
 
-// section is the rows of one kind.
+// section holds the rows of one kind.
 type section struct {
 	*kind
-	place   int // among the sections
+	place   int // index in catalogue.sections
 	fields  []documentField
 	entries []*entry
 	names   map[uuid.UUID]string
 	ids     map[string]uuid.UUID
 }
 
-// entry is a stored row.
 type entry struct {
 	id       uuid.UUID
 	row      record
@@ -65,7 +64,6 @@ type entry struct {
 	fields   []wire.Raw
 }
 
-// catalogue reads all rows.
 func (r *Registry) catalogue(ctx context.Context, q db.Querier, sealed bool) (*catalogue, error) {
 	c := &catalogue{Registry: r, sealed: sealed, byName: map[string]*section{}, byTable: map[string]*section{}}
 	above, err := r.refers(ctx, q)
@@ -102,7 +100,7 @@ func (r *Registry) catalogue(ctx context.Context, q db.Querier, sealed bool) (*c
 	return c, nil
 }
 
-// foreignKeys are the tables that columns refer to, by table and column.
+// foreignKeys maps tables and columns to the tables that they refer to.
 func foreignKeys(ctx context.Context, q db.Querier) (map[string]map[string]string, error) {
 	rows, err := q.Query(ctx, `SELECT c.conrelid::regclass::text, a.attname::text, c.confrelid::regclass::text
 		FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
@@ -122,10 +120,10 @@ func foreignKeys(ctx context.Context, q db.Querier) (map[string]map[string]strin
 	return found, err
 }
 
-// rename gives rows their names: their labels, and a number for the second with the same one and those after it.
+// rename names rows by their labels. Later rows with the same label get a number.
 func (s *section) rename(list []*entry) {
 	s.names, s.ids = make(map[uuid.UUID]string, len(list)), make(map[string]uuid.UUID, len(list))
-	last := map[string]int{} // numbers that were given, by label
+	last := map[string]int{} // last number given, by label
 	for _, e := range list {
 		if e.passing {
 			continue
@@ -139,28 +137,28 @@ func (s *section) rename(list []*entry) {
 	}
 }
 
-// encoded is a stored row as documents have it.
+// encoded fills in the fields of a stored row in document form.
 func (c *catalogue) encoded(s *section, e *entry) (err error) {
 	if e.fields == nil {
-		e.fields, err = s.shownIn(c, e.row, e.id)
+		e.fields, err = s.documentValues(c, e.row, e.id)
 	}
 	return err
 }
 
-// said tells whether documents have a row.
-func (c *catalogue) said(s *section, e *entry) (bool, error) {
+// included reports whether documents contain a row.
+func (c *catalogue) included(s *section, e *entry) (bool, error) {
 	if e.passing {
 		return false, nil
 	}
 	if err := c.encoded(s, e); err != nil || s.extends == "" {
 		return true, err
 	}
-	// What an extension says by default is not said.
-	usual, err := s.shownIn(c, s.imagined(nil, e.id), e.id)
+	// An extension that has only default values is omitted.
+	usual, err := s.documentValues(c, s.rowFrom(nil, e.id), e.id)
 	return !slices.EqualFunc(usual, e.fields, func(a, b wire.Raw) bool { return string(a) == string(b) }), err
 }
 
-// isBuiltin tells whether a field says that the row comes with the gateway, and is not to be deleted.
+// isBuiltin reports whether a field marks rows that come with the gateway and cannot be deleted.
 func isBuiltin(f wire.Field) bool { return f.Name == "builtin" && f.ReadOnly }
 
 func (k *kind) documentFields(refers map[string]string) []documentField {
@@ -201,7 +199,7 @@ func (k *kind) readEntries(ctx context.Context, q db.Querier) ([]*entry, error) 
 	return list, err
 }
 
-// keyIn tells a row from others of the kind.
+// keyIn returns what distinguishes a row from the others of its kind.
 func (s *section) keyIn(c *catalogue, v record) string {
 	switch {
 	case s.single:
@@ -218,14 +216,14 @@ func (s *section) keyIn(c *catalogue, v record) string {
 		}
 		b, err := c.plain(f, field(v, f.Field))
 		if err != nil {
-			b = nil // what is no value yet is complained about later
+			b = nil // an invalid value is reported later
 		}
 		parts = append(parts, string(b))
 	}
 	return strings.Join(parts, " ")
 }
 
-// plain is a field that is no secret as documents have it.
+// plain returns the document form of a field that is not secret.
 func (c *catalogue) plain(f documentField, v reflect.Value) (wire.Raw, error) {
 	if f.table == "" {
 		return wire.Encode(v.Interface())
@@ -261,8 +259,8 @@ func named(names map[uuid.UUID]string, id *uuid.UUID) (wire.Raw, error) {
 	return wire.Encode(name)
 }
 
-// shownIn is a row as documents have it: a value for each field, or nil for one that is left out.
-func (s *section) shownIn(c *catalogue, stored record, id uuid.UUID) ([]wire.Raw, error) {
+// documentValues returns a row in document form: a value for each field, or nil for one that is omitted.
+func (s *section) documentValues(c *catalogue, stored record, id uuid.UUID) ([]wire.Raw, error) {
 	v := reflect.ValueOf(s.view(stored)).Elem()
 	var made []string
 	if s.Made != nil {
@@ -306,8 +304,8 @@ func (s *section) shownIn(c *catalogue, stored record, id uuid.UUID) ([]wire.Raw
 	return list, nil
 }
 
-// around is what surrounds the secrets inside of a row's objects: these objects without them, and the texts of the row. It is part of the place
-// that such secrets are sealed for, because it says where they are sent.
+// around returns a digest of what surrounds the secrets inside a row's objects: these objects without their secrets, and the
+// texts of the row. It is part of the context that such secrets are sealed for, because it determines where they are sent.
 func (s *section) around(value func(i int) []byte) string {
 	sum := sha256.New()
 	for i, f := range s.fields {
@@ -317,7 +315,7 @@ func (s *section) around(value func(i int) []byte) string {
 		}
 		var v any
 		if json.Unmarshal(raw, &v) != nil {
-			continue // it is complained about elsewhere
+			continue // reported elsewhere
 		}
 		b, err := json.Marshal(unsealed(v, func(string) string { return "" }), json.Deterministic(true))
 		if err == nil {
@@ -327,7 +325,7 @@ func (s *section) around(value func(i int) []byte) string {
 	return fmt.Sprintf(" %x", sum.Sum(nil))
 }
 
-// unsealed is a value with something else in the places of sealed secrets.
+// unsealed returns a value with its sealed secrets replaced.
 func unsealed(v any, instead func(sealed string) string) any {
 	switch v := v.(type) {
 	case string:
@@ -346,7 +344,7 @@ func unsealed(v any, instead func(sealed string) string) any {
 	return v
 }
 
-// secretIn is a field with secrets as documents have it. What cannot be opened any more is left out.
+// secretIn returns the document form of a field with secrets. Secrets that can no longer be decrypted are omitted.
 func (k *kind) secretIn(c *catalogue, f documentField, v reflect.Value, id uuid.UUID, place string) (wire.Raw, error) {
 	seal := func(t secret.Text) (string, error) {
 		plain, err := t.Open(c.Secrets, k.Table, f.Name, id.String())
@@ -378,8 +376,8 @@ func (k *kind) secretIn(c *catalogue, f documentField, v reflect.Value, id uuid.
 	})
 }
 
-// imagined is a row with the fields of a body, as far as they can be read.
-func (k *kind) imagined(body map[string]jsontext.Value, id uuid.UUID) record {
+// rowFrom returns a row with those fields of a body that can be decoded.
+func (k *kind) rowFrom(body map[string]jsontext.Value, id uuid.UUID) record {
 	v := k.fresh()
 	v.meta().ID = id
 	for _, f := range k.codec.fields {
@@ -388,12 +386,12 @@ func (k *kind) imagined(body map[string]jsontext.Value, id uuid.UUID) record {
 		}
 	}
 	if v, ok := v.(wire.Validator); ok {
-		_ = v.Validate() // some bring their fields into the canonical form here
+		_ = v.Validate() // some Validate methods bring fields into canonical form
 	}
 	return v
 }
 
-// canonicalIn writes what tells a row from others in the way in which it is stored.
+// canonicalIn brings the natural key of a row into the form in which it is stored.
 func (s *section) canonicalIn(c *catalogue, v record) {
 	if s.Canonical == nil {
 		return
@@ -407,7 +405,7 @@ func (s *section) canonicalIn(c *catalogue, v record) {
 	}
 }
 
-// changed is a copy of a row with the fields of a body; was is nil for a new one.
+// changed returns a copy of a row with the fields of a body; was is nil for a new row.
 func (k *kind) changed(was record, body []byte) (record, error) {
 	now := k.fresh()
 	if was != nil {

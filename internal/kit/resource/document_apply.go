@@ -26,11 +26,11 @@ import (
 const (
 	yamlType, jsonType = "application/yaml", "application/json"
 	schemaType         = "application/schema+json"
-	// maxRehearsed is how many operations are tried before they are stored: a rehearsal has little time.
+	// maxRehearsed limits how many operations are rehearsed, because a rehearsal must end soon.
 	maxRehearsed = 2000
 )
 
-// Planned is what a document means.
+// Planned is what applying a document does.
 type Planned struct {
 	Changes   []DocumentChange `json:"changes" doc:"What is created, changed and deleted, in that order. Empty if there is nothing to do."`
 	Unchanged int              `json:"unchanged" doc:"Rows of the document that are stored already."`
@@ -40,15 +40,15 @@ type Planned struct {
 	Basis     *uuid.UUID       `json:"basis" doc:"The newest change set; send it when you apply the document, and that is refused if another change comes in between."`
 }
 
-// out is the answer. A row that is created in two steps is told once.
+// out returns the answer. A row that is created in two steps is listed once.
 func (p *planning) out() Planned {
 	out := Planned{Changes: []DocumentChange{}, Files: []apply.FileDiff{}, Impact: []Impact{}, Unchanged: p.mentions, Basis: p.basis}
-	told := map[*DocumentChange]bool{}
+	seen := map[*DocumentChange]bool{}
 	for i, c := range p.changes {
-		if told[c] {
+		if seen[c] {
 			continue
 		}
-		told[c] = true
+		seen[c] = true
 		out.Changes = append(out.Changes, *c)
 		if row := p.rowOf[i]; row != nil && (row.at.text != nil || row.at.node != nil) {
 			out.Unchanged--
@@ -57,7 +57,7 @@ func (p *planning) out() Planned {
 	return out
 }
 
-// rehearse finds an order in which everything can be done, and leaves out what changes nothing after all.
+// rehearse finds an order in which all operations succeed, and drops those that change nothing.
 func (p *planning) rehearse(ctx context.Context, impact bool) (Result, error) {
 	out, err := p.Preview(ctx, p.set, impact)
 	if failed, one := errors.AsType[*operationError](err); one && mayHelp(failed) {
@@ -83,24 +83,24 @@ func (p *planning) rehearse(ctx context.Context, impact bool) (Result, error) {
 	return out, nil
 }
 
-// pick leaves some of the operations, in an order.
+// pick keeps the given operations, in the given order.
 func (p *planning) pick(order []int) {
 	var set []Operation
-	var told []*DocumentChange
+	var changes []*DocumentChange
 	var rows []*plannedRow
 	for _, i := range order {
-		set, told, rows = append(set, p.set.Operations[i]), append(told, p.changes[i]), append(rows, p.rowOf[i])
+		set, changes, rows = append(set, p.set.Operations[i]), append(changes, p.changes[i]), append(rows, p.rowOf[i])
 	}
-	p.set.Operations, p.changes, p.rowOf = set, told, rows
+	p.set.Operations, p.changes, p.rowOf = set, changes, rows
 }
 
-// mayHelp tells whether another order may help an operation that has failed.
+// mayHelp reports whether a failed operation might succeed in another order.
 func mayHelp(err error) bool {
 	kind := fault.From(err).Kind
 	return kind != fault.Internal && kind != fault.Unavailable && !db.Passing(err)
 }
 
-// settle finds an order in which everything can be done. What is refused in any order is complained about.
+// settle finds an order in which all operations succeed. Operations that are refused in any order are reported.
 func (p *planning) settle(ctx context.Context) error {
 	order, refused, err := p.order(ctx, p.set)
 	if err != nil {
@@ -118,8 +118,8 @@ func (p *planning) settle(ctx context.Context) error {
 	return nil
 }
 
-// order finds an order in which most operations can be done: what is refused is tried again after the rest. What is still refused then is
-// told apart.
+// order finds an order in which most operations succeed: those that are refused are retried after the rest. It returns those that
+// are still refused separately.
 func (r *Registry) order(ctx context.Context, set Set) (order []int, refused map[int]*fault.Error, err error) {
 	refused = map[int]*fault.Error{}
 	left := make([]int, len(set.Operations))
@@ -152,7 +152,7 @@ func (r *Registry) order(ctx context.Context, set Set) (order []int, refused map
 	return order, refused, err
 }
 
-// try does one operation, and takes it back if it fails.
+// try runs one operation, and rolls it back if it fails.
 func (r *Registry) try(ctx context.Context, tx *db.Tx, op Operation) error {
 	if _, err := tx.Exec(ctx, "SAVEPOINT tried"); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (r *Registry) try(ctx context.Context, tx *db.Tx, op Operation) error {
 	return nil
 }
 
-// blame complains about the row of an operation.
+// blame reports a fault about the row of an operation.
 func (p *planning) blame(i int, f *fault.Error) {
 	row := p.rowOf[i]
 	if row == nil || row.s == nil {
@@ -186,7 +186,7 @@ func (p *planning) blame(i int, f *fault.Error) {
 	}
 }
 
-// named says of which row the failure of an operation is.
+// named attributes the failure of an operation to its row.
 func (p *planning) named(err error) error {
 	failed, one := errors.AsType[*operationError](err)
 	f, known := errors.AsType[*fault.Error](err)
@@ -202,7 +202,7 @@ func (p *planning) named(err error) error {
 	return p.refused(f.Kind)
 }
 
-// planned plans a document, and tries what it means. With impact it also says whom that reaches.
+// planned plans and rehearses a document. With impact, it also assesses whom the changes affect.
 func (r *Registry) planned(ctx context.Context, body []byte, prune, impact bool) (p *planning, out Planned, err error) {
 	if p, err = r.planDocument(ctx, body, prune); err != nil {
 		return nil, out, err
@@ -221,7 +221,7 @@ func (r *Registry) planned(ctx context.Context, body []byte, prune, impact bool)
 	return p, out, nil
 }
 
-// applyDocument makes the configuration what a document says.
+// applyDocument makes the configuration match a document.
 func (r *Registry) applyDocument(c *httpd.Call, body []byte, prune bool, basis *uuid.UUID) (Planned, error) {
 	p, out, err := r.planned(c, body, prune, false)
 	if err != nil {
@@ -230,7 +230,7 @@ func (r *Registry) applyDocument(c *httpd.Call, body []byte, prune bool, basis *
 	if outdated(basis, p.basis) {
 		return Planned{}, errMoved
 	}
-	p.set.first = func(tx *db.Tx) error { return r.still(c, tx, basis, nil) }
+	p.set.first = func(tx *db.Tx) error { return r.checkBasis(c, tx, basis, nil) }
 	out.Files = []apply.FileDiff{}
 	if len(p.set.Operations) == 0 {
 		return out, nil
@@ -250,7 +250,6 @@ func (r *Registry) applyDocument(c *httpd.Call, body []byte, prune bool, basis *
 	return out, nil
 }
 
-// document is the body of a request.
 func document(c *httpd.Call) ([]byte, error) {
 	name := "A document"
 	if c.Actor.Role != actor.Admin {
@@ -259,8 +258,8 @@ func document(c *httpd.Call) ([]byte, error) {
 	return c.Whole(name, int64(allowanceOf(c.Actor).bytes))
 }
 
-// documentOnPrimary decides where a document is applied: on the primary if it says something about what all nodes share. Both at once are
-// refused unless that is the primary, as with change sets.
+// documentOnPrimary decides where a document is applied: on the primary if it contains anything that all nodes share. A mix of
+// shared and local kinds is refused on other nodes, as in change sets.
 func (r *Registry) documentOnPrimary(c *httpd.Call) (bool, error) {
 	body, err := document(c)
 	if err != nil {
@@ -269,7 +268,7 @@ func (r *Registry) documentOnPrimary(c *httpd.Call) (bool, error) {
 	c.Request.Body = io.NopCloser(bytes.NewReader(body))
 	w, err := readDocument(body, allowanceOf(c.Actor))
 	if err != nil {
-		return false, nil // the handler says so
+		return false, nil // the handler reports the error
 	}
 	var local []string
 	shared := false

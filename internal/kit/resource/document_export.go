@@ -10,11 +10,11 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 )
 
-// Export says which document is wanted.
+// Export holds the options of an export.
 type Export struct {
-	// Kinds are those to write; all but those apart if empty.
+	// Kinds are those to write. If empty, all kinds but those that are Apart are written.
 	Kinds []string
-	// Sealed has secrets written, sealed for this master key. Otherwise they are left out.
+	// Sealed writes secrets encrypted under this master key. Otherwise they are omitted.
 	Sealed bool
 	JSON   bool
 }
@@ -72,11 +72,11 @@ func (c *catalogue) writeSection(b []byte, s *section, json bool) ([]byte, error
 	}
 	begun := false
 	for _, e := range s.entries {
-		said, err := c.said(s, e)
+		included, err := c.included(s, e)
 		if err != nil {
 			return nil, err
 		}
-		if !said {
+		if !included {
 			continue
 		}
 		switch {

@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Every text is the same after it was written and read, by a reader of YAML that others have written.
+// Every text survives writing and reading by an independent YAML parser.
 func FuzzDocumentText(f *testing.F) {
 	for _, text := range []string{"", "plain", "yes", "1e3", "a: b", "a #b", "- x", "one\ntwo", "one\n\n  two\n", "\ttab", "end ", "\u0085", "\u2028\ufeff", `"\`, "é😀", "12:30:45", "fd00::", "10.0.0.1/8"} {
 		f.Add(text, text)
@@ -48,7 +48,7 @@ func FuzzDocumentText(f *testing.F) {
 	})
 }
 
-// What reads like an export is divided as YAML has it, whatever else it is.
+// A document that looks like an export is divided into the same rows as a YAML parser finds.
 func FuzzDivide(f *testing.F) {
 	f.Add("gateway: 1\ntoy:\n  - name: a\n    b: |\n      x\n\n      y\n  # c\n  - name: \"b\n  - c\"\n")
 	f.Add("gateway: 1\ns:\n  a: 1\n  b: [x,\n  y]\n")
@@ -80,7 +80,7 @@ func FuzzDivide(f *testing.F) {
 					return // it is read as a whole
 				}
 				if err != nil {
-					continue // the text of a row is one that an export has, or is read as a whole
+					continue // the text equals that of an export, or is read as a whole
 				}
 				if i >= len(whole.kinds) || whole.kinds[i].name != k.name || n >= len(whole.kinds[i].rows) {
 					t.Fatalf("%q: %s %d is not there", text, k.name, n)
@@ -104,7 +104,7 @@ func nodes(n *yaml.Node) int {
 	return sum
 }
 
-// The many nodes of a short text are refused before they are made, in whichever way the text is written.
+// A short text with many nodes is refused before they are allocated, however it is written.
 func TestNodesAreCountedBeforeTheyAreMade(t *testing.T) {
 	ones := strings.Repeat("1,", viewersAllowance.nodes)
 	for _, text := range []string{"gateway: 1\ntoy: [" + ones + "]\n", "gateway: 1\ntoy:\n  - tags: [" + ones + "]\n"} {
@@ -139,7 +139,7 @@ func TestRowsAreBounded(t *testing.T) {
 	}
 }
 
-// Each row with the same label gets the next number at once.
+// Numbering rows with the same label takes one step each.
 func TestRowsWithOneLabelGetNumbers(t *testing.T) {
 	var list []*entry
 	for _, label := range []string{"a", "a #3", "a", "a", "a #3", ""} {

@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// arrange gives rows the priorities that bring them into the order of the document. Rows that the document does not have stay where they
-// are, and as few rows as possible get another priority. It answers with those that the document does not have and that get one all the same.
+// arrange assigns priorities that bring rows into the order of the document. Rows that the document does not mention keep their
+// places, and as few rows as possible get a new priority. It returns the unmentioned rows that must get one nevertheless.
 func (p *planning) arrange(s *section, rows []*plannedRow, deleted []*entry) (others []*plannedRow) {
 	gone := make(map[uuid.UUID]bool, len(deleted))
 	for _, e := range deleted {
@@ -27,8 +27,8 @@ func (p *planning) arrange(s *section, rows []*plannedRow, deleted []*entry) (ot
 	}
 	stays := longestRise(places)
 	byID := make(map[uuid.UUID]*plannedRow, len(rows))
-	behind := map[uuid.UUID][]uuid.UUID{} // a row that stays: those that come right after it
-	var first []uuid.UUID                 // those before any that stays
+	behind := map[uuid.UUID][]uuid.UUID{} // rows that follow each row that keeps its place
+	var first []uuid.UUID                 // rows that come before any that keeps its place
 	var last *uuid.UUID
 	fixed := map[uuid.UUID]bool{}
 	for _, row := range rows {
@@ -46,7 +46,7 @@ func (p *planning) arrange(s *section, rows []*plannedRow, deleted []*entry) (ot
 	for _, e := range stored {
 		row := byID[e.id]
 		if row != nil && !fixed[e.id] {
-			continue // it goes elsewhere
+			continue // it is moved
 		}
 		if row != nil {
 			order, first = append(order, first...), nil
@@ -69,10 +69,10 @@ func (p *planning) arrange(s *section, rows []*plannedRow, deleted []*entry) (ot
 	return others
 }
 
-// number gives those that do not stay a priority between those that do. Where there is no room, all are numbered again.
+// number gives the rows that move a priority between those that stay. If there is no room, it renumbers all rows.
 func number(order []uuid.UUID, priority map[uuid.UUID]int64, stays func(uuid.UUID) bool, give func(i int, rank int64)) {
 	type run struct {
-		from, to    int // places in the order
+		from, to    int // indexes into order
 		start, wide int64
 	}
 	var runs []run
@@ -113,9 +113,9 @@ func number(order []uuid.UUID, priority map[uuid.UUID]int64, stays func(uuid.UUI
 	}
 }
 
-// longestRise are the numbers of a longest part of a list that rises.
+// longestRise returns the members of a longest increasing subsequence.
 func longestRise(list []int) map[int]bool {
-	var ends []int // places in the list, by the length of the rise that ends there
+	var ends []int // indexes into list, by the length of the subsequence that ends there
 	before := make([]int, len(list))
 	for i, n := range list {
 		at := sort.Search(len(ends), func(k int) bool { return list[ends[k]] >= n })

@@ -20,19 +20,19 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// DocumentChange is what a document means for one row.
+// DocumentChange is what a document does to one row.
 type DocumentChange struct {
 	Kind string `json:"kind" doc:"Name of the kind."`
 	Name string `json:"name" doc:"What the row is called."`
 	Verb string `json:"verb" enum:"create,update,delete" doc:"What is done."`
 	Line int    `json:"line" doc:"Line of the row in the document; 0 if there is none."`
-	// Fields are in the form of documents: references are names.
+	// Fields are in document form: references are names.
 	Fields  map[string][2]wire.Raw `json:"fields" doc:"Fields that differ, before and after, as documents have them; without secrets. position is the place of a row among those that have an order."`
 	Secrets []string               `json:"secrets" doc:"Names of the secret fields that are set."`
 	With    []User                 `json:"with" doc:"What a delete takes along."`
 }
 
-// DocumentComplaint is what is wrong with a document, and where.
+// DocumentComplaint is a problem in a document, and its location.
 type DocumentComplaint struct {
 	Kind    string `json:"kind" doc:"Name of the kind."`
 	Name    string `json:"name" doc:"What the row is called."`
@@ -41,7 +41,7 @@ type DocumentComplaint struct {
 	Message string `json:"message" doc:"What is wrong, as a sentence."`
 }
 
-// planning is a document as it is compared with what is stored.
+// planning compares a document with what is stored.
 type planning struct {
 	*catalogue
 	written  *written
@@ -49,34 +49,34 @@ type planning struct {
 	prune    bool
 	admin    bool
 	rows     []*plannedRow
-	fresh    map[uuid.UUID]*plannedRow // rows that are created
+	fresh    map[uuid.UUID]*plannedRow // rows to create
 	wrong    []DocumentComplaint
 	set      Set
-	changes  []*DocumentChange // of each operation
-	rowOf    []*plannedRow     // of each operation; nil for one that is not in the document
+	changes  []*DocumentChange // for each operation
+	rowOf    []*plannedRow     // for each operation; nil if its row is not in the document
 	basis    *uuid.UUID
-	mentions int // rows of the document
+	mentions int // number of rows in the document
 }
 
 type plannedRow struct {
 	s      *section
 	at     writtenRow
 	index  int
-	entry  *entry // what is stored; nil for a new row
-	same   bool   // as it is stored
+	entry  *entry // the stored row; nil for a new one
+	same   bool   // the row is stored already
 	id     uuid.UUID
 	name   string
-	fields map[string]jsontext.Value // as the document has them
+	fields map[string]jsontext.Value // in document form
 	lines  map[string]int
-	body   map[string]jsontext.Value // as the kind's route takes them
-	rank   *int64                    // its new priority
-	moved  [2]int                    // its place before and after
+	body   map[string]jsontext.Value // in the form of the kind's route
+	rank   *int64                    // new priority
+	moved  [2]int                    // place before and after
 }
 
-// maxComplaints is how many complaints about a document are told.
+// maxComplaints limits the complaints about a document.
 const maxComplaints = 100
 
-// planDocument finds out what a document means. It waits for its turn: every reader may ask.
+// planDocument works out what a document does. It queues for a turn, because every reader may ask for a plan.
 func (r *Registry) planDocument(ctx context.Context, body []byte, prune bool) (*planning, error) {
 	done, err := r.DB.Turn(ctx)
 	if err != nil {
@@ -178,7 +178,7 @@ func (p *planning) about(row *plannedRow, field, message string) {
 	p.complain(DocumentComplaint{Kind: row.s.Name, Name: row.name, Field: field, Line: line, Message: message})
 }
 
-// refused is what is wrong with the document. Its fields are named by their place.
+// refused returns the error that lists what is wrong with the document. Its fields name the location.
 func (p *planning) refused(kind fault.Kind) error {
 	list := p.wrong[:min(len(p.wrong), maxComplaints)]
 	fields := map[string]string{}
@@ -198,7 +198,7 @@ func (p *planning) refused(kind fault.Kind) error {
 	return &fault.Error{Kind: kind, Message: "The document cannot be applied.", Fields: fields, Details: map[string]any{"complaints": list}}
 }
 
-// match finds the stored row of each row of a kind, and gives new rows their ids and names.
+// match finds the stored row for each row of a kind, and gives new rows their ids and names.
 func (p *planning) match(ctx context.Context, s *section, k *writtenKind) error {
 	same, err := p.same(s, p.written, k)
 	if err != nil {
@@ -239,7 +239,7 @@ func (p *planning) match(ctx context.Context, s *section, k *writtenKind) error 
 		p.rows = append(p.rows, row)
 		e := row.entry
 		if e == nil {
-			e = &entry{id: row.id, label: labelOf(s.imagined(row.body, row.id))}
+			e = &entry{id: row.id, label: labelOf(s.rowFrom(row.body, row.id))}
 		}
 		list = append(list, e)
 		taken[row.id] = true
@@ -258,7 +258,7 @@ func (p *planning) match(ctx context.Context, s *section, k *writtenKind) error 
 	return nil
 }
 
-// find finds the stored row of a row by what tells it from others. Parents are known already.
+// find finds the stored row that has the same natural key. Parents must have been matched already.
 func (p *planning) find(row *plannedRow, byKey map[string][]*entry) error {
 	s := row.s
 	row.body = map[string]jsontext.Value{}
@@ -272,7 +272,7 @@ func (p *planning) find(row *plannedRow, byKey map[string][]*entry) error {
 			continue
 		}
 		if !f.own && !slices.Contains(s.Natural, f.Name) {
-			continue // what it refers to may not be known yet
+			continue // the row it refers to may not be matched yet
 		}
 		id, ok := p.resolve(row, f, raw)
 		if !ok {
@@ -288,15 +288,15 @@ func (p *planning) find(row *plannedRow, byKey map[string][]*entry) error {
 		if row.id == uuid.Nil && row.fields[s.fields[0].Name] == nil {
 			p.about(row, s.fields[0].Name, "is required")
 		}
-		row.entry = &entry{id: row.id, row: s.imagined(nil, row.id)}
+		row.entry = &entry{id: row.id, row: s.rowFrom(nil, row.id)}
 		if list := byKey[p.byTable[s.extends].names[row.id]]; len(list) > 0 {
 			row.entry = list[0]
 		}
 		return nil
 	}
-	imagined := s.imagined(row.body, uuid.Nil)
-	s.canonicalIn(p.catalogue, imagined)
-	key := s.keyIn(p.catalogue, imagined)
+	guess := s.rowFrom(row.body, uuid.Nil)
+	s.canonicalIn(p.catalogue, guess)
+	key := s.keyIn(p.catalogue, guess)
 	if list := byKey[key]; len(list) > 0 {
 		row.entry, byKey[key] = list[0], list[1:]
 		row.id = row.entry.id
@@ -308,7 +308,7 @@ func (p *planning) find(row *plannedRow, byKey map[string][]*entry) error {
 	return err
 }
 
-// resolve finds the ids of the rows that a field names.
+// resolve returns the ids of the rows that a field names.
 func (p *planning) resolve(row *plannedRow, f documentField, raw jsontext.Value) (jsontext.Value, bool) {
 	to := p.byTable[f.table]
 	one := func(raw jsontext.Value) (jsontext.Value, bool) {
@@ -352,7 +352,7 @@ func (p *planning) resolve(row *plannedRow, f documentField, raw jsontext.Value)
 	return append(b, ']'), true
 }
 
-// compare reads a row onto what is stored, and leaves in its body what differs.
+// compare applies a row to what is stored, and leaves in its body only what differs.
 func (p *planning) compare(row *plannedRow) error {
 	s := row.s
 	known := map[string]bool{}
@@ -375,7 +375,8 @@ func (p *planning) compare(row *plannedRow) error {
 			continue
 		}
 		if f.Secret && !isSealed(f.Field) && row.entry != nil {
-			delete(row.body, f.Name) // such as a password, which cannot be compared with the stored one: it is for a new row
+			// such as a password, which cannot be compared with the stored one: documents set it only for new rows
+			delete(row.body, f.Name)
 			continue
 		}
 		if row.entry != nil {
@@ -434,13 +435,13 @@ func (p *planning) compare(row *plannedRow) error {
 	return p.differ(row, now)
 }
 
-// differ leaves in the body what is not stored already.
+// differ removes from the body what is stored already.
 func (p *planning) differ(row *plannedRow, now record) error {
 	s := row.s
 	if err := p.encoded(s, row.entry); err != nil {
 		return err
 	}
-	fields, err := s.shownIn(p.catalogue, now, row.id)
+	fields, err := s.documentValues(p.catalogue, now, row.id)
 	if err != nil {
 		return err
 	}
@@ -467,12 +468,12 @@ func (p *planning) differ(row *plannedRow, now record) error {
 	return nil
 }
 
-// open opens the sealed secrets of a field.
+// open decrypts the sealed secrets of a field.
 func (p *planning) open(row *plannedRow, f documentField, raw jsontext.Value) (jsontext.Value, error) {
 	if !strings.Contains(string(raw), secret.SealedPrefix) {
 		return raw, nil
 	}
-	place := row.s.keyIn(p.catalogue, row.s.imagined(row.body, row.id))
+	place := row.s.keyIn(p.catalogue, row.s.rowFrom(row.body, row.id))
 	other := errors.New("was sealed for another row, or was changed. Enter the secret itself")
 	if isPacked(f.Field) {
 		place += row.s.around(func(i int) []byte { return row.fields[row.s.fields[i].Name] })
@@ -500,7 +501,7 @@ func (p *planning) open(row *plannedRow, f documentField, raw jsontext.Value) (j
 	return b, err
 }
 
-// operations makes the change set: what is created and changed in the order of the kinds, and then what is deleted, the other way round.
+// operations builds the change set: creates and updates in the order of the kinds, then deletes in reverse order.
 func (p *planning) operations(kinds map[*section]*writtenKind) error {
 	var late []func() error
 	of := map[*section][]*plannedRow{}
@@ -542,7 +543,7 @@ func (p *planning) operations(kinds map[*section]*writtenKind) error {
 	return nil
 }
 
-// unmentioned are the rows of a kind that the document does not have.
+// unmentioned lists the rows of a kind that the document does not contain.
 func (p *planning) unmentioned(s *section, rows []*plannedRow) []*entry {
 	if s.single {
 		return nil
@@ -554,7 +555,7 @@ func (p *planning) unmentioned(s *section, rows []*plannedRow) []*entry {
 	return slices.DeleteFunc(slices.Clone(s.entries), func(e *entry) bool { return there[e.id] || e.passing || e.builtin })
 }
 
-// operation adds what is done about a row. What refers to a row that is created later is done later.
+// operation adds the operation on a row. References to rows that are created later are returned as a separate operation.
 func (p *planning) operation(row *plannedRow) (later func() error, err error) {
 	s := row.s
 	if row.same && row.rank == nil || row.entry != nil && len(row.body) == 0 && row.rank == nil {
@@ -620,7 +621,7 @@ func (p *planning) add(op Operation, body map[string]jsontext.Value, change *Doc
 	return nil
 }
 
-// createdLater tells whether a field of a row refers to one that is created after it, and can do without for so long.
+// createdLater reports whether an optional reference points to a row that is created later.
 func (p *planning) createdLater(row *plannedRow, f documentField, ids jsontext.Value) bool {
 	if f.Type == reflect.TypeFor[uuid.UUID]() {
 		return false
@@ -638,7 +639,7 @@ func (p *planning) createdLater(row *plannedRow, f documentField, ids jsontext.V
 	return slices.ContainsFunc(list, func(id uuid.UUID) bool { return p.fresh[id] != nil })
 }
 
-// delete adds the delete of a row that the document does not have. One of an extension gets its defaults.
+// delete adds the deletion of a row that the document does not contain. An extension is reset to its defaults instead.
 func (p *planning) delete(s *section, e *entry) error {
 	if err := p.encoded(s, e); err != nil {
 		return err
@@ -649,7 +650,7 @@ func (p *planning) delete(s *section, e *entry) error {
 	var body map[string]jsontext.Value
 	if s.extends != "" {
 		var err error
-		if usual, err = s.shownIn(p.catalogue, s.imagined(nil, e.id), e.id); err != nil {
+		if usual, err = s.documentValues(p.catalogue, s.rowFrom(nil, e.id), e.id); err != nil {
 			return err
 		}
 		op.Verb, change.Verb, body = "update", "update", map[string]jsontext.Value{}
@@ -670,7 +671,7 @@ func (p *planning) delete(s *section, e *entry) error {
 	return p.add(op, body, change, nil)
 }
 
-// kindsOf are the kinds that a document names.
+// kindsOf lists the kinds in a document.
 func (w *written) kindsOf() []string {
 	names := map[string]bool{}
 	for _, k := range w.kinds {

@@ -16,26 +16,25 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// maxDepth bounds what a document becomes when its aliases are followed.
+// maxDepth limits the nesting of a document, including that through aliases.
 const maxDepth = 40
 
-// allowance bounds what reading a document costs. It holds before anything else is known about the document.
+// allowance bounds the cost of reading a document. It applies before anything else is known about the document.
 type allowance struct {
-	bytes  int    // of the document, and of its values when its aliases are followed
+	bytes  int    // of the document, and of its values after aliases are resolved
 	rows   int    // of all kinds
-	nodes  int    // that are parsed, and of its values when its aliases are followed
-	others string // who may send more
+	nodes  int    // that are parsed, and of the values after aliases are resolved
+	others string // suffix of the error that says who may send more
 }
 
 var (
-	// adminsAllowance is a document of all that a gateway can have.
+	// adminsAllowance fits a document of everything that a gateway can have.
 	adminsAllowance = allowance{bytes: 64 << 20, rows: 500_000, nodes: 4_000_000}
-	// viewersAllowance is a document of a usual gateway: most of its rows are stored already, and few are changed. Every program with a
-	// token that reads may have it planned.
+	// viewersAllowance fits a document of a typical gateway, of which most rows are stored already. Every program with a
+	// read-only token may have documents planned.
 	viewersAllowance = allowance{bytes: 1 << 20, rows: 2_000, nodes: 100_000, others: ", unless you are an administrator"}
 )
 
-// allowanceOf is what may be read for an actor.
 func allowanceOf(a actor.Actor) allowance {
 	if a.Role == actor.Admin {
 		return adminsAllowance
@@ -43,13 +42,13 @@ func allowanceOf(a actor.Actor) allowance {
 	return viewersAllowance
 }
 
-// exceeded says that a document has more of something than is allowed.
+// exceeded returns the error for a document that has too much of something.
 func (a allowance) exceeded(line, most int, what string) error {
 	return misplaced(line, "The document must have at most %d %s%s. Send fewer rows at once.", most, what, a.others)
 }
 
-// marks counts the characters of a YAML text that may begin something. Each begins three nodes at most: an object with its first name and
-// value. So the nodes of a text are bounded before it is parsed.
+// marks counts the characters of a YAML text that may begin a node. Each begins at most three: an object with its first name and
+// value. This bounds the number of nodes before parsing.
 func marks(text []byte) (n int) {
 	for _, c := range text {
 		switch c {
@@ -68,7 +67,7 @@ type written struct {
 	json  bool
 }
 
-// full tells whether there are more rows than are allowed.
+// full reports whether there are more rows than allowed.
 func (w *written) full() bool { return w.count > w.rows }
 
 func (w *written) add(k *writtenKind, row writtenRow) {
@@ -78,19 +77,19 @@ func (w *written) add(k *writtenKind, row writtenRow) {
 	k.rows = append(k.rows, row)
 }
 
-// writtenKind is what a document says about one kind.
+// writtenKind is the part of a document about one kind.
 type writtenKind struct {
 	name string
 	line int
-	list bool // of rows; one object otherwise
+	list bool // of rows; otherwise one object
 	rows []writtenRow
 }
 
-// writtenRow is a row of a document, which is read when it is needed: most are what is stored already.
+// writtenRow is a row of a document. It is parsed only when needed: most rows equal those that are stored.
 type writtenRow struct {
 	line int
-	text []byte     // as it was sent, if it stands for itself
-	node *yaml.Node // as it was read
+	text []byte     // as it was sent, if the document could be divided into rows
+	node *yaml.Node // otherwise, as it was parsed
 }
 
 // readDocument divides a document into its rows.
@@ -107,7 +106,7 @@ func readDocument(body []byte, most allowance) (*written, error) {
 	return readYAML(body, most)
 }
 
-// complain looks at what every document has.
+// complain checks what every document must have.
 func (w *written) complain() error {
 	if w.full() {
 		return w.exceeded(0, w.rows, "rows")
@@ -125,7 +124,7 @@ func (w *written) complain() error {
 	return nil
 }
 
-// misplaced is what is wrong with a document as a whole, or with one of its lines.
+// misplaced returns an error about a line of a document, or about the document as a whole.
 func misplaced(line int, format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
 	if line > 0 {
@@ -136,13 +135,13 @@ func misplaced(line int, format string, args ...any) error {
 
 var sectionLine = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9._-]*):(?: +(\S.*))?$`)
 
-// divide divides a document that is written like an export into the texts of its rows, without reading them. It is not ok with a document
-// that is written in another way. A text that is not YAML on its own, because it goes on in what looks like the next row, or has an alias of
-// another row, is found when it is read, and then the document is read as a whole.
+// divide splits a document that is formatted like an export into the texts of its rows, without parsing them. ok is false for any
+// other format. A text that is not valid YAML on its own, because it continues in what looks like the next row or uses an alias
+// from another row, is detected when it is parsed; the document is then read as a whole.
 func divide(body []byte, most allowance) (*written, bool) {
 	w := &written{allowance: most}
-	var kind *writtenKind // that may have rows
-	begin, end := -1, -1  // of the row that is under way
+	var kind *writtenKind // the kind that rows are added to
+	begin, end := -1, -1  // of the current row
 	finish := func() {
 		if begin >= 0 {
 			kind.rows[len(kind.rows)-1].text = body[begin:end]
@@ -161,7 +160,7 @@ func divide(body []byte, most allowance) (*written, bool) {
 		case text[indent] == '\t' || text[len(text)-1] == '\r':
 			return nil, false
 		case indent <= 2 && text[indent] == '#':
-			finish() // it is between two rows
+			finish() // a comment between two rows
 		case indent == 0:
 			m := sectionLine.FindSubmatch(text)
 			if m == nil {
@@ -203,7 +202,7 @@ func divide(body []byte, most allowance) (*written, bool) {
 	return w, true
 }
 
-// readYAML reads a document that is written in any way that YAML has.
+// readYAML reads a document in any YAML format.
 func readYAML(body []byte, most allowance) (*written, error) {
 	if marks(body) > most.nodes {
 		return nil, most.exceeded(0, most.nodes, "values")
@@ -222,7 +221,7 @@ func readYAML(body []byte, most allowance) (*written, error) {
 	w := &written{allowance: most}
 	top := root.Content[0].Content
 	for i := 0; i < len(top); i += 2 {
-		key, value := top[i], followed(top[i+1])
+		key, value := top[i], resolveAlias(top[i+1])
 		k := writtenKind{name: key.Value, line: key.Line}
 		switch {
 		case key.Kind != yaml.ScalarNode:
@@ -242,7 +241,7 @@ func readYAML(body []byte, most allowance) (*written, error) {
 	return w, w.complain()
 }
 
-func followed(n *yaml.Node) *yaml.Node {
+func resolveAlias(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
 	}
@@ -251,7 +250,7 @@ func followed(n *yaml.Node) *yaml.Node {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
-// unreadableYAML is what is wrong with a text that is no YAML.
+// unreadableYAML translates an error of the YAML parser.
 func unreadableYAML(err error) error {
 	m := yamlLine.FindStringSubmatch(err.Error())
 	if m == nil {
@@ -310,13 +309,13 @@ func readJSON(body []byte, most allowance) (*written, error) {
 	return w, w.complain()
 }
 
-// errFragment says that a row can be read with the rest of its document alone.
+// errFragment says that a row cannot be parsed without the rest of its document.
 var errFragment = errors.New("a row that is no whole")
 
-// reader reads the rows of a document, as long as it is allowed any more.
+// reader parses the rows of a document, within what is left of its allowance.
 type reader struct{ left allowance }
 
-// fields are those of a row, with their lines.
+// fields returns the fields of a row and their lines.
 func (d *reader) fields(w *written, row writtenRow) (map[string]jsontext.Value, map[string]int, error) {
 	if w.json {
 		return objectJSON(row.text)
@@ -339,7 +338,7 @@ func (d *reader) fields(w *written, row writtenRow) (map[string]jsontext.Value, 
 		}
 		shift(node, row.line-1, maxDepth)
 	}
-	node = followed(node)
+	node = resolveAlias(node)
 	if node.Kind != yaml.MappingNode {
 		return nil, nil, misplaced(row.line, "A row must have fields, each with a name and a value.")
 	}
@@ -361,7 +360,7 @@ func (d *reader) fields(w *written, row writtenRow) (map[string]jsontext.Value, 
 	return found, lines, nil
 }
 
-// shift has the lines of nodes count from the begin of the document.
+// shift makes the lines of nodes relative to the beginning of the document.
 func shift(n *yaml.Node, by, depth int) {
 	n.Line += by
 	if depth > 0 {
@@ -394,7 +393,7 @@ func objectJSON(text []byte) (map[string]jsontext.Value, map[string]int, error) 
 
 var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,18})$`)
 
-// value is a node as JSON.
+// value appends a node as JSON.
 func (d *reader) value(b []byte, n *yaml.Node, depth int) ([]byte, error) {
 	d.left.nodes--
 	d.left.bytes -= len(n.Value)
@@ -460,7 +459,7 @@ func (d *reader) value(b []byte, n *yaml.Node, depth int) ([]byte, error) {
 	return nil, misplaced(n.Line, "The tag %s is not supported.", n.Tag)
 }
 
-// form is the version of the form that a document says it has.
+// form checks the format version of a document.
 func (k *writtenKind) form() error {
 	if len(k.rows) == 1 && !k.list {
 		text := string(k.rows[0].text)
@@ -474,7 +473,7 @@ func (k *writtenKind) form() error {
 	return misplaced(k.line, "This gateway reads documents with gateway: %d.", documentForm)
 }
 
-// same finds the stored rows that rows of a document are the texts of.
+// same finds the stored rows whose text equals that of rows in a document.
 func (c *catalogue) same(s *section, w *written, k *writtenKind) ([]*entry, error) {
 	found := make([]*entry, len(k.rows))
 	if len(k.rows) == 0 || k.rows[0].text == nil {
@@ -483,7 +482,7 @@ func (c *catalogue) same(s *section, w *written, k *writtenKind) ([]*entry, erro
 	texts := make(map[string][]*entry, len(s.entries))
 	var b []byte
 	for _, e := range s.entries {
-		if said, err := c.said(s, e); err != nil || !said {
+		if included, err := c.included(s, e); err != nil || !included {
 			if err != nil {
 				return nil, err
 			}
@@ -500,7 +499,7 @@ func (c *catalogue) same(s *section, w *written, k *writtenKind) ([]*entry, erro
 	return found, nil
 }
 
-// text is a row as a document has it.
+// text appends a row in document form.
 func (s *section) text(b []byte, fields []wire.Raw, json bool) []byte {
 	switch {
 	case json:

@@ -50,7 +50,7 @@ func (c *catalogue) schema() map[string]any {
 	}
 }
 
-// required are the fields that tell which row is meant.
+// required lists the fields that identify a row.
 func (s *section) required() []string {
 	if s.single {
 		return nil
@@ -72,7 +72,7 @@ func (s *section) required() []string {
 	return list
 }
 
-// property is the schema of a field: references are names, and secrets are texts.
+// property returns the schema of a field: references are names, and secrets are texts.
 func (c *catalogue) property(f documentField, plain *huma.Schema) any {
 	title := ""
 	if to := c.byTable[f.table]; to != nil {

@@ -31,7 +31,6 @@ func export(t *testing.T, b *kittest.Bench, role, query string) string {
 	return w.Body.String()
 }
 
-// toyNames are the names of the toys, in order.
 func toyNames(t *testing.T, b *kittest.Bench) string {
 	t.Helper()
 	var list []Toy
@@ -57,17 +56,17 @@ func TestADocumentIsAChangeSet(t *testing.T) {
 	if answer.Header.Get("Gateway-Change-Set") == "" || b.Audited(t, "toy.create") != 2 || b.Audited(t, "wheel.create") != 1 {
 		t.Error("it is no change set")
 	}
-	// What the document does not mention stays: fields, and rows.
+	// Fields and rows that the document does not mention stay.
 	create(t, b, `{"name":"c"}`)
 	document(t, b, "admin", "apply", "gateway: 1\ntoy:\n  - name: a\n    color: blue\n").Want(t, 200)
-	if said := export(t, b, "admin", "?kinds=toy"); !strings.Contains(said, "  - name: a\n    color: blue\n    count: 5\n") || toyNames(t, b) != "a b c" {
-		t.Error(said)
+	if doc := export(t, b, "admin", "?kinds=toy"); !strings.Contains(doc, "  - name: a\n    color: blue\n    count: 5\n") || toyNames(t, b) != "a b c" {
+		t.Error(doc)
 	}
-	// A basis that is not the newest change set.
+	// A basis that is not the newest change set is refused.
 	document(t, b, "admin", "plan", "gateway: 1\ntoy:\n  - name: a\n    color: red\n").Want(t, 200).Into(t, &plan)
 	create(t, b, `{"name":"d"}`)
 	document(t, b, "admin", "apply?basis="+plan.Basis.String(), "gateway: 1\ntoy:\n  - name: a\n    color: red\n").Want(t, 412)
-	// Pruning is for the kinds that the document has.
+	// Pruning affects only the kinds in the document.
 	document(t, b, "admin", "plan?prune=true", "gateway: 1\nwheel: []\n").Want(t, 200).Into(t, &plan)
 	if len(plan.Changes) != 1 || plan.Changes[0].Verb != "delete" || plan.Changes[0].Kind != "wheel" {
 		t.Errorf("%+v", plan.Changes)
@@ -91,7 +90,7 @@ func TestTheOrderOfADocumentIsThatOfTheRows(t *testing.T) {
 		{"f", "a b c d e f", 0},
 		{"b a", "b a c d e f", 1},                     // c to f are not mentioned, and stay
 		{"f b a c d e", "f b a c d e", 1},             // one row moves
-		{"f x b y z a c d e", "f x b y z a c d e", 3}, // new ones come behind the row before them
+		{"f x b y z a c d e", "f x b y z a c d e", 3}, // new rows follow their predecessor in the document
 		{"e d c a z y b x f", "e d c a z y b x f", 8},
 		{"w e", "w e d c a z y b x f", 1},
 		{"e 1 2 3 4 5 6 7 8 9 10 11 12 d", "w e 1 2 3 4 5 6 7 8 9 10 11 12 d c a z y b x f", 0}, // no room: all get new numbers
@@ -140,7 +139,7 @@ func TestComplaintsNameThePlaceInTheDocument(t *testing.T) {
 			t.Errorf("%s: %d %s", doc, a.Status, a.Body)
 		}
 	}
-	// Aliases are followed, and bounded.
+	// Aliases are resolved, but bounded.
 	document(t, b, "admin", "apply", "gateway: 1\ntoy:\n  - name: a\n    tags: &tags [x, y]\n  - name: b\n    tags: *tags\n").Want(t, 200)
 	bomb := "gateway: 1\ntoy:\n  - name: c\n    tags:\n      - &l0 [a, a, a, a, a, a, a, a, a, a]\n"
 	for i := range 9 {
@@ -160,7 +159,7 @@ func TestSecretsOfADocument(t *testing.T) {
 		t.Fatal(doc)
 	}
 	if strings.Contains(export(t, b, "viewer", ""), "sealed") || strings.Contains(export(t, b, "admin", "?secrets=omit"), "sealed") {
-		t.Error("secrets are told")
+		t.Error("secrets are exported")
 	}
 	b.Do(t, "viewer", http.MethodGet, "/configuration?secrets=sealed", nil).Want(t, 403)
 	var plan resource.Planned
@@ -172,7 +171,7 @@ func TestSecretsOfADocument(t *testing.T) {
 	// A viewer cannot find a secret by trying, but can plan a document with sealed ones.
 	document(t, b, "viewer", "plan", "gateway: 1\ntoy:\n  - name: a\n    secret: s3cr3t-canary\n").Want(t, 403)
 	document(t, b, "viewer", "plan", strings.ReplaceAll(doc, "count: 3", "count: 4")).Want(t, 200)
-	// A sealed secret is for its own row, and comes back there.
+	// A sealed secret is valid only for its own row, and is restored there.
 	moved := strings.ReplaceAll(doc, "name: a\n", "name: z\n")
 	if a := document(t, b, "admin", "plan", moved).Want(t, 400); !strings.Contains(string(a.Body), "sealed for another row") {
 		t.Errorf("%s", a.Body)
@@ -187,7 +186,7 @@ func TestSecretsOfADocument(t *testing.T) {
 	}
 }
 
-// What a document costs before it is known what it means is bounded, for viewers more than for administrators.
+// The cost of reading a document is bounded before its meaning is known, more tightly for viewers than for administrators.
 func TestReadingADocumentIsBounded(t *testing.T) {
 	b := bench(t)
 	refused := func(role, doc string, status int, why string) {
@@ -196,7 +195,7 @@ func TestReadingADocumentIsBounded(t *testing.T) {
 			t.Errorf("%s", a.Body)
 		}
 	}
-	// Few nodes that are long.
+	// Few but long nodes.
 	aliases := "gateway: 1\ntoy:\n  - name: &a " + strings.Repeat("x", 100_000) + "\n    tags: [" + strings.Repeat("*a, ", 2000) + "*a]\n"
 	refused("viewer", aliases, 400, "too large when its aliases are followed")
 	refused("admin", aliases, 400, "too large when its aliases are followed")
@@ -221,7 +220,7 @@ func TestReadingADocumentIsBounded(t *testing.T) {
 	}
 }
 
-// Plans wait for their turn, as other previews do.
+// Plans queue like other previews.
 func TestPlansQueue(t *testing.T) {
 	b := bench(t)
 	var done []func()
@@ -238,7 +237,7 @@ func TestPlansQueue(t *testing.T) {
 	done[1]()
 }
 
-// Doll counts how often it is asked for its name.
+// Doll counts how often its name is read.
 type Doll struct {
 	resource.Meta
 	Name string `json:"name" required:"true"`
@@ -248,7 +247,7 @@ var dollLabelled = func() {}
 
 func (d *Doll) Label() string { dollLabelled(); return d.Name }
 
-// A plan ends when nobody waits for it any more.
+// A plan is cancelled with its caller's request.
 func TestAPlanEndsWithItsCaller(t *testing.T) {
 	b := kittest.New(t)
 	dbtest.Exec(t, b.DB, `CREATE TABLE dolls (id uuid PRIMARY KEY, created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL, name text NOT NULL)`)

@@ -12,10 +12,10 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// yamlHead begins a document.
+// yamlHead returns the first line of a document.
 func yamlHead() string { return fmt.Sprintf("%s: %d\n", formKey, documentForm) }
 
-// appendYAML writes the fields of a row, the first of them behind first and the others behind rest.
+// appendYAML writes the fields of a row. The first line is prefixed with first, the others with rest.
 func (s *section) appendYAML(b []byte, fields []wire.Raw, first, rest string) []byte {
 	lead, none := first, true
 	for i, f := range s.fields {
@@ -35,7 +35,7 @@ func (s *section) appendYAML(b []byte, fields []wire.Raw, first, rest string) []
 	return b
 }
 
-// appendJSON writes the fields of a row as one line.
+// appendJSON writes the fields of a row on one line.
 func (s *section) appendJSON(b []byte, fields []wire.Raw) []byte {
 	b = append(b, '{')
 	begun := false
@@ -54,7 +54,7 @@ func (s *section) appendJSON(b []byte, fields []wire.Raw) []byte {
 	return append(b, '}')
 }
 
-// appendValue writes a JSON value behind a key that is indented so far.
+// appendValue writes a JSON value after a key that has the given indentation.
 func appendValue(b []byte, v []byte, indent int) []byte {
 	switch v[0] {
 	case '[':
@@ -90,7 +90,7 @@ func appendValue(b []byte, v []byte, indent int) []byte {
 	return append(b, '\n')
 }
 
-// appendItem writes an item of a list, whose dash is indented so far.
+// appendItem writes a list item whose dash has the given indentation.
 func appendItem(b []byte, v []byte, indent int) []byte {
 	d := jsontext.NewDecoder(bytes.NewReader(v))
 	if v[0] != '{' {
@@ -103,7 +103,7 @@ func appendItem(b []byte, v []byte, indent int) []byte {
 	return appendMembers(append(b, ' '), d, indent+2, false)
 }
 
-// appendMembers writes the rest of an object. The first member may follow what is there.
+// appendMembers writes the remaining members of an object. If indented is false, the first one continues the current line.
 func appendMembers(b []byte, d *jsontext.Decoder, indent int, indented bool) []byte {
 	for d.PeekKind() == '"' {
 		name, err := d.ReadToken()
@@ -143,7 +143,7 @@ func unquoted(v []byte) string {
 	return string(text)
 }
 
-// appendText writes a text and the end of its line. One of several lines is written as such, below a key that is indented so far.
+// appendText writes a text and a newline. A text of several lines becomes a block below a key with the given indentation.
 func appendText(b []byte, s string, indent int) []byte {
 	if !literal(s) {
 		return append(appendScalar(b, s), '\n')
@@ -162,7 +162,7 @@ func appendText(b []byte, s string, indent int) []byte {
 	return b
 }
 
-// literal tells whether a text can be written line by line.
+// literal reports whether a text can be written as a literal block.
 func literal(s string) bool {
 	if !strings.Contains(s, "\n") || strings.HasSuffix(s, "\n\n") || s[0] == '\n' || s[0] == ' ' {
 		return false
@@ -180,7 +180,7 @@ func literal(s string) bool {
 	return true
 }
 
-// printable tells whether YAML has a rune as it is.
+// printable reports whether YAML allows a rune unescaped.
 func printable(r rune) bool {
 	switch {
 	case r < ' ', r >= 0x7f && r < 0xa0, r == 0x2028, r == 0x2029, r == 0xfeff, r == 0xfffe, r == 0xffff, r == utf8.RuneError:
@@ -189,7 +189,7 @@ func printable(r rune) bool {
 	return true
 }
 
-// appendScalar writes a text in one line: plain where it cannot be taken for anything else, and in quotes otherwise.
+// appendScalar writes a text on one line: plain if it cannot be mistaken for another type, quoted otherwise.
 func appendScalar(b []byte, s string) []byte {
 	if plainYAML(s) {
 		return append(b, s...)
@@ -212,7 +212,7 @@ func appendScalar(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// words are those that YAML, in one of its versions, takes for something else than a text.
+// words are the plain scalars that some version of YAML reads as something other than text.
 var words = map[string]bool{"true": true, "false": true, "yes": true, "no": true, "on": true, "off": true, "y": true, "n": true, "null": true, "nan": true, "inf": true}
 
 func plainYAML(s string) bool {
@@ -236,7 +236,7 @@ func plainYAML(s string) bool {
 	return len(s) > 5 || !words[strings.ToLower(s)]
 }
 
-// dotted tells whether a text is an IPv4 address or network, which nothing else looks like.
+// dotted reports whether a text is an IPv4 address or network. No other YAML type has this form.
 func dotted(s string) bool {
 	address, _, _ := strings.Cut(s, "/")
 	return strings.Count(address, ".") == 3 && strings.Trim(s, "0123456789./") == ""

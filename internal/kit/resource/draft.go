@@ -24,20 +24,20 @@ import (
 
 const (
 	draftTable = "change_drafts"
-	// draftBytes is how large a draft may be.
+	// draftBytes is the maximum size of a draft.
 	draftBytes = 4 << 20
-	// draftTries is how often a change to a draft is tried, which another window changes at the same time.
+	// draftTries is how often a change to a draft is tried when another window changes the draft at the same time.
 	draftTries = 3
 )
 
-// Draft is what a user has collected to be applied at once.
+// Draft is a set of changes that a user has collected to apply at once.
 type Draft struct {
 	Version    *uuid.UUID       `json:"version" doc:"Changes with every change to the draft; null if there is no draft."`
 	UpdatedAt  *time.Time       `json:"updated_at" doc:"When it was last changed; null if there is no draft."`
 	Operations []DraftOperation `json:"operations" doc:"What it does, in order: one item for each row."`
 }
 
-// DraftOperation is what a draft does to a row.
+// DraftOperation is what a draft does to one row.
 type DraftOperation struct {
 	Kind    string                 `json:"kind" doc:"Name of the kind."`
 	Verb    string                 `json:"verb" enum:"create,update,delete" doc:"What is to be done."`
@@ -56,10 +56,10 @@ type DraftAdd struct {
 	Operations []Operation `json:"operations" required:"true" doc:"What to add, in order. A second operation on a row becomes one with the first."`
 }
 
-// Validate complains about operations that nobody could run.
+// Validate rejects malformed operations.
 func (a *DraftAdd) Validate() error { return (&ChangeSet{Operations: a.Operations}).Validate() }
 
-// DraftOptions are what a preview of a draft takes.
+// DraftOptions are the options of a draft's preview.
 type DraftOptions struct {
 	Choices []Choice `json:"choices" doc:"What to take for each conflict with a change that someone else has made since."`
 	Take    string   `json:"take" enum:",then,now" doc:"What to take for the conflicts that have no choice of their own."`
@@ -75,7 +75,7 @@ type DraftApply struct {
 	ConfirmWithin int        `json:"confirm_within" doc:"Seconds (10 to 600) to confirm the changes before they are reverted; 0 if they do not have to be confirmed."`
 }
 
-// DraftResult is what a draft does, or has done.
+// DraftResult is what a draft would do or has done.
 type DraftResult struct {
 	Result
 	Conflicts []Conflict   `json:"conflicts" doc:"Changes by others that the draft meets."`
@@ -84,24 +84,23 @@ type DraftResult struct {
 	Version   *uuid.UUID   `json:"version" doc:"Version of the draft."`
 }
 
-// drafted is an operation of a draft as it is kept.
+// drafted is the stored form of a draft's operation.
 type drafted struct {
 	Kind string    `json:"kind"`
 	Verb string    `json:"verb"`
 	ID   uuid.UUID `json:"id"`
-	// Body has the fields that are to be changed, or those of a new row. What others change in other fields stays.
+	// Body has the fields to change, or those of a new row. Changes by others to the remaining fields are kept.
 	Body wire.Raw `json:"body,omitzero"`
-	// Base is the row when it became part of the draft, as the database had it.
+	// Base is the database row when it became part of the draft.
 	Base wire.Raw  `json:"base,omitzero"`
 	At   time.Time `json:"at"`
-	// Node has the row, if it belongs to one node alone.
+	// Node is the node that has the row, if it is local to one.
 	Node string `json:"node,omitzero"`
 }
 
-// draft is what a user has collected.
 type draft struct {
 	user    uuid.UUID
-	version uuid.UUID // none, if there is no draft
+	version uuid.UUID // zero if there is no draft
 	updated time.Time
 	list    []drafted
 }
@@ -118,7 +117,7 @@ var (
 	errDraftLarge = fault.New(fault.Conflict, "The draft is too large. Apply it, or remove something from it.")
 )
 
-// mountDraft adds the routes of the caller's draft. Who may change nothing has none.
+// mountDraft adds the routes of the caller's draft. Users who may change nothing have none.
 func (r *Registry) mountDraft() {
 	doc := func(id, summary, audit string) httpd.Doc {
 		return httpd.Doc{ID: "draft." + id, Tag: "system", Summary: summary, Audit: audit}
@@ -174,7 +173,7 @@ func (r *Registry) mountDraft() {
 	})
 }
 
-// draftOnPrimary has the primary keep and apply drafts. What another node has alone is not for the primary to change.
+// draftOnPrimary sends drafts to the primary. It refuses rows that are local to another node, which the primary cannot change.
 func (r *Registry) draftOnPrimary(c *httpd.Call) (bool, error) {
 	var in struct{ Operations []struct{ Kind string } }
 	if err := c.Peek(&in); err != nil {
@@ -211,7 +210,7 @@ func (r *Registry) draftOf(ctx context.Context, q db.Querier, user uuid.UUID) (*
 	return d, nil
 }
 
-// changeDraft changes the draft of the caller. What f answers is what has changed.
+// changeDraft changes the draft of the caller. f returns the operations that it changed.
 func (r *Registry) changeDraft(c *httpd.Call, action string, f func(d *draft) ([]drafted, error)) (Draft, error) {
 	for try := 1; ; try++ {
 		d, err := r.draftOf(c, r.DB, c.Actor.UserID)
@@ -233,7 +232,7 @@ func (r *Registry) changeDraft(c *httpd.Call, action string, f func(d *draft) ([
 	}
 }
 
-// keepDraft stores a draft, unless someone else has done so since it was read.
+// keepDraft stores a draft, unless someone else has stored it since it was read.
 func (r *Registry) keepDraft(ctx context.Context, d *draft, action string, changed []drafted) error {
 	plain, err := json.Marshal(d.list)
 	if err != nil {
@@ -251,7 +250,7 @@ func (r *Registry) keepDraft(ctx context.Context, d *draft, action string, chang
 		return err
 	}
 	d.updated = r.Clock.Now()
-	told, err := r.showDraft(ctx, &draft{list: slices.DeleteFunc(changed, func(x drafted) bool { return x.ID == uuid.Nil })})
+	view, err := r.showDraft(ctx, &draft{list: slices.DeleteFunc(changed, func(x drafted) bool { return x.ID == uuid.Nil })})
 	if err != nil {
 		return err
 	}
@@ -264,7 +263,7 @@ func (r *Registry) keepDraft(ctx context.Context, d *draft, action string, chang
 		} else if err := storeDraft(ctx, tx, d, was, content); err != nil {
 			return err
 		}
-		for _, x := range told.Operations {
+		for _, x := range view.Operations {
 			if err := r.Audit.Write(ctx, tx, action, x.Name, map[string]any{"kind": x.Kind, "id": x.ID, "verb": x.Verb}); err != nil {
 				return err
 			}
@@ -282,7 +281,7 @@ func storeDraft(ctx context.Context, tx *db.Tx, d *draft, was uuid.UUID, content
 	return err
 }
 
-// dropDraft deletes a draft that has this version still.
+// dropDraft deletes a draft if it still has the given version.
 func dropDraft(ctx context.Context, tx *db.Tx, user, version uuid.UUID) error {
 	if version == uuid.Nil {
 		return nil
@@ -294,7 +293,7 @@ func dropDraft(ctx context.Context, tx *db.Tx, user, version uuid.UUID) error {
 	return err
 }
 
-// addToDraft adds operations, and complains about those that could not be applied now.
+// addToDraft adds operations, and rejects those that could not be applied now.
 func (r *Registry) addToDraft(ctx context.Context, d *draft, ops []Operation) ([]drafted, error) {
 	if _, _, err := r.feeds(Set{Operations: ops}); err != nil {
 		return nil, err
@@ -310,7 +309,7 @@ func (r *Registry) addToDraft(ctx context.Context, d *draft, ops []Operation) ([
 	if len(d.list) > maxOperations {
 		return nil, fault.New(fault.Conflict, "A draft has at most %d changes. Apply it, or remove some of them.", maxOperations)
 	}
-	// The others may have been refused for long, which is told by a preview.
+	// Earlier operations may no longer be possible; the preview reports those.
 	v := &inverse{RevertOptions: RevertOptions{Take: "then"}}
 	if err := r.DB.Snapshot(ctx, func(tx *db.Tx) error { return r.rebase(ctx, tx, v, d) }); err != nil {
 		return nil, err
@@ -328,7 +327,7 @@ func (r *Registry) addToDraft(ctx context.Context, d *draft, ops []Operation) ([
 	return nil, moved(failed.error, failed.place, i)
 }
 
-// moved has the complaints about one operation name another place.
+// moved renumbers the complaints about one operation.
 func moved(err error, from, to int) error {
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok || len(f.Fields) == 0 {
@@ -345,7 +344,7 @@ func moved(err error, from, to int) error {
 	return &named
 }
 
-// addOne makes an operation one with what the draft does to the row already. The answer has no id if it changes nothing.
+// addOne merges an operation into what the draft already does to the row. The result has no id if nothing changes.
 func (r *Registry) addOne(ctx context.Context, d *draft, op Operation) (drafted, error) {
 	h := r.kinds[op.Kind]
 	i := -1
@@ -365,31 +364,31 @@ func (r *Registry) addOne(ctx context.Context, d *draft, op Operation) (drafted,
 		return drafted{}, err
 	case now == nil && earlier == nil:
 		return drafted{}, nil
-	case now == nil: // it comes to nothing
+	case now == nil: // the operations cancel out
 		gone := *earlier
 		d.list = slices.Delete(d.list, i, i+1)
 		return gone, nil
 	case earlier == nil:
 		d.list = append(d.list, *now)
 	case now.Verb == "delete" && earlier.Verb != "delete":
-		d.list = append(slices.Delete(d.list, i, i+1), *now) // what made it possible comes before
+		d.list = append(slices.Delete(d.list, i, i+1), *now) // what made the delete possible comes first
 	default:
 		d.list[i] = *now
 	}
 	return *now, nil
 }
 
-// showDraft is a draft as its user sees it.
+// showDraft returns a draft as the API shows it.
 func (r *Registry) showDraft(ctx context.Context, d *draft) (Draft, error) {
 	out := Draft{Operations: make([]DraftOperation, len(d.list))}
 	if d.version != uuid.Nil {
 		out.Version, out.UpdatedAt = &d.version, &d.updated
 	}
 	err := r.byKind(d, func(h *kind, places []int, some []drafted) error {
-		shown, err := h.showDraft(ctx, r.DB, some)
+		views, err := h.showDraft(ctx, r.DB, some)
 		for n, i := range places {
 			if err == nil {
-				out.Operations[i] = shown[n]
+				out.Operations[i] = views[n]
 			}
 		}
 		return err
@@ -397,7 +396,7 @@ func (r *Registry) showDraft(ctx context.Context, d *draft) (Draft, error) {
 	return out, err
 }
 
-// byKind goes through the operations of a draft, those of a kind at once.
+// byKind groups the operations of a draft by kind, and calls f once for each kind.
 func (r *Registry) byKind(d *draft, f func(h *kind, places []int, some []drafted) error) error {
 	var kinds []string
 	places, some := map[string][]int{}, map[string][]drafted{}
@@ -418,7 +417,7 @@ func (r *Registry) byKind(d *draft, f func(h *kind, places []int, some []drafted
 	return nil
 }
 
-// rebase plans what a draft does to the rows as they are now.
+// rebase plans what a draft does to the current rows.
 func (r *Registry) rebase(ctx context.Context, tx *db.Tx, v *inverse, d *draft) error {
 	v.out.Conflicts, v.out.Unrestored, v.out.Result = []Conflict{}, []Unrestored{}, Result{Changes: []Change{}, Files: []apply.FileDiff{}, Impact: []Impact{}}
 	planned := make([]rebased, len(d.list))
@@ -427,7 +426,7 @@ func (r *Registry) rebase(ctx context.Context, tx *db.Tx, v *inverse, d *draft) 
 		for i, x := range some {
 			since[i] = changes.Row{Table: h.Table, ID: x.ID, At: x.At}
 		}
-		slices.SortFunc(since, func(a, b changes.Row) int { return b.At.Compare(a.At) }) // it looks from the last one on
+		slices.SortFunc(since, func(a, b changes.Row) int { return b.At.Compare(a.At) }) // laterEdits takes the time of the last one
 		if err := r.laterEdits(ctx, tx, v, since); err != nil {
 			return err
 		}
@@ -484,7 +483,7 @@ func (r *Registry) planDraft(c *httpd.Call, o DraftOptions, basis *uuid.UUID, im
 	}
 	out = DraftResult{Result: v.out.Result, Conflicts: v.out.Conflicts, Refused: v.out.Unrestored, Basis: v.out.Basis, Version: &d.version}
 	v.set.first = func(tx *db.Tx) error {
-		if err := r.still(c, tx, basis, v.rows); err != nil {
+		if err := r.checkBasis(c, tx, basis, v.rows); err != nil {
 			return err
 		}
 		return dropDraft(c, tx, d.user, d.version)
@@ -492,13 +491,13 @@ func (r *Registry) planDraft(c *httpd.Call, o DraftOptions, basis *uuid.UUID, im
 	return out, v.set, nil
 }
 
-// Drafted is what the draft of the caller would do now, for those who suppose it.
+// Drafted returns what the draft of the caller would do now, for a supposition.
 func (r *Registry) Drafted(c *httpd.Call) (Set, error) {
 	_, set, err := r.planDraft(c, DraftOptions{Take: "then"}, nil, false)
 	return set, err
 }
 
-// applyDraft applies the draft of the caller. It is gone in the same transaction.
+// applyDraft applies the draft of the caller, and deletes it in the same transaction.
 func (r *Registry) applyDraft(c *httpd.Call, in DraftApply) (DraftResult, error) {
 	if err := confirmWithin(c, in.ConfirmWithin); err != nil {
 		return DraftResult{}, err
@@ -518,7 +517,7 @@ func (r *Registry) applyDraft(c *httpd.Call, in DraftApply) (DraftResult, error)
 		return DraftResult{}, &fault.Error{Kind: fault.Conflict, Message: "Some changes cannot be made. Change them, or remove them from the draft.", Details: map[string]any{"refused": out.Refused}}
 	}
 	out.Files, out.Impact = []apply.FileDiff{}, []Impact{}
-	if len(set.Operations) == 0 { // everything is so already
+	if len(set.Operations) == 0 { // everything is as wanted already
 		return out, r.DB.Write(c, set.first)
 	}
 	intent := changes.From(c)

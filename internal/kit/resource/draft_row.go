@@ -18,7 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// object is a JSON object whose values are not read.
+// object is a JSON object whose values are not decoded.
 type object = map[string]jsontext.Value
 
 var (
@@ -27,7 +27,7 @@ var (
 	errDraftHas           = fault.New(fault.Conflict, "Your draft creates this already.")
 )
 
-// draft takes an operation into a draft that may do something to the row already. It is nil if both come to nothing.
+// draft combines an operation with what the draft already does to the row. It returns nil if the two cancel out.
 func (k *kind) draft(ctx context.Context, r *Registry, q db.Querier, op Operation, earlier *drafted) (*drafted, error) {
 	d := &drafted{Kind: k.Name, Verb: op.Verb}
 	if earlier != nil {
@@ -60,7 +60,7 @@ func (k *kind) draft(ctx context.Context, r *Registry, q db.Querier, op Operatio
 	if _, err := wire.Decode(op.Body, row); err != nil {
 		return nil, err
 	}
-	if d.Body, err = k.together(d.Body, op.Body); err != nil || d.Verb == "create" {
+	if d.Body, err = k.mergeBodies(d.Body, op.Body); err != nil || d.Verb == "create" {
 		return d, err
 	}
 	differs := false
@@ -75,7 +75,7 @@ func (k *kind) draft(ctx context.Context, r *Registry, q db.Querier, op Operatio
 	return d, err
 }
 
-// begin gives an operation its place in a draft: the id, and the row as it is now.
+// begin prepares the first operation of a draft on a row: its id, and the current state of the row.
 func (k *kind) begin(ctx context.Context, r *Registry, q db.Querier, op Operation, d *drafted) (err error) {
 	if k.Local {
 		d.Node = r.Changes.Node()
@@ -94,7 +94,7 @@ func (k *kind) begin(ctx context.Context, r *Registry, q db.Querier, op Operatio
 		d.ID, err = uuid.NewV7()
 		return err
 	}
-	where, args := "", []any{append([]string{}, slices.Concat(k.LocalColumns, k.Unkept)...)} // not nil, which would be NULL
+	where, args := "", []any{append([]string{}, slices.Concat(k.LocalColumns, k.Unkept)...)} // an empty array: nil would be NULL
 	if op.ID != nil {
 		where, args = " WHERE t."+k.key+" = $2", append(args, *op.ID)
 	}
@@ -103,7 +103,7 @@ func (k *kind) begin(ctx context.Context, r *Registry, q db.Querier, op Operatio
 	d.Base = base
 	switch {
 	case errors.Is(err, pgx.ErrNoRows) && k.extends != "":
-		d.ID = *op.ID // what it extends may be in the draft
+		d.ID = *op.ID // the extended row may exist only in the draft
 		return nil
 	case errors.Is(err, pgx.ErrNoRows):
 		return errNotFound(k.Title)
@@ -111,7 +111,7 @@ func (k *kind) begin(ctx context.Context, r *Registry, q db.Querier, op Operatio
 	return err
 }
 
-// base is the row that an operation of a draft begins with.
+// base returns the row that an operation of a draft starts from.
 func (k *kind) base(ctx context.Context, q db.Querier, d drafted) (record, error) {
 	list, err := k.bases(ctx, q, []drafted{d})
 	if err != nil {
@@ -138,7 +138,7 @@ func (k *kind) bases(ctx context.Context, q db.Querier, list []drafted) ([]recor
 	return rows, nil
 }
 
-// wanted is the row that an operation of a draft makes of its base; nil if it deletes it.
+// wanted returns the row that an operation of a draft turns its base into; nil if it deletes the row.
 func (k *kind) wanted(d drafted, base record) (record, error) {
 	if d.Verb == "delete" {
 		return nil, nil
@@ -148,8 +148,8 @@ func (k *kind) wanted(d drafted, base record) (record, error) {
 	return row, err
 }
 
-// together is a body with what a later one changes.
-func (k *kind) together(earlier, later wire.Raw) (wire.Raw, error) {
+// mergeBodies overlays an earlier body with a later one.
+func (k *kind) mergeBodies(earlier, later wire.Raw) (wire.Raw, error) {
 	if earlier == nil {
 		earlier = wire.Raw("{}")
 	}
@@ -170,7 +170,7 @@ func (k *kind) together(earlier, later wire.Raw) (wire.Raw, error) {
 	return encodeObject(a)
 }
 
-// unmask has a mask stand for what was given before.
+// unmask replaces masked secrets in later with the values in earlier.
 func unmask(earlier, later jsontext.Value) jsontext.Value {
 	var text string
 	if earlier != nil && later.Kind() == '"' && json.Unmarshal(later, &text) == nil && text == secret.Mask {
@@ -197,7 +197,7 @@ func encodeObject(o object) (wire.Raw, error) {
 	return b, err
 }
 
-// reduce leaves out the fields of a body that are not to stay.
+// reduce drops the fields of a body for which stays returns false.
 func (k *kind) reduce(body wire.Raw, stays func(f wire.Field) bool) (wire.Raw, error) {
 	var o object
 	if err := json.Unmarshal(body, &o); err != nil {
@@ -211,23 +211,23 @@ func (k *kind) reduce(body wire.Raw, stays func(f wire.Field) bool) (wire.Raw, e
 	return encodeObject(o)
 }
 
-// showDraft tells what operations of a draft do.
+// showDraft describes what operations of a draft do.
 func (k *kind) showDraft(ctx context.Context, q db.Querier, list []drafted) ([]DraftOperation, error) {
 	bases, err := k.bases(ctx, q, list)
 	if err != nil {
 		return nil, err
 	}
 	out, pairs := make([]DraftOperation, len(list)), make([]pair, len(list))
-	var shown []record
+	var views []record
 	for i, d := range list {
 		was := bases[i]
 		now, err := k.wanted(d, was)
 		if err != nil {
 			return nil, err
 		}
-		out[i] = DraftOperation{Kind: d.Kind, Verb: d.Verb, ID: d.ID, Name: k.called(now), AddedAt: d.At}
+		out[i] = DraftOperation{Kind: d.Kind, Verb: d.Verb, ID: d.ID, Name: k.nameOf(now), AddedAt: d.At}
 		if now == nil {
-			out[i].Name = k.called(was)
+			out[i].Name = k.nameOf(was)
 		}
 		if d.Base == nil {
 			was = nil
@@ -247,7 +247,7 @@ func (k *kind) showDraft(ctx context.Context, q db.Querier, list []drafted) ([]D
 				continue
 			}
 			view := k.view(row)
-			shown = append(shown, view)
+			views = append(views, view)
 			if place == 0 {
 				pairs[i].was = view
 			} else {
@@ -255,7 +255,7 @@ func (k *kind) showDraft(ctx context.Context, q db.Querier, list []drafted) ([]D
 			}
 		}
 	}
-	if err := k.join(ctx, q, shown...); err != nil {
+	if err := k.join(ctx, q, views...); err != nil {
 		return nil, err
 	}
 	for i, p := range pairs {
@@ -273,7 +273,7 @@ func (k *kind) showDraft(ctx context.Context, q db.Querier, list []drafted) ([]D
 	return out, nil
 }
 
-// secretsSet are the secret fields that a draft changes. One of which no history is kept is changed if it is given.
+// secretsSet lists the secret fields that a draft changes. A secret without history counts as changed if it is given.
 func (k *kind) secretsSet(was, now record) []string {
 	names := k.secretsOf(was, now)
 	for _, f := range k.codec.fields {
@@ -284,15 +284,15 @@ func (k *kind) secretsSet(was, now record) []string {
 	return names
 }
 
-// rebased is what an operation of a draft comes to now.
+// rebased is an operation of a draft on the current state of its row.
 type rebased struct {
-	op   *Operation // nil where there is nothing to do
+	op   *Operation // nil if there is nothing to do
 	name Unrestored
-	now  record // the row as it is; nil if there is none
+	now  record // the current row; nil if there is none
 }
 
-// rebase plans operations of a draft on the rows as they are now. A field that someone else has changed since is a conflict if the draft
-// changes it too, and stays what it is if not.
+// rebase plans operations of a draft on the current rows. A field that someone else has changed in the meantime is a conflict if
+// the draft changes it too; otherwise it keeps its new value.
 func (k *kind) rebase(ctx context.Context, tx *db.Tx, v *inverse, list []drafted) ([]rebased, error) {
 	bases, err := k.bases(ctx, tx, list)
 	if err != nil {
@@ -318,8 +318,8 @@ func (k *kind) rebase(ctx context.Context, tx *db.Tx, v *inverse, list []drafted
 			return nil, err
 		}
 		x := rebased{name: Unrestored{Kind: k.Name, ID: d.ID, added: d.At}, now: now}
-		if x.name.Name = k.called(want); want == nil {
-			x.name.Name = k.called(base)
+		if x.name.Name = k.nameOf(want); want == nil {
+			x.name.Name = k.nameOf(base)
 		}
 		if d.Base == nil && (now == nil || k.extends == "") {
 			base = nil
@@ -332,12 +332,13 @@ func (k *kind) rebase(ctx context.Context, tx *db.Tx, v *inverse, list []drafted
 	return out, nil
 }
 
-// onto is the operation that does to a row what a draft wants. To a revert, it is the way back from the base to what is wanted.
+// onto returns the operation that does to the current row what a draft wants. It reuses the machinery of reverts: a draft is a
+// revert from its base to the wanted row.
 func (k *kind) onto(v *inverse, d drafted, called Unrestored, base, want, now record) (*Operation, error) {
 	if want == nil || now == nil {
 		op, err := k.back(v, called, d.ID, want, base, now, true)
 		if op != nil && base == nil {
-			op.Body, op.kept = d.Body, nil // it is new, as the draft says
+			op.Body, op.kept = d.Body, nil // a new row gets exactly what the draft says
 		}
 		return op, err
 	}
@@ -347,9 +348,9 @@ func (k *kind) onto(v *inverse, d drafted, called Unrestored, base, want, now re
 	}
 	differs := false
 	var stored object
-	shown, err := wire.Encode(k.view(now))
+	current, err := wire.Encode(k.view(now))
 	if err == nil {
-		err = json.Unmarshal(shown, &stored)
+		err = json.Unmarshal(current, &stored)
 	}
 	if err != nil {
 		return nil, err
@@ -364,7 +365,7 @@ func (k *kind) onto(v *inverse, d drafted, called Unrestored, base, want, now re
 	}
 	for _, f := range k.codec.fields {
 		if f.Given && !wire.Given(body)[f.Name] {
-			if body, err = k.together(wire.Raw(`{"`+f.Name+`":`+string(stored[f.Name])+`}`), body); err != nil {
+			if body, err = k.mergeBodies(wire.Raw(`{"`+f.Name+`":`+string(stored[f.Name])+`}`), body); err != nil {
 				return nil, err
 			}
 		}
@@ -376,7 +377,7 @@ func (k *kind) onto(v *inverse, d drafted, called Unrestored, base, want, now re
 	return op, nil
 }
 
-// unchanged locks rows, and complains if they are not what they were.
+// unchanged locks rows, and fails if they differ from what the plan was based on.
 func (k *kind) unchanged(ctx context.Context, tx *db.Tx, rows map[uuid.UUID]record) error {
 	ids := slices.Collect(maps.Keys(rows))
 	if _, err := tx.Exec(ctx, "SELECT FROM "+pgx.Identifier{k.Table}.Sanitize()+" WHERE "+k.key+" = ANY ($1) ORDER BY "+k.key+" FOR UPDATE", ids); err != nil {

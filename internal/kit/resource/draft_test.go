@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// drafting is a bench whose callers are users, who may have drafts.
+// drafting returns a bench whose callers are users, who may have drafts.
 func drafting(t *testing.T) *kittest.Bench {
 	t.Helper()
 	b := remembering(t)
@@ -68,7 +68,7 @@ func TestDraftIsAppliedAtOnce(t *testing.T) {
 	if len(d.Operations) != 4 || d.Version == nil || d.UpdatedAt == nil {
 		t.Fatalf("%+v", d)
 	}
-	if _, told := d.Operations[0].Fields["priority"]; told {
+	if _, given := d.Operations[0].Fields["priority"]; given {
 		t.Error("a new row goes last, and has no place before that")
 	}
 	if usual := d.Operations[0].Usual; !slices.Contains(usual, "count") || slices.Contains(usual, "color") {
@@ -129,7 +129,7 @@ func TestOperationsOfOneRowAreOne(t *testing.T) {
 		t.Errorf("%s %+v", verbs(d), d.Operations[0])
 	}
 	add(t, b, "create", "toy", made, `{"name":"again"}`).Want(t, 409)
-	// update + update = update, and what is as it was is no change
+	// update + update = update; a field that equals the stored one is no change
 	add(t, b, "update", "toy", id, `{"count":2,"color":"blue"}`).Want(t, 200)
 	d = drafted(t, add(t, b, "update", "toy", id, `{"count":1,"name":"z"}`))
 	if x := d.Operations[1]; verbs(d) != "create newer, update z" || len(x.Fields) != 2 || x.Fields["count"][1] != nil {
@@ -138,7 +138,7 @@ func TestOperationsOfOneRowAreOne(t *testing.T) {
 	if d = drafted(t, add(t, b, "update", "toy", id, `{"color":"red","name":"a"}`)); verbs(d) != "create newer" {
 		t.Error(verbs(d))
 	}
-	// update + delete = delete, after which there is nothing to change
+	// update + delete = delete, after which the row cannot be updated
 	add(t, b, "update", "toy", id, `{"count":9}`).Want(t, 200)
 	if d = drafted(t, add(t, b, "delete", "toy", id, "")); verbs(d) != "create newer, delete a" {
 		t.Error(verbs(d))
@@ -158,7 +158,7 @@ func TestOperationsOfOneRowAreOne(t *testing.T) {
 	add(t, b, "update", "toy", uuid.NewString(), `{"count":2}`).Want(t, 404)
 }
 
-// What a second operation leaves alone keeps the secret of the first, and the row gets it.
+// A masked secret in a second operation keeps that of the first, and is applied to the row.
 func TestDraftKeepsSecretsToItself(t *testing.T) {
 	b := drafting(t)
 	toy := create(t, b, `{"name":"a","secret":"first-canary"}`)
@@ -186,7 +186,7 @@ func TestDraftKeepsSecretsToItself(t *testing.T) {
 	if plain, err := b.Secrets.Open(sealed(), "toys", "secret", toy.ID.String()); err != nil || plain != "second-canary" {
 		t.Errorf("%q %v", plain, err)
 	}
-	// A secret that was changed since is a conflict that shows neither.
+	// A secret that was changed in the meantime is a conflict that reveals neither value.
 	add(t, b, "update", "toy", toy.ID.String(), `{"secret":"third-canary"}`).Want(t, 200)
 	b.Do(t, "admin", http.MethodPut, path, `{"secret":"fourth-canary"}`).Want(t, 200)
 	p = b.Do(t, "admin", http.MethodPost, "/draft/preview", `{}`).Want(t, 200)
@@ -229,7 +229,7 @@ func TestDraftMeetsChangesOfOthers(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 
-	// Someone else has done the same, or deleted the row.
+	// Someone else has made the same change, or deleted the row.
 	add(t, b, "update", "toy", toy.ID.String(), `{"count":6}`).Want(t, 200)
 	b.Do(t, "admin", http.MethodPut, path, `{"count":6}`).Want(t, 200)
 	if a := b.Do(t, "admin", http.MethodPost, "/draft/apply", `{}`).Want(t, 200); a.Header.Get(httpd.ChangeSetHeader) != "" {
@@ -257,7 +257,8 @@ func TestDraftMeetsChangesOfOthers(t *testing.T) {
 	}
 }
 
-// What a delete takes along is known when it is drafted. What others add or change below it later is not lost without a choice.
+// Rows that a delete cascades to are known when it is drafted. Those that others add or change later are not deleted without a
+// choice.
 func TestDraftedDeleteSparesWhatCameLater(t *testing.T) {
 	b := drafting(t)
 	dbtest.Exec(t, b.DB, `ALTER TABLE wheels DROP CONSTRAINT wheels_toy_id_fkey, ADD CONSTRAINT wheels_toy_id_fkey FOREIGN KEY (toy_id) REFERENCES toys ON DELETE CASCADE`)
@@ -289,7 +290,7 @@ func TestDraftRefusesWhatCannotBeDone(t *testing.T) {
 	if d := drafted(t, b.Get(t, "/draft")); len(d.Operations) != 0 {
 		t.Fatalf("%+v", d)
 	}
-	// What becomes impossible later is told for its row, and can be removed.
+	// An operation that becomes impossible later is reported for its row, and can be removed.
 	d := drafted(t, add(t, b, "create", "toy", "", `{"name":"kite"}`))
 	add(t, b, "update", "toy", a.ID.String(), `{"count":4}`).Want(t, 200)
 	create(t, b, `{"name":"kite"}`)
@@ -298,7 +299,7 @@ func TestDraftRefusesWhatCannotBeDone(t *testing.T) {
 		t.Fatalf("%+v", out)
 	}
 	b.Do(t, "admin", http.MethodPost, "/draft/apply", `{"take":"then"}`).Want(t, 409)
-	add(t, b, "update", "toy", a.ID.String(), `{"color":"blue"}`).Want(t, 200) // which is not what is refused
+	add(t, b, "update", "toy", a.ID.String(), `{"color":"blue"}`).Want(t, 200) // not the refused one
 	b.Do(t, "admin", http.MethodDelete, "/draft/operations/toy/"+d.Operations[0].ID.String(), nil).Want(t, 200)
 	b.Do(t, "admin", http.MethodPost, "/draft/apply", `{}`).Want(t, 200)
 	if got := rows(t, b, "/toys"); !strings.Contains(got, "count:4") || !strings.Contains(got, "color:blue") {
@@ -324,7 +325,7 @@ func TestDraftBelongsToItsUser(t *testing.T) {
 func TestDraftIsThrownAway(t *testing.T) {
 	b := drafting(t)
 	add(t, b, "create", "toy", "", `{"name":"a"}`).Want(t, 200)
-	// One that cannot be read any more is no reason to fail, and goes as well.
+	// A draft that can no longer be read can still be discarded.
 	dbtest.Exec(t, b.DB, `UPDATE change_drafts SET content = set_byte(content, 0, get_byte(content, 0) # 1)`)
 	b.Get(t, "/draft").Want(t, 409)
 	b.Do(t, "admin", http.MethodDelete, "/draft", nil).Want(t, 200)

@@ -57,7 +57,7 @@ type RowChange struct {
 	Verb   string                 `json:"verb" enum:"create,update,delete" doc:"What was done."`
 	Fields map[string][2]wire.Raw `json:"fields" doc:"Fields that differ, before and after; without secrets."`
 	Usual  []string               `json:"usual" doc:"Of a new row, the fields that are as in every new row."`
-	// Secrets are the fields that differ and that no answer shows.
+	// Secrets are the fields that differ and that the API never shows.
 	Secrets []string `json:"secrets" doc:"Names of the secret fields that differ."`
 	Hidden  bool     `json:"hidden" doc:"Only administrators may see what was changed."`
 }
@@ -71,7 +71,6 @@ type RowPast struct {
 	Reason    string    `json:"reason" doc:"Why, if a reason was given."`
 }
 
-// mountHistory adds the routes of the history.
 func (r *Registry) mountHistory() {
 	httpd.Handle(r.Router, http.MethodGet, "/change-sets", httpd.Read, httpd.Doc{ID: "change-set.list", Tag: "system", Summary: "Change sets that match, newest first"}, func(c *httpd.Call, in struct {
 		Actor     string    `query:"actor" doc:"Part of who made it."`
@@ -128,7 +127,7 @@ func (r *Registry) stored(s changes.Set) Stored {
 	return out
 }
 
-// kindOf finds the kind of a table; nil if it is no kind's.
+// kindOf returns the kind of a table; nil if it belongs to none.
 func (r *Registry) kindOf(table string) *kind {
 	for _, h := range r.kinds {
 		if h.Table == table {
@@ -149,7 +148,7 @@ func (r *Registry) whole(ctx context.Context, id uuid.UUID) (out StoredWhole, er
 			return err
 		}
 		out.Stored = r.stored(set)
-		if out.Rows, err = r.told(ctx, tx, rows); err != nil {
+		if out.Rows, err = r.rowChanges(ctx, tx, rows); err != nil {
 			return err
 		}
 		out.Report, err = r.Changes.Report(ctx, tx, set)
@@ -158,8 +157,8 @@ func (r *Registry) whole(ctx context.Context, id uuid.UUID) (out StoredWhole, er
 	return out, err
 }
 
-// told says what was done to rows.
-func (r *Registry) told(ctx context.Context, q db.Querier, rows []changes.Row) ([]RowChange, error) {
+// rowChanges describes what was done to rows.
+func (r *Registry) rowChanges(ctx context.Context, q db.Querier, rows []changes.Row) ([]RowChange, error) {
 	list := make([]RowChange, len(rows))
 	byTable := map[string][]int{}
 	for i, row := range rows {
@@ -177,12 +176,12 @@ func (r *Registry) told(ctx context.Context, q db.Querier, rows []changes.Row) (
 		for n, i := range places {
 			some[n] = rows[i]
 		}
-		told, err := h.tell(ctx, q, some)
+		described, err := h.rowChanges(ctx, q, some)
 		if err != nil {
 			return nil, err
 		}
 		for n, i := range places {
-			list[i] = told[n]
+			list[i] = described[n]
 		}
 	}
 	return list, nil
@@ -198,8 +197,8 @@ func verbOf(row changes.Row) string {
 	return "update"
 }
 
-// tell says what was done to rows of the kind.
-func (k *kind) tell(ctx context.Context, q db.Querier, rows []changes.Row) ([]RowChange, error) {
+// rowChanges describes what was done to rows of the kind.
+func (k *kind) rowChanges(ctx context.Context, q db.Querier, rows []changes.Row) ([]RowChange, error) {
 	list := make([]RowChange, len(rows))
 	hidden := k.AdminOnly && actor.From(ctx).Role != actor.Admin
 	images, err := k.both(ctx, q, rows)
@@ -209,8 +208,8 @@ func (k *kind) tell(ctx context.Context, q db.Querier, rows []changes.Row) ([]Ro
 	for i, row := range rows {
 		x := RowChange{Kind: k.Name, ID: row.ID, Verb: verbOf(row), Fields: map[string][2]wire.Raw{}, Usual: []string{}, Secrets: []string{}, Hidden: hidden}
 		was, now := images[i].was, images[i].now
-		if x.Name = k.called(now); now == nil {
-			x.Name = k.called(was)
+		if x.Name = k.nameOf(now); now == nil {
+			x.Name = k.nameOf(was)
 		}
 		if !hidden {
 			if x.Fields, err = k.differences(was, now); err != nil {
@@ -226,7 +225,7 @@ func (k *kind) tell(ctx context.Context, q db.Querier, rows []changes.Row) ([]Ro
 	return list, nil
 }
 
-func (k *kind) called(v record) string {
+func (k *kind) nameOf(v record) string {
 	switch {
 	case v == nil:
 		return ""
@@ -236,7 +235,7 @@ func (k *kind) called(v record) string {
 	return labelOf(v)
 }
 
-// secretsOf are the secret fields that two rows differ in.
+// secretsOf lists the secret fields in which two rows differ.
 func (k *kind) secretsOf(was, now record) []string {
 	differ := []string{}
 	for _, f := range k.codec.fields {
@@ -251,7 +250,7 @@ func (k *kind) secretsOf(was, now record) []string {
 	return differ
 }
 
-// pair is a row before and after a change; nil where there is none.
+// pair is a row before and after a change; nil where it does not exist.
 type pair struct{ was, now record }
 
 func (k *kind) both(ctx context.Context, q db.Querier, rows []changes.Row) ([]pair, error) {
@@ -270,10 +269,10 @@ func (k *kind) both(ctx context.Context, q db.Querier, rows []changes.Row) ([]pa
 	return list, nil
 }
 
-// mostPast is how many entries the history of a row shows.
+// mostPast limits the history of a row.
 const mostPast = 200
 
-// pastOf is the history of one row, newest first.
+// pastOf returns the history of one row, newest first.
 func (r *Registry) pastOf(ctx context.Context, h *kind, id uuid.UUID) (list []RowPast, err error) {
 	err = r.DB.Snapshot(ctx, func(tx *db.Tx) error {
 		rows, err := r.Changes.Of(ctx, tx, h.Table, id, mostPast)
@@ -285,14 +284,14 @@ func (r *Registry) pastOf(ctx context.Context, h *kind, id uuid.UUID) (list []Ro
 			_, err := h.byID(ctx, tx, id)
 			return err
 		}
-		told, err := h.tell(ctx, tx, rows)
+		described, err := h.rowChanges(ctx, tx, rows)
 		if err != nil {
 			return err
 		}
 		who, err := r.Changes.Who(ctx, tx, rows)
 		list = make([]RowPast, len(rows))
 		for i, row := range rows {
-			list[i] = RowPast{RowChange: told[i], ChangeSet: row.Set, CreatedAt: row.At, Actor: who[row.Set].Actor, Reason: who[row.Set].Reason}
+			list[i] = RowPast{RowChange: described[i], ChangeSet: row.Set, CreatedAt: row.At, Actor: who[row.Set].Actor, Reason: who[row.Set].Reason}
 		}
 		return err
 	})

@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// remembering is a bench whose toys have a history.
+// remembering returns a bench whose toys have a history.
 func remembering(t *testing.T) *kittest.Bench {
 	t.Helper()
 	return rememberingOf(t, toys())
@@ -47,7 +47,7 @@ func whole(t *testing.T, b *kittest.Bench, id string) (set resource.StoredWhole)
 	return set
 }
 
-// rows is what a collection is like, but for times.
+// rows returns a collection without its times.
 func rows(t *testing.T, b *kittest.Bench, path string) string {
 	t.Helper()
 	var list []map[string]any
@@ -102,7 +102,6 @@ func TestHistoryTellsWhoChangedWhat(t *testing.T) {
 	if err := b.DB.QueryRow(t.Context(), `SELECT count(*) FROM audit_entries WHERE details ->> 'change_set' IS NOT NULL`).Scan(&entries); err != nil || entries != 3 {
 		t.Errorf("%d audit entries lead to their change set: %v", entries, err)
 	}
-	// Filters.
 	for query, want := range map[string]int{
 		"?actor=ADMIN": 3, "?actor=else": 0, "?reason=new": 1, "?kind=toy": 3, "?kind=part": 0, "?kind=toy&id=" + toy.ID.String(): 3, "?limit=2": 2, "?component=ntp": 0,
 		"?before=" + list[1].ID.String(): 1, "?from=2100-01-01T00:00:00Z": 0, "?to=2100-01-01T00:00:00Z": 3,
@@ -196,7 +195,7 @@ func TestRevertOfCreatesAndDeletes(t *testing.T) {
 	if set := whole(t, b, id); len(set.Rows) != 2 {
 		t.Fatalf("%+v", set.Rows)
 	}
-	// Somebody has taken the name.
+	// Another row has taken the name.
 	other := create(t, b, `{"name":"a"}`)
 	var out resource.Reverted
 	b.Do(t, "admin", http.MethodPost, "/change-sets/"+id+"/revert", `{"preview":true}`).Want(t, 200).Into(t, &out)
@@ -209,7 +208,7 @@ func TestRevertOfCreatesAndDeletes(t *testing.T) {
 	if rows(t, b, "/toys") != before || rows(t, b, path+"/parts") != parts {
 		t.Errorf("%s %s", rows(t, b, "/toys"), rows(t, b, path+"/parts"))
 	}
-	// The revert of the revert would take along what was added to the row since.
+	// Reverting the revert would delete what was added to the row since.
 	b.Do(t, "admin", http.MethodPost, path+"/parts", `{"name":"later"}`).Want(t, 201)
 	b.Do(t, "admin", http.MethodPost, "/change-sets/"+back+"/revert", `{"preview":true}`).Want(t, 200).Into(t, &out)
 	if len(out.Conflicts) != 1 || out.Conflicts[0].Field != "" || !strings.Contains(string(out.Conflicts[0].Now), "part ") {
@@ -245,7 +244,7 @@ func TestRevertToATime(t *testing.T) {
 	b.Do(t, "admin", http.MethodPost, "/configuration/revert", map[string]any{"at": at, "id": c.ID}).WantField(t, "kinds")
 }
 
-// Rows may be listed, and rendered, in the order of their age: one that comes back is not a new one.
+// Rows may be listed and rendered in the order of their age: a restored row keeps its age.
 func TestARowThatComesBackIsAsOldAsItWas(t *testing.T) {
 	b := remembering(t)
 	toy := create(t, b, `{"name":"a"}`)
@@ -258,7 +257,8 @@ func TestARowThatComesBackIsAsOldAsItWas(t *testing.T) {
 	}
 }
 
-// randomSets is how many random change sets are reverted, each of which leaves what was before; GATEWAY_REVERTS asks for more.
+// randomSets is how many random change sets are reverted, each of which must restore the state before it. GATEWAY_REVERTS
+// overrides it.
 func randomSets() int {
 	if n, err := strconv.Atoi(os.Getenv("GATEWAY_REVERTS")); err == nil {
 		return n
@@ -297,7 +297,7 @@ func TestRandomChangeSetsAreReverted(t *testing.T) {
 		if now := state(); now != before {
 			t.Fatalf("set %d: %v\n%s\n%s", n, ops, before, now)
 		}
-		// Half of them are done again by the revert of the revert.
+		// Half of the reverts are reverted in turn.
 		if random.IntN(2) == 0 {
 			b.Do(t, "admin", http.MethodPost, "/change-sets/"+back.Header.Get(httpd.ChangeSetHeader)+"/revert", nil).Want(t, 200)
 			if now := state(); now != after {
@@ -307,8 +307,8 @@ func TestRandomChangeSetsAreReverted(t *testing.T) {
 	}
 }
 
-// Edits, and reverts of edits that are not the newest: a field that has another value by now is a conflict, and nothing happens; all others
-// get the value from before, or stay as they are.
+// Edits, and reverts of edits that are not the newest: a field that has changed since is a conflict, and nothing happens; all
+// others are restored or stay as they are.
 func TestRevertsLoseNoLaterEdit(t *testing.T) {
 	b := remembering(t)
 	random := rand.New(rand.NewPCG(longtest.Seed(t, 3), 4))
@@ -368,7 +368,7 @@ func TestRevertsLoseNoLaterEdit(t *testing.T) {
 			want = was
 			conflicts++
 		case idle:
-			a.Want(t, 409) // there is nothing to revert
+			a.Want(t, 409) // nothing to revert
 		default:
 			a.Want(t, 200)
 			reverted++
@@ -424,20 +424,20 @@ func TestWhatWaitsIsNotPruned(t *testing.T) {
 	}
 }
 
-// However much is changed, and however often components take it, what is kept on the disk is what the retention allows.
+// However much is changed, and however often components apply it, the history on disk stays within its retention.
 func TestHistoryOnDiskIsBoundedByTheRetention(t *testing.T) {
 	b := remembering(t)
 	const keep, components, rounds, settled = 20, 2, 8, 3
 	path := "/toys/" + create(t, b, `{"name":"a"}`).ID.String()
 	kept := []string{"change_sets", "change_rows", "change_applies"}
-	text := make([]byte, 4<<10) // which does not compress
+	text := make([]byte, 4<<10) // incompressible
 	random := rand.NewChaCha8([32]byte{})
 	var first int64
 	for round := range rounds {
 		for i := range 3 * keep {
 			b.Do(t, "admin", http.MethodPut, path, fmt.Sprintf(`{"count":%d}`, 1+i%9)).Want(t, 200)
 		}
-		for i := range 5 * keep { // a component that fails, and is tried again and again
+		for i := range 5 * keep { // a component that fails and is retried again and again
 			if _, err := random.Read(text); err != nil {
 				t.Fatal(err)
 			}
@@ -468,7 +468,7 @@ func TestHistoryOnDiskIsBoundedByTheRetention(t *testing.T) {
 	}
 }
 
-// Applies go beyond their number, also while no set is old enough to go.
+// Applies are pruned beyond their limit even if no set is old enough to be pruned.
 func TestAppliesArePrunedWithoutSets(t *testing.T) {
 	b := remembering(t)
 	create(t, b, `{"name":"a"}`)

@@ -15,10 +15,10 @@ import (
 	"edge.internal/gateway/internal/kit/rescue"
 )
 
-// Area is one sort of those who use the gateway.
+// Area is a group of users or clients of the gateway.
 type Area string
 
-// The areas.
+// Areas that previews assess.
 const (
 	Connections Area = "connections"
 	TunnelPeers Area = "tunnel-peers"
@@ -26,21 +26,21 @@ const (
 	DHCPClients Area = "dhcp-clients"
 )
 
-// Effect is what a change does to one who uses the gateway.
+// Effect is what a change does to one client.
 type Effect string
 
-// The effects, the worst first.
+// Effects of a change, worst first.
 const (
 	Cut      Effect = "cut"
 	Rerouted Effect = "rerouted"
-	// Blocked and Redirected are felt by those who begin again, and not before.
+	// Blocked and Redirected affect only new connections.
 	Blocked    Effect = "blocked_when_reopened"
 	Redirected Effect = "rerouted_when_reopened"
 )
 
 var effects = []Effect{Cut, Rerouted, Blocked, Redirected}
 
-// Affected is one whom a change reaches.
+// Affected is a client that a change affects.
 type Affected struct {
 	What   string `json:"what" doc:"Who it is."`
 	Effect Effect `json:"effect" enum:"cut,rerouted,blocked_when_reopened,rerouted_when_reopened" doc:"cut: it stops working. rerouted: it goes another way. The other two keep working until they end: a new one would be refused, or would go another way."`
@@ -48,13 +48,13 @@ type Affected struct {
 	After  string `json:"verdict_after" doc:"What would happen to it."`
 }
 
-// EffectCount is how many a change affects in one way.
+// EffectCount is how many clients a change affects in one way.
 type EffectCount struct {
 	Effect Effect `json:"effect" enum:"cut,rerouted,blocked_when_reopened,rerouted_when_reopened" doc:"What the change does to them."`
 	Count  int    `json:"count" doc:"How many."`
 }
 
-// Impact is whom a change reaches in one area.
+// Impact is what a change does to the clients of one area.
 type Impact struct {
 	Area     Area          `json:"area" enum:"connections,tunnel-peers,sites,dhcp-clients" doc:"Who was looked at."`
 	Computed bool          `json:"computed" doc:"Whether this could be worked out. If not, nothing is known, and the numbers mean nothing."`
@@ -66,25 +66,25 @@ type Impact struct {
 }
 
 const (
-	// assessWithin bounds what a preview waits for its impact.
+	// assessWithin bounds how long a preview waits for its impact.
 	assessWithin = 2 * time.Second
-	// impactListed is how many of those affected are named.
+	// impactListed limits the affected clients that are named.
 	impactListed = 20
 )
 
-// Assessor finds out whom a change reaches in one area. S is all of the configuration that this depends on.
+// Assessor determines whom a change affects in one area. S is the configuration that this depends on.
 type Assessor[S any] struct {
 	Area Area
-	// Feeds are the components by which a change can reach anybody in the area. One that feeds none of them is not assessed.
+	// Feeds are the components through which a change can affect the area. A change that feeds none of them is not assessed.
 	Feeds []apply.ID
-	// Load reads the configuration, in the transaction of the change: before it and after.
+	// Load reads the configuration in the transaction of the change, once before it and once after.
 	Load func(ctx context.Context, q db.Querier) (S, error)
-	// Compare looks at all who are there, and answers how many these are, and which of them the change reaches. It never guesses: what it
-	// cannot work out is a fault, whose message says why.
+	// Compare examines all clients of the area, and returns how many there are and which of them the change affects. It never
+	// guesses: if it cannot decide, it returns a fault whose message says why.
 	Compare func(ctx context.Context, was, now S) (checked int, reached []Affected, err error)
 }
 
-// assessor is an Assessor whose configuration is hidden from the registry.
+// assessor is an Assessor with its type parameter erased.
 type assessor struct {
 	area    Area
 	feeds   []apply.ID
@@ -92,7 +92,7 @@ type assessor struct {
 	compare func(ctx context.Context, was, now any) (int, []Affected, error)
 }
 
-// Assess has previews tell whom a change reaches in an area.
+// Assess adds an area to the impact that previews show.
 func Assess[S any](r *Registry, a Assessor[S]) {
 	r.assessors = append(r.assessors, assessor{
 		a.Area, a.Feeds,
@@ -103,13 +103,13 @@ func Assess[S any](r *Registry, a Assessor[S]) {
 	})
 }
 
-// assessment is an area that a change feeds, before and after it.
+// assessment is an area that a change feeds, before and after the change.
 type assessment struct {
 	assessor
 	was, now any
 }
 
-// assessed has a change read what its impact depends on.
+// assessed wraps write so that it loads what the impact of the change depends on.
 func (r *Registry) assessed(ctx context.Context, fed []apply.ID, write apply.Write) (apply.Write, []*assessment) {
 	var list []*assessment
 	for _, a := range r.assessors {
@@ -138,7 +138,7 @@ func (r *Registry) assessed(ctx context.Context, fed []apply.ID, write apply.Wri
 	}, list
 }
 
-// impact assesses all areas at once. Whatever they do, it answers in time.
+// impact assesses all areas concurrently. It returns within assessWithin, whatever the assessors do.
 func (r *Registry) impact(ctx context.Context, list []*assessment) []Impact {
 	ctx, cancel := context.WithTimeoutCause(ctx, assessWithin, errLongImpact)
 	defer cancel()
@@ -151,7 +151,7 @@ func (r *Registry) impact(ctx context.Context, list []*assessment) []Impact {
 	return found
 }
 
-// unforeseen says of what areas the impact of some changes is not known, whatever was worked out about the others.
+// unforeseen marks the areas whose impact cannot be known for some of the changes, even if others were assessed there.
 func (r *Registry) unforeseen(list []Impact, changes []Change) []Impact {
 	for _, c := range changes {
 		if c.idle {
@@ -169,7 +169,7 @@ func (r *Registry) unforeseen(list []Impact, changes []Change) []Impact {
 	return list
 }
 
-// unknown is what is told of an area that could not be assessed.
+// unknown returns the impact on an area that could not be assessed.
 func unknown(area Area, why string) Impact {
 	return Impact{Area: area, Why: why, Effects: []EffectCount{}, First: []Affected{}}
 }
@@ -201,7 +201,7 @@ func (r *Registry) impactOn(ctx context.Context, a *assessment) Impact {
 	out := unknown(a.area, "")
 	if x.err != nil {
 		out.Why = "It could not be worked out."
-		if f, told := errors.AsType[*fault.Error](x.err); told {
+		if f, ok := errors.AsType[*fault.Error](x.err); ok {
 			out.Why = f.Message
 		} else {
 			r.Log.Warn("the impact of a change is not known", "err", x.err)

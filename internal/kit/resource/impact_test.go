@@ -16,7 +16,6 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Door lets people in.
 type Door struct {
 	resource.Meta
 	Name string `json:"name" required:"true"`
@@ -74,7 +73,7 @@ func TestAPreviewTellsWhomAChangeReaches(t *testing.T) {
 			!slices.Equal(x.Effects, []resource.EffectCount{{Effect: resource.Cut, Count: 8}, {Effect: resource.Rerouted, Count: 8}, {Effect: resource.Blocked, Count: 9}}) {
 			t.Errorf("%+v", x)
 		}
-		// The worst come first, and each was seen before and after the change, in its transaction.
+		// The worst come first. Each was assessed before and after the change, in its transaction.
 		if x.First[0] != (resource.Affected{What: "1", Effect: resource.Cut, Before: before, After: after}) || x.First[8].Effect != resource.Rerouted {
 			t.Errorf("%+v", x.First)
 		}
@@ -102,7 +101,7 @@ func TestAPreviewTellsWhomAChangeReaches(t *testing.T) {
 	}
 }
 
-// What a kind says that it cannot foresee is not called nobody, whether its area was assessed or not.
+// An area that a kind declares unforeseen is never reported as unaffected, whether it was assessed or not.
 func TestAPreviewTellsWhatIsNotForeseen(t *testing.T) {
 	b := kittest.New(t)
 	dbtest.Exec(t, b.DB, `CREATE TABLE doors (id uuid PRIMARY KEY, created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL, name text NOT NULL);

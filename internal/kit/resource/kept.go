@@ -20,20 +20,20 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Kept is a row that the database had once, beside what it has now.
+// Kept is a past state of a row, beside its current one.
 type Kept struct {
 	Kind string
 	ID   uuid.UUID
 	Name string
-	// Then and Now are the row as people see it; Now is nil when there is no such row.
+	// Then and Now are the row as the API shows it; Now is nil if the row does not exist.
 	Then, Now wire.Raw
-	// Same says that the row is now what it was then, secrets included.
+	// Same reports that the row is now what it was then, secrets included.
 	Same  bool
 	table string
 	op    Operation
 }
 
-// Recall reads a row that was kept as a JSON object of its columns. It is nil if the table is no kind's.
+// Recall reads a row that was kept as a JSON object of its columns. It returns nil if the table belongs to no kind.
 func (r *Registry) Recall(ctx context.Context, q db.Querier, table string, row []byte) (*Kept, error) {
 	if h := r.kindOf(table); h != nil {
 		return h.recall(ctx, q, row)
@@ -41,8 +41,8 @@ func (r *Registry) Recall(ctx context.Context, q db.Querier, table string, row [
 	return nil, nil
 }
 
-// Restore makes rows what they were then, as one change set: each is checked, audited and applied like a change of a caller. What others refer
-// to comes first. Complaints name the place in the list.
+// Restore makes rows what they were then, as one change set: each is checked, audited and applied like any other change. Rows
+// that others refer to come first. Faults name the index in rows.
 func (r *Registry) Restore(ctx context.Context, rows []Kept, reason string) ([]Change, apply.Outcome, error) {
 	above, err := r.refers(ctx, r.DB)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Registry) Restore(ctx context.Context, rows []Kept, reason string) ([]C
 	return changes, outcome, err
 }
 
-// refers are the tables that each table refers to.
+// refers maps each table to the tables that it refers to.
 func (r *Registry) refers(ctx context.Context, q db.Querier) (map[string][]string, error) {
 	rows, err := q.Query(ctx, `SELECT conrelid::regclass::text, confrelid::regclass::text FROM pg_constraint WHERE contype = 'f' AND conrelid <> confrelid`)
 	if err != nil {
@@ -96,13 +96,13 @@ func (r *Registry) refers(ctx context.Context, q db.Querier) (map[string][]strin
 	return above, nil
 }
 
-// depthsOf counts how many tables are above each, by what refers to what.
+// depthsOf counts the levels of tables above each table.
 func depthsOf(above map[string][]string) map[string]int {
 	depth := map[string]int{}
 	var of func(table string, below map[string]bool) int
 	of = func(table string, below map[string]bool) int {
 		if d, known := depth[table]; known || below[table] {
-			return d // in a circle there is no first one
+			return d // a cycle has no first table
 		}
 		below[table] = true
 		d := 0
@@ -152,11 +152,11 @@ func (k *kind) recall(ctx context.Context, q db.Querier, row []byte) (*Kept, err
 
 type restored struct{}
 
-// Restored tells a Check that the row becomes as a whole what it was once: the secrets that come back were entered for the destination that
-// comes back with them.
+// Restored tells Check that the row as a whole becomes what it once was: the secrets that come back were entered for the
+// destination that comes back with them.
 func Restored(ctx context.Context) bool { return ctx.Value(restored{}) != nil }
 
-// equal tells whether a field of two rows is the same.
+// equal reports whether two rows have the same value in a field.
 func equal(f wire.Field, a, b record) bool {
 	x, y := field(a, f), field(b, f)
 	if x.Kind() == reflect.Slice && x.Len() == 0 && y.Len() == 0 {
@@ -169,15 +169,16 @@ func equal(f wire.Field, a, b record) bool {
 	return reflect.DeepEqual(x.Interface(), y.Interface())
 }
 
-// isMeta tells whether the gateway gives the field its value, whatever the row was.
+// isMeta reports whether the gateway always sets the field itself.
 func isMeta(f wire.Field) bool { return len(f.Index) > 1 && f.Index[0] == 0 }
 
-// restore brings a row back to an old state. It leaves alone what the history does not keep and, if the row exists, the fields that the gateway updates.
+// restore brings a row back to an old state. It leaves alone the columns without history and, if the row exists, the fields that
+// the gateway maintains.
 func (k *kind) restore(then, row record) (given map[string]bool, err error) {
 	body := map[string]any{}
-	there, lives := row.meta().ID != uuid.Nil, k.lives(row)
+	there, maintained := row.meta().ID != uuid.Nil, k.maintained(row)
 	for _, f := range k.codec.fields {
-		if isMeta(f) || !k.keeps(f.Name) || there && lives(f) {
+		if isMeta(f) || !k.keeps(f.Name) || there && maintained(f) {
 			continue
 		}
 		field(row, f).Set(field(then, f))
@@ -189,7 +190,7 @@ func (k *kind) restore(then, row record) (given map[string]bool, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := wire.Decode(b, row); err != nil { // which looks at all that the row has
+	if _, err := wire.Decode(b, row); err != nil { // Decode also validates the whole row
 		return nil, err
 	}
 	return map[string]bool{"priority": true}, nil

@@ -1,5 +1,4 @@
-// Package resource gives a kind of row its REST verbs, audit entries, documentation and effect on the machine, all from
-// one declaration.
+// Package resource derives a kind's REST routes, audit entries, documentation and effect on the machine from one declaration.
 package resource
 
 import (
@@ -15,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// Meta is what every resource has. Embed it first.
+// Meta holds the fields that every resource has. Embed it first.
 type Meta struct {
 	ID        uuid.UUID `json:"id" readOnly:"true" doc:"Id, assigned by the gateway."`
 	CreatedAt time.Time `json:"created_at" readOnly:"true" doc:"When it was created."`
@@ -24,73 +23,73 @@ type Meta struct {
 
 func (m *Meta) meta() *Meta { return m }
 
-// Labeled is a resource that people know by a name; the audit log uses it.
+// Labeled is a resource with a name for people, which the audit log uses.
 type Labeled interface{ Label() string }
 
-// Kind is a kind of row with the five verbs. T embeds Meta; its JSON names are its column names. It is declared as
-// a whole before Mount, and read and changed after it.
+// Kind is a kind of row with the five verbs. T embeds Meta; its JSON names are its column names. All fields must be set before
+// Mount; rows are read and changed after it.
 type Kind[T any] struct {
-	// Name is the kind's name in change sets and audit actions, such as ntp.pool.
+	// Name identifies the kind in change sets and audit actions, such as ntp.pool.
 	Name string
-	// Title is what people call one of them, such as "NTP source".
+	// Title is what people call a row, such as "NTP source".
 	Title string
-	// Path is where the collection lives.
+	// Path is the URL path of the collection.
 	Path string
-	// Table holds the rows; it carries the room's name.
+	// Table holds the rows. Its name begins with that of the room.
 	Table string
-	// Key is the column that holds the id, where it is not called so.
+	// Key is the id column, if it has another name than id.
 	Key string
-	// Order is the SQL order of lists; the id comes last by itself.
+	// Order is the SQL order of lists. The id is appended to it.
 	Order string
 	// Feeds are the components that depend on the rows.
 	Feeds []apply.ID
 	// Local rows belong to this node alone: they are neither replicated nor part of the configuration hash.
 	Local bool
-	// LocalColumns of rows that all nodes share belong to each node alone, such as what was last seen. They have a default in the schema.
+	// LocalColumns of shared rows are local to each node, such as when something was last seen. They need a default in the
+	// schema.
 	LocalColumns []string
-	// Unkept are the columns of which no history is kept, such as passwords: nothing brings an old one back.
+	// Unkept are the columns without history, such as passwords: nothing restores an old value.
 	Unkept []string
-	// Apart rows stay what they are when everything goes back to a time: who may log in is not part of that.
+	// Apart kinds are excluded when everything is reverted to a past time: who may log in is not part of that.
 	Apart bool
-	// AdminOnly rows are secret to viewers.
+	// AdminOnly rows are hidden from viewers.
 	AdminOnly bool
-	// Natural are the fields that tell the rows of a configuration document apart, where their labels do not.
+	// Natural are the fields that identify rows in a configuration document, if labels do not.
 	Natural []string
-	// Canonical, where there is one, writes these fields in the one way in which they are stored, because documents may have
-	// other ways that Check understands, too. of is what documents call the row that the first reference among them is to.
+	// Canonical, if set, brings these fields into the form in which they are stored, because Check may accept other forms in
+	// documents, too. of is the name of the row that the first reference among them points to.
 	Canonical func(now *T, of string)
-	// Refers are the tables that fields refer to without a foreign key: by ids in a list, or by a name.
+	// Refers maps fields to the tables that they refer to without a foreign key: by a list of ids, or by name.
 	Refers map[string]string
-	// Made names the fields of a row that the gateway has made itself. Documents do not have them, and while the row is there no revert brings
-	// an old one back, nor what the gateway says about it in read-only fields.
+	// Made lists the fields of a row that the gateway has generated. Documents omit them. While the row exists, no revert
+	// restores an old value of them or of the row's read-only fields.
 	Made func(v *T) []string
-	// Unforeseen says of an area why it cannot be worked out whom a change of the rows reaches there.
+	// Unforeseen says, for each area in which the effect of a change cannot be worked out, why not.
 	Unforeseen map[Area]string
-	// Passing tells of a row that the gateway makes and deletes itself, or whose time is over. Documents do not have it.
+	// Passing reports whether the gateway creates and deletes a row itself, or the row has expired. Documents omit such rows.
 	Passing func(v *T) bool
-	// Notes are the fields that feed no component, such as the remarks of operators. PATCH changes these alone.
+	// Notes are the fields that feed no component, such as remarks. PATCH changes only these.
 	Notes []string
 
-	// New makes a row with its defaults.
+	// New returns a row with its defaults.
 	New func() T
-	// Prepare, where there is one, does what takes its time, such as making a key, before the transaction, so that no lock waits
-	// for it. A preview stores nothing and does without. was is nil for a new row; now is the row as it would be, if nothing
-	// else changes it meanwhile. What it answers, if anything, gives the result to the row in the transaction.
+	// Prepare, if set, does slow work such as generating a key. It runs before the transaction, so that no lock is held
+	// meanwhile. Previews store nothing and skip it. was is nil for a new row; now is the row as it will be unless something else
+	// changes it first. If Prepare returns a function, that adds the result to the row in the transaction.
 	Prepare func(ctx context.Context, was, now *T) (give func(now *T), err error)
-	// Check looks at a change in its transaction: references, builtins, guards. was is nil for a new row, now is nil for
-	// a delete. It may complete now.
+	// Check validates a change in its transaction: references, built-in rows, guards. was is nil for a new row, now is nil for a
+	// delete. It may complete now.
 	Check func(ctx context.Context, tx *db.Tx, was, now *T) error
-	// View completes or masks a row before it is shown, from the row alone: lists are kept as long as the rows are the
-	// same.
+	// View completes or masks a row before it is served. It must depend on the row alone: lists are cached until a row changes.
 	View func(v *T)
-	// Join completes rows with what other tables hold, which are named: lists are kept as long as these are the same, too.
+	// Join completes rows with data from the tables in Joins. Lists are cached until a row of these changes, too.
 	Join  func(ctx context.Context, q db.Querier, rows []*T) error
 	Joins []string
 
-	kind *kind // since Mount
+	kind *kind // set by Mount
 }
 
-// Singleton is a kind with exactly one row, which a migration makes. It has GET and PUT.
+// Singleton is a kind with exactly one row, which a migration creates. It has GET and PUT.
 type Singleton[T any] struct {
 	Name, Title, Path, Table string
 	Feeds                    []apply.ID
@@ -101,28 +100,27 @@ type Singleton[T any] struct {
 	Check                    func(ctx context.Context, tx *db.Tx, was, now *T) error
 	View                     func(v *T)
 
-	kind *kind // since Mount
+	kind *kind // set by Mount
 }
 
-// Child is a kind whose rows belong to a parent, and are listed and made below it.
+// Child is a kind whose rows belong to a parent, below which they are listed and created.
 type Child[T any] struct {
 	Kind[T]
-	// Under is the collection below the parent, such as /backends/{parent}/servers. With Kind.Path the rows live there, and
-	// all of them are listed and made there too. Without it they live below their parent, and one that is addressed through
-	// another parent is not found.
+	// Under is the collection below the parent, such as /backends/{parent}/servers. If Kind.Path is set, the rows live there, and
+	// all of them can be listed and created there, too. Otherwise they live below their parent, and are not found below any
+	// other.
 	Under string
-	// Column refers to the parent's id.
+	// Column is the reference to the parent.
 	Column string
-	// Parent is the parent's table.
 	Parent string
 }
 
-// Extension is a kind that adds to the rows of another table: for each of these it has one row at most, which has the same id. There is
-// no creating or deleting one. Reading gives the defaults until the first update has stored them. It has GET of all that are stored, and GET
-// and PUT of one.
+// Extension is a kind that extends the rows of another table: each of these has at most one row, with the same id. Extensions are
+// neither created nor deleted; reading returns the defaults until the first update stores a row. It has GET for the list of
+// stored rows, and GET and PUT for each.
 type Extension[T any] struct {
 	Kind[T]
-	// Of is the other table.
+	// Of is the extended table.
 	Of string
 }
 
@@ -133,7 +131,7 @@ type User struct {
 	Name string    `json:"name" doc:"Its name."`
 }
 
-// InUse refuses to delete what others use, and names them.
+// InUse returns the error for a delete of something that others use, and names them; nil if there are none.
 func InUse(title string, users []User) error {
 	if len(users) == 0 {
 		return nil

@@ -12,15 +12,15 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 )
 
-// known keeps the rows of a large kind as they were last read, so that reading all of them again costs little more than
-// what has changed since.
+// known caches the rows of a large kind, so that reading all of them again costs little more than reading those that have
+// changed.
 type known struct {
 	mu   sync.Mutex
 	rows map[uuid.UUID]versioned
 }
 
-// versioned is one version of a row. The transaction that wrote it and its place in the table tell it from every other,
-// whoever wrote it: this process, another one, replication, a person with psql.
+// versioned is one version of a row. The transaction that wrote it and its place in the table identify it, whoever the writer
+// was: this process, another one, replication, a person with psql.
 type versioned struct {
 	version version
 	row     record
@@ -33,10 +33,10 @@ type version struct {
 
 const versionColumns = "xmin, ctid"
 
-// keepRows is from how many rows on they are kept.
+// keepRows is the minimum number of rows that are worth caching.
 const keepRows = 200
 
-// all reads every row, in order. Those who come later may get the same rows.
+// all reads every row, in list order. Callers share the rows.
 func (k *kind) all(ctx context.Context, q db.Querier) ([]record, error) {
 	list, err := k.known.read(ctx, k, q)
 	if err != nil {
@@ -71,14 +71,14 @@ func (n *known) read(ctx context.Context, k *kind, q db.Querier) (list []version
 		}
 	}
 	if len(missing) > 0 {
-		// What is read now may be newer than the versions were; each is kept under its own.
+		// Rows read now may be newer than the versions read before; each is cached under its own version.
 		err = k.each(ctx, q, " WHERE "+k.key+" = ANY ($1)", []any{missing}, func(x versioned) { list[at[x.row.meta().ID]] = x })
 		list = slices.DeleteFunc(list, func(x versioned) bool { return x.row == nil }) // deleted in between
 	}
 	return list, err
 }
 
-// recall reads which versions there are, and finds those that are known.
+// recall reads the current versions, and fills in the cached rows.
 func (n *known) recall(ctx context.Context, k *kind, q db.Querier) (ids []uuid.UUID, list []versioned, err error) {
 	rows, err := q.Query(ctx, "SELECT "+k.key+", "+versionColumns+" FROM "+k.Table+k.orderBy())
 	if err != nil {
@@ -88,13 +88,13 @@ func (n *known) recall(ctx context.Context, k *kind, q db.Querier) (ids []uuid.U
 	for rows.Next() {
 		var id uuid.UUID
 		var x versioned
-		// As plain bytes: by way of text, as the type scans itself, thousands of ids take longer than the query.
+		// Scan ids as plain bytes: scanning thousands of them as text takes longer than the query.
 		if err := rows.Scan((*[16]byte)(&id), &x.version.transaction, &x.version.place); err != nil {
 			return nil, nil, fmt.Errorf("reading the versions of %s: %w", k.Table, err)
 		}
 		ids, list = append(ids, id), append(list, x)
 	}
-	// Not before the database has answered: others read at the same time.
+	// Lock only after the database has answered, so that other readers are not blocked.
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i, id := range ids {
@@ -105,7 +105,7 @@ func (n *known) recall(ctx context.Context, k *kind, q db.Querier) (ids []uuid.U
 	return ids, list, rows.Err()
 }
 
-// keep remembers what was read, if it is worth it.
+// keep caches rows if there are enough of them.
 func (n *known) keep(list []versioned) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

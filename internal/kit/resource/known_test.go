@@ -19,8 +19,8 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Whatever writers did, what was kept of many rows is what is stored: after changes by hand, in the midst of a
-// transaction and after it was taken back, when a row is changed twice in one, and when rows come and go.
+// Cached rows match the database whoever writes: after manual changes, inside a transaction and after its rollback, when a row is
+// changed twice in one, and when rows come and go.
 func TestKeptRowsFollowEveryWriter(t *testing.T) {
 	b := kittest.New(t)
 	dbtest.Exec(t, b.DB, `CREATE TABLE cards (id uuid PRIMARY KEY, created_at timestamptz NOT NULL, updated_at timestamptz NOT NULL, name text NOT NULL, rank int NOT NULL)`)
@@ -93,13 +93,13 @@ func TestKeptRowsFollowEveryWriter(t *testing.T) {
 		}
 		same(b.DB)
 	}
-	// Few rows are not worth keeping.
+	// Few rows are not cached.
 	dbtest.Exec(t, b.DB, `DELETE FROM cards WHERE rank > 2`)
 	same(b.DB)
 	same(b.DB)
 }
 
-// Notes can be changed alone, and no component hears of it.
+// Notes can be changed alone, and feed no component.
 func TestNotesFeedNothing(t *testing.T) {
 	b := kittest.New(t)
 	dbtest.Exec(t, b.DB, tables)

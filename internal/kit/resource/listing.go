@@ -12,8 +12,8 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// listing is a whole list as it is sent, the state of the table that it shows, and when that was last so; with another master key, it says
-// something else about secrets.
+// listing is an encoded list, the table state that it was read from, and the last moment at which that state was confirmed. It
+// depends on the master key, which determines which secrets are readable.
 type listing struct {
 	key   string
 	state tableState
@@ -21,11 +21,11 @@ type listing struct {
 	at    db.Moment
 }
 
-// tableState tells two states of a table apart by which transaction wrote each row. It holds for every writer: this
-// process, another one, replication, a person with psql.
+// tableState is a fingerprint of which transaction wrote each row. It detects every writer: this process, another one,
+// replication, a person with psql.
 type tableState struct{ rows, mark int64 }
 
-// keepListing is the largest list that is kept.
+// keepListing is the size of the largest list that is cached.
 const keepListing = 8 << 20
 
 func (k *kind) state(ctx context.Context, q db.Querier) (s tableState, at db.Moment, err error) {
@@ -35,15 +35,16 @@ func (k *kind) state(ctx context.Context, q db.Querier) (s tableState, at db.Mom
 		if i == 0 {
 			key = k.key
 		}
-		// Rows of two tables may have the same id and the same writer. Transactions have 32 bits, and above them is the table.
+		// Rows of two tables may have the same id and the same writer. Transaction ids have 32 bits; the bits above hold the
+		// table.
 		from = append(from, fmt.Sprintf("SELECT uuid_hash_extended(%s, xmin::text::bigint + %d) AS hash FROM %s", key, i<<32, pgx.Identifier{table}.Sanitize()))
 	}
 	err = q.QueryRow(ctx, "SELECT "+db.NowMoment+", count(*), coalesce(bit_xor(hash), 0) FROM ("+strings.Join(from, " UNION ALL ")+") t").Scan(&at, &s.rows, &s.mark)
 	return s, at, err
 }
 
-// encodedList is the list as it is sent. Reading, encoding and hashing is done once for each state of the table. Asking for the state costs a small part of
-// that, and is only done when something was written since, in whatever table.
+// encodedList returns the encoded list of all rows. It reads, encodes and hashes once per state of the table. Checking the state
+// costs a small fraction of that, and happens only if something was written since, in any table.
 func (k *kind) encodedList(ctx context.Context, d *db.DB) (httpd.Encoded, error) {
 	kept := k.listing.Load()
 	key := k.box.KeyID()
@@ -69,7 +70,7 @@ func (k *kind) encodedList(ctx context.Context, d *db.DB) (httpd.Encoded, error)
 		if fresh.state, fresh.at, err = k.state(ctx, tx); err != nil {
 			return err
 		}
-		list, err := k.shown(ctx, tx, "")
+		list, err := k.views(ctx, tx, "")
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ type Deleted struct {
 	ID string `json:"id" doc:"Id of what was deleted."`
 }
 
-// route is what the routes of one kind have in common.
+// route holds what the routes of one kind have in common.
 type route struct {
 	registry         *Registry
 	name, tag, title string
@@ -33,7 +33,7 @@ type route struct {
 	feeds            []string
 	typ              reflect.Type
 	defaults         map[string]any // of a new row
-	below            bool           // beside a collection of all rows: the one of a parent
+	below            bool           // the collection of one parent, beside that of all rows
 }
 
 func (k *kind) route(r *Registry) route {
@@ -51,7 +51,8 @@ func (k *kind) route(r *Registry) route {
 	return x
 }
 
-// documented is what the fields of a new row are where nobody says. It goes behind all others, and which row it belongs to has to be said.
+// documented returns the default values of a new row for the API documentation. It omits the priority, because a new row comes
+// last, and the parent, which has no default.
 func (k *kind) documented() map[string]any {
 	text, err := wire.Encode(k.fresh())
 	if err != nil {
@@ -68,7 +69,7 @@ func (k *kind) documented() map[string]any {
 	return fields
 }
 
-// What the routes of a kind take from the URL. Those that read also take a time.
+// Inputs that the routes of a kind take from the URL. Routes that read also take a time.
 type (
 	noInput struct{}
 
@@ -106,7 +107,7 @@ type (
 	}
 )
 
-// reads is the form of an input for a route that reads.
+// reads maps an input to its variant for routes that read.
 var reads = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[noInput](): reflect.TypeFor[atInput](), reflect.TypeFor[idInput](): reflect.TypeFor[idAtInput](),
 	reflect.TypeFor[parentInput](): reflect.TypeFor[parentAtInput](), reflect.TypeFor[childInput](): reflect.TypeFor[childAtInput](),
@@ -138,14 +139,14 @@ func (x route) list(path string, in reflect.Type, f func(c *httpd.Call, at *time
 	})
 }
 
-// moment is the time that the request asks for; nil for now.
+// moment returns the time that the request asks for; nil means now.
 func moment(c *httpd.Call) (*time.Time, error) {
 	var in atInput
 	err := httpd.Query(c.Request, &in)
 	return in.At, err
 }
 
-// history shows what was done to one row.
+// history adds the route for the history of one row.
 func (x route) history(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
 	x.registry.Router.Add(httpd.Route{Doc: x.doc("history", "History of one "+x.title+", newest first"), Method: http.MethodGet, Path: path + "/history", Policy: x.read, In: in,
 		Out: &httpd.SchemaSource{Type: reflect.TypeFor[RowPast](), List: true}}, func(c *httpd.Call) error {
@@ -176,7 +177,7 @@ func (x route) get(path string, in reflect.Type, f func(c *httpd.Call, at *time.
 	})
 }
 
-// create makes rows, which live below home; what is posted below a parent belongs to it.
+// create adds the route that creates rows. Rows live below home; with parent, they belong to the parent in the path.
 func (x route) create(path, home string, in reflect.Type, parent bool) {
 	doc := x.doc("create", "Create a "+x.title)
 	doc.Creates = home + "/{id}"
@@ -204,7 +205,7 @@ func (x route) update(path string, in reflect.Type, find func(c *httpd.Call) (*u
 		Body: &httpd.SchemaSource{Type: x.typ, Suffix: "Update"}, Out: &httpd.SchemaSource{Type: x.typ}}, x.change(find, nil))
 }
 
-// change answers an update with the row as it is now.
+// change updates a row and answers with its new state.
 func (x route) change(find func(c *httpd.Call) (*uuid.UUID, error), notes []string) func(c *httpd.Call) error {
 	return func(c *httpd.Call) error {
 		id, err := find(c)
@@ -219,7 +220,7 @@ func (x route) change(find func(c *httpd.Call) (*uuid.UUID, error), notes []stri
 	}
 }
 
-// annotate changes notes alone, and touches no component.
+// annotate adds the route that changes only notes, which feed no component.
 func (x route) annotate(path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error), notes []string) {
 	doc := x.doc("update", "Change the notes of a "+x.title)
 	doc.ID, doc.Feeds = x.name+".annotate", nil
@@ -242,7 +243,7 @@ func (x route) delete(path string, in reflect.Type, find func(c *httpd.Call) (*u
 	})
 }
 
-// commit runs a change set of one operation, with the request's body and precondition.
+// commit runs a change set of one operation with the request's body and precondition.
 func (x route) commit(c *httpd.Call, op Operation) (Change, error) {
 	if op.Verb != "delete" {
 		body, err := httpd.ReadBody(c.Request)
@@ -260,7 +261,8 @@ func (x route) commit(c *httpd.Call, op Operation) (Change, error) {
 	return list[0], nil
 }
 
-// Switch changes a switch of a singleton for a route of another name, and tells the caller how far the components got.
+// Switch sets a boolean field of a singleton on behalf of a route with its own name, and reports in the answer's headers how far
+// the components got.
 func (r *Registry) Switch(c *httpd.Call, as Alias, kind, field string, on bool) error {
 	body, err := wire.Encode(map[string]bool{field: on})
 	if err != nil {
@@ -273,7 +275,8 @@ func (r *Registry) Switch(c *httpd.Call, as Alias, kind, field string, on bool) 
 	return err
 }
 
-// Applied tells the caller how far the components got, and which change set the changes are, if they are one.
+// Applied sets the headers of an answer that report how far the components got, the change set, and its deadline for
+// confirmation.
 func Applied(c *httpd.Call, o apply.Outcome, list ...Change) {
 	if len(o) > 0 {
 		c.Header().Set("Gateway-Apply", o.Header())
@@ -288,13 +291,12 @@ func Applied(c *httpd.Call, o apply.Outcome, list ...Change) {
 	}
 }
 
-// byID is the id of the request's path.
 func byID(c *httpd.Call) (*uuid.UUID, error) {
 	id, err := httpd.PathID(c.Request, "id")
 	return &id, err
 }
 
-// Mount gives the kind its routes.
+// Mount adds the kind's routes.
 func (k *Kind[T]) Mount(r *Registry) {
 	k.kind = k.erased()
 	k.kind.mount(r)
@@ -305,14 +307,14 @@ func (k *kind) mount(r *Registry) {
 	k.mountFlat(k.route(r))
 }
 
-// mountFlat adds the routes of a collection and of its rows.
+// mountFlat adds the routes of a collection and its rows.
 func (k *kind) mountFlat(x route) {
 	x.list(k.Path, reflect.TypeFor[noInput](), func(c *httpd.Call, at *time.Time) (httpd.Encoded, error) { return k.listed(c, x.registry, at) })
 	x.create(k.Path, k.Path, reflect.TypeFor[noInput](), false)
 	k.mountItem(x, k.Path+"/{id}", reflect.TypeFor[idInput](), byID)
 }
 
-// listed is the list of all rows, as they are or as they were.
+// listed returns all rows, now or at a past time.
 func (k *kind) listed(c *httpd.Call, r *Registry, at *time.Time) (httpd.Encoded, error) {
 	if at == nil {
 		return k.encodedList(c, r.DB)
@@ -324,7 +326,7 @@ func (k *kind) listed(c *httpd.Call, r *Registry, at *time.Time) (httpd.Encoded,
 	return encode(list)
 }
 
-// mountItem adds the routes of one row, which find finds.
+// mountItem adds the routes of one row. find returns its id.
 func (k *kind) mountItem(x route, path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
 	k.mountChanges(x, path, in, find)
 	x.delete(path, in, find)
@@ -334,7 +336,7 @@ func (k *kind) mountItem(x route, path string, in reflect.Type, find func(c *htt
 func (k *kind) mountChanges(x route, path string, in reflect.Type, find func(c *httpd.Call) (*uuid.UUID, error)) {
 	x.get(path, in, func(c *httpd.Call, at *time.Time) (wire.Raw, error) {
 		if at != nil {
-			id, err := byID(c) // by that alone: its parent may be another one now, or none
+			id, err := byID(c) // by id alone: the row may have another parent now, or none
 			if err != nil {
 				return nil, err
 			}
@@ -357,7 +359,7 @@ func (k *kind) mountChanges(x route, path string, in reflect.Type, find func(c *
 	}
 }
 
-func (k *kind) shown(ctx context.Context, q db.Querier, where string, args ...any) ([]record, error) {
+func (k *kind) views(ctx context.Context, q db.Querier, where string, args ...any) ([]record, error) {
 	list, err := k.query(ctx, q, where, args...)
 	if err != nil {
 		return nil, err
@@ -368,7 +370,7 @@ func (k *kind) shown(ctx context.Context, q db.Querier, where string, args ...an
 	return list, k.join(ctx, q, list...)
 }
 
-// Mount gives the singleton its routes.
+// Mount adds the singleton's routes.
 func (s *Singleton[T]) Mount(r *Registry) {
 	k := Kind[T]{
 		Apart: s.Apart, Name: s.Name, Title: s.Title, Table: s.Table, Feeds: s.Feeds, Local: s.Local, AdminOnly: s.AdminOnly,
@@ -403,7 +405,7 @@ func (k *kind) mountSingle(r *Registry, path string) {
 	x.update(path, none, func(*httpd.Call) (*uuid.UUID, error) { return nil, nil })
 }
 
-// Mount gives the extension its routes.
+// Mount adds the extension's routes.
 func (e *Extension[T]) Mount(r *Registry) {
 	e.kind = e.erased()
 	e.kind.mountExtension(r, e.Of)
@@ -417,7 +419,7 @@ func (k *kind) mountExtension(r *Registry, of string) {
 	k.mountChanges(x, k.Path+"/{id}", reflect.TypeFor[idInput](), byID)
 }
 
-// Mount gives the child kind its routes.
+// Mount adds the child kind's routes.
 func (k *Child[T]) Mount(r *Registry) {
 	k.kind = k.erased()
 	k.kind.mountChild(r, k.Under, k.Column, k.Parent)
@@ -440,7 +442,7 @@ func (k *kind) mountChild(r *Registry, under, column, parent string) {
 		if err != nil {
 			return httpd.Encoded{}, err
 		}
-		list, err := k.shown(c, r.DB, " WHERE "+k.Column+" = $1", parent)
+		list, err := k.views(c, r.DB, " WHERE "+k.Column+" = $1", parent)
 		if err != nil {
 			return httpd.Encoded{}, err
 		}
@@ -469,7 +471,7 @@ func (k *kind) mountChild(r *Registry, under, column, parent string) {
 	k.mountItem(x, under+"/{id}", reflect.TypeFor[childInput](), owned)
 }
 
-// listedBelow is the list of the rows that a parent had at a time.
+// listedBelow returns the rows that a parent had at a past time.
 func (k *kind) listedBelow(c *httpd.Call, r *Registry, at time.Time) (httpd.Encoded, error) {
 	parent, err := httpd.PathID(c.Request, "parent")
 	if err != nil {
@@ -482,7 +484,7 @@ func (k *kind) listedBelow(c *httpd.Call, r *Registry, at time.Time) (httpd.Enco
 	return encode(slices.DeleteFunc(list, func(v record) bool { return k.parentOf(v).Interface() != parent }))
 }
 
-// parent is the parent of the request's path, which must exist.
+// parent returns the parent in the request's path, which must exist.
 func (k *kind) parent(c *httpd.Call, q db.Querier) (uuid.UUID, error) {
 	id, err := httpd.PathID(c.Request, "parent")
 	if err != nil {
@@ -496,7 +498,7 @@ func (k *kind) parent(c *httpd.Call, q db.Querier) (uuid.UUID, error) {
 	return id, err
 }
 
-// adopt gives a new row the parent of the path that it was posted to.
+// adopt sets the parent of a new row to the one in its path.
 func (k *kind) adopt(ctx context.Context, tx *db.Tx, v record, parent uuid.UUID) error {
 	var found bool
 	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+k.Parent+" WHERE id = $1 FOR KEY SHARE)", parent).Scan(&found)
@@ -507,7 +509,7 @@ func (k *kind) adopt(ctx context.Context, tx *db.Tx, v record, parent uuid.UUID)
 	return err
 }
 
-// parentOf is the row's reference to its parent.
+// parentOf returns the row's reference to its parent.
 func (k *kind) parentOf(v record) reflect.Value {
 	for _, f := range k.codec.fields {
 		if f.Name == k.Column {
@@ -525,10 +527,9 @@ type ChangeSet struct {
 	ConfirmWithin int         `json:"confirm_within" doc:"Seconds (10 to 600) to confirm the change set before it is reverted; 0 if it does not have to be confirmed."`
 }
 
-// maxOperations is how many operations a change set has at most.
 const maxOperations = 1000
 
-// Validate complains about operations that nobody could run.
+// Validate rejects malformed operations.
 func (s *ChangeSet) Validate() error {
 	var c check.List
 	c.That(len(s.Operations) > 0 && len(s.Operations) <= maxOperations, "operations", "must have 1 to %d items", maxOperations)
@@ -545,7 +546,7 @@ type Result struct {
 	Impact  []Impact         `json:"impact" doc:"Who is affected: one item for each area that the change can reach; only in a preview."`
 }
 
-// MountChangeSets adds the routes for change sets. Everybody may preview; only admins store.
+// MountChangeSets adds the routes for change sets. Everyone may preview; only administrators may store.
 func (r *Registry) MountChangeSets() {
 	r.mountHistory()
 	r.mountRevert()

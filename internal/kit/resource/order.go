@@ -21,7 +21,7 @@ import (
 
 // Order is the body of a reorder.
 type Order struct {
-	// The size of the body is the limit.
+	// The size limit of the body applies instead.
 	IDs []uuid.UUID `json:"ids" required:"true" maxItems:"1000000" doc:"Every id, in the wanted order."`
 }
 
@@ -30,10 +30,9 @@ type Place struct {
 	After *uuid.UUID `json:"after" given:"true" doc:"Id of the row that it comes after; null puts it first."`
 }
 
-// step is the distance between two neighbours, so that a row fits between them.
+// step is the distance between neighbouring priorities. It leaves room to insert rows.
 const step = 10
 
-// mountOrder adds the routes that change the order of the rows.
 func (k *kind) mountOrder(r *Registry) {
 	x := k.route(r)
 	r.Router.Add(httpd.Route{Doc: x.doc("reorder", "Put every "+k.Title+" in order"), Method: http.MethodPost, Path: k.Path + "/reorder", Policy: x.write, In: reflect.TypeFor[noInput](),
@@ -79,7 +78,7 @@ func (k *kind) mountOrder(r *Registry) {
 	})
 }
 
-// commit is a change of the order.
+// commit commits a change of the order.
 func (k *kind) commit(ctx context.Context, r *Registry, write apply.Write) (apply.Outcome, error) {
 	if k.Local {
 		return r.Engine.CommitBoth(ctx, nil, k.Feeds, write)
@@ -93,7 +92,7 @@ func (k *kind) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.U
 	if err != nil {
 		return nil, err
 	}
-	list, err := k.shown(ctx, tx, "")
+	list, err := k.views(ctx, tx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -102,20 +101,20 @@ func (k *kind) reorder(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.U
 	}
 	names := make([]string, len(list))
 	for i, v := range list {
-		names[i] = k.called(v)
+		names[i] = k.nameOf(v)
 	}
 	return list, r.Audit.Write(ctx, tx, k.Name+".reorder", "every "+k.Title, map[string]any{"order": names, "change_set": changes.From(ctx).Set})
 }
 
-// number gives rows new priorities in the order of their ids, and tells how many it found.
+// number gives rows new priorities in the order of their ids, and returns how many rows exist.
 func (k *kind) number(ctx context.Context, r *Registry, tx *db.Tx, ids []uuid.UUID) (int64, error) {
 	tag, err := tx.Exec(ctx, "UPDATE "+k.Table+" t SET priority = o.n * $2, updated_at = $3 FROM unnest($1::uuid[]) WITH ORDINALITY o(id, n) WHERE t.id = o.id",
 		ids, int64(step), r.Clock.Now())
 	return tag.RowsAffected(), err
 }
 
-// move puts a row right after another one, or before all. It changes that row alone where there is room between its new
-// neighbours, and numbers all rows where there is none.
+// move puts a row right after another, or first. It changes only that row if there is room between its new neighbours, and
+// otherwise renumbers all rows.
 func (k *kind) move(ctx context.Context, r *Registry, tx *db.Tx, id uuid.UUID, after *uuid.UUID) (Change, []apply.Row, error) {
 	was, change, err := k.stored(ctx, tx, Operation{Verb: "move", ID: &id})
 	if err != nil {
@@ -136,13 +135,14 @@ func (k *kind) move(ctx context.Context, r *Registry, tx *db.Tx, id uuid.UUID, a
 		if err != nil {
 			return Change{}, nil, err
 		}
-		name := k.called(before)
+		name := k.nameOf(before)
 		details.After = &name
 	}
 	now := k.copied(was)
 	now.meta().UpdatedAt = r.Clock.Now()
 	numbered := false
-	// A row that shares the priority of the one before it gets its own even where it is, so that there is room between them.
+	// A row that shares the priority of its predecessor gets its own even if it does not move, so that there is room between
+	// them.
 	if to != from || to > 0 && priorities[to-1] == k.priority(was).Int() {
 		priority, room := between(priorities, to)
 		if numbered = !room; numbered {
@@ -159,12 +159,12 @@ func (k *kind) move(ctx context.Context, r *Registry, tx *db.Tx, id uuid.UUID, a
 	details.auditDetails = auditDetails{ID: change.ID, Fields: change.fields, ChangeSet: change.set(ctx)}
 	err = r.Audit.Write(ctx, tx, k.Name+".move", change.Name, details)
 	if numbered {
-		return change, nil, err // more rows than this one have changed
+		return change, nil, err // more than this row has changed
 	}
 	return change, []apply.Row{change.row}, err
 }
 
-// moveDetails say what the row comes after, by its name; null stands for nothing.
+// moveDetails names the row that this one follows; null means that it is first.
 type moveDetails struct {
 	auditDetails
 	After *string `json:"after"`
@@ -188,10 +188,10 @@ func (k *kind) order(ctx context.Context, tx *db.Tx) (ids []uuid.UUID, prioritie
 	return ids, priorities, rows.Err()
 }
 
-// Amended is a list that All has read, after a change of one row. Where rows are in the order of neither priorities nor age, a new
-// one may stand anywhere. The other rows are the same.
+// Amended applies a change of one row to a list that All has read. The position of a new row is right only if rows are ordered by
+// priority or age.
 func (k *Kind[T]) Amended(list []*T, row apply.Row) []*T {
-	list = slices.Clone(list) // others have it
+	list = slices.Clone(list) // others share it
 	at := func(i int) *Meta { return recordOf(list[i]).meta() }
 	if was, ok := row.Was.(*T); ok {
 		id := recordOf(was).meta().ID
@@ -212,15 +212,15 @@ func (k *Kind[T]) Amended(list []*T, row apply.Row) []*T {
 		if priority.IsValid() {
 			before = cmp.Compare(k.kind.priority(recordOf(list[i])).Int(), priority.Int())
 		}
-		// The database keeps microseconds.
+		// The database stores microseconds.
 		age := at(i).CreatedAt.Truncate(time.Microsecond).Compare(mine.CreatedAt.Truncate(time.Microsecond))
 		return cmp.Or(before, age, slices.Compare(at(i).ID[:], mine.ID[:])) > 0
 	}
-	own := *now // which is whoever has made the change
+	own := *now // the original belongs to whoever made the change
 	return slices.Insert(list, sort.Search(len(list), behind), &own)
 }
 
-// between is a priority for a row that is inserted before the one at a place, if its neighbours leave room.
+// between returns a priority for a row that is inserted at place, if its neighbours leave room.
 func between(priorities []int64, place int) (priority int64, room bool) {
 	switch {
 	case place == 0:
@@ -231,6 +231,6 @@ func between(priorities []int64, place int) (priority int64, room bool) {
 		return last + step, last <= math.MaxInt64-step
 	}
 	low, high := priorities[place-1], priorities[place]
-	distance := uint64(high) - uint64(low) // right for any two numbers
+	distance := uint64(high) - uint64(low) // correct for any two numbers, despite overflow
 	return low + int64(distance/2), distance >= 2
 }

@@ -32,12 +32,12 @@ func (k *kind) some(has func(column string) bool) (c codec, columns string) {
 	return c, strings.Join(names, ", ")
 }
 
-// keeps tells whether the history has a column of the rows.
+// keeps reports whether a column has a history.
 func (k *kind) keeps(column string) bool {
 	return !slices.Contains(k.LocalColumns, column) && !slices.Contains(k.Unkept, column)
 }
 
-// image reads a row that was kept as a JSON object of its columns. What the object does not have is as in a new row.
+// image decodes a row that was kept as a JSON object of its columns. Missing columns have their defaults.
 func (k *kind) image(ctx context.Context, q db.Querier, row []byte) (record, error) {
 	list, err := k.images(ctx, q, [][]byte{row})
 	if err != nil {
@@ -46,7 +46,7 @@ func (k *kind) image(ctx context.Context, q db.Querier, row []byte) (record, err
 	return list[0], nil
 }
 
-// images reads several rows. Those of one version of the schema have the same columns, and are read at once.
+// images decodes several rows. Those with the same columns, as written by the same schema version, are decoded by one query.
 func (k *kind) images(ctx context.Context, q db.Querier, rows [][]byte) ([]record, error) {
 	list := make([]record, len(rows))
 	groups := map[string][]int{}
@@ -102,7 +102,7 @@ func unreadable(err error) error {
 	return fault.Wrap(fault.Invalid, err, "The row cannot be read. It may be of another version of the gateway.")
 }
 
-// at reads the rows as they were at a moment, in the order of lists; with an id, that one alone.
+// at reads rows as they were at a moment, in list order; with an id, that row alone.
 func (k *kind) at(ctx context.Context, r *Registry, moment time.Time, id *uuid.UUID) (list []record, err error) {
 	err = r.DB.Snapshot(ctx, func(tx *db.Tx) error {
 		list, err = k.atIn(ctx, r, tx, moment, id)
@@ -165,7 +165,7 @@ func (k *kind) atIn(ctx context.Context, r *Registry, tx *db.Tx, moment time.Tim
 	return list, k.join(ctx, tx, list...)
 }
 
-// copyUnkept gives a row of the past what the history does not have.
+// copyUnkept copies the columns without history from a current row to a past one.
 func (k *kind) copyUnkept(from, to record) {
 	for _, f := range k.codec.fields {
 		if !k.keeps(f.Name) {
@@ -174,7 +174,7 @@ func (k *kind) copyUnkept(from, to record) {
 	}
 }
 
-// sorted are the ids of rows in the order of lists: of those that were not changed, and of those that are given as they were.
+// sorted returns the ids of rows in list order: unchanged rows as they are in the table, and changed ones as they were.
 func (k *kind) sorted(ctx context.Context, tx *db.Tx, changed []uuid.UUID, was [][]byte) ([]uuid.UUID, error) {
 	array, err := json.Marshal(values(was))
 	if err != nil {
@@ -182,7 +182,7 @@ func (k *kind) sorted(ctx context.Context, tx *db.Tx, changed []uuid.UUID, was [
 	}
 	table := pgx.Identifier{k.Table}.Sanitize()
 	rows, err := tx.Query(ctx, "SELECT "+k.key+" FROM (SELECT * FROM "+table+" WHERE "+k.key+" <> ALL ($1) UNION ALL SELECT * FROM jsonb_populate_recordset(NULL::"+table+", $2::jsonb)) t"+k.orderBy(),
-		append([]uuid.UUID{}, changed...), string(array)) // not nil, which would be NULL, and no row differs from that
+		append([]uuid.UUID{}, changed...), string(array)) // an empty array: with NULL, no row would match
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,6 @@ func (k *kind) sorted(ctx context.Context, tx *db.Tx, changed []uuid.UUID, was [
 	return ids, err
 }
 
-// values are JSON texts, as they are.
 func values(list [][]byte) []jsontext.Value {
 	all := make([]jsontext.Value, len(list))
 	for i := range list {
@@ -199,7 +198,7 @@ func values(list [][]byte) []jsontext.Value {
 	return all
 }
 
-// pastAt is one row as it was at a moment.
+// pastAt returns one row as it was at a moment.
 func (k *kind) pastAt(ctx context.Context, r *Registry, moment time.Time, id uuid.UUID) (wire.Raw, error) {
 	list, err := k.at(ctx, r, moment, &id)
 	if err != nil {
@@ -211,7 +210,7 @@ func (k *kind) pastAt(ctx context.Context, r *Registry, moment time.Time, id uui
 	return wire.Encode(list[0])
 }
 
-// past is what the rows of a kind that were changed after a moment were at that moment.
+// past returns the past state of the rows that were changed after a moment.
 func (r *Registry) past(ctx context.Context, q db.Querier, h *kind, moment time.Time, ids []uuid.UUID) (map[uuid.UUID]changes.Row, error) {
 	rows, err := r.Changes.Since(ctx, q, h.Table, moment, ids)
 	found := make(map[uuid.UUID]changes.Row, len(rows))

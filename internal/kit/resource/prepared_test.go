@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// slow is a field that has to be worked on before it is stored.
+// slow is a field that takes work before it is stored.
 type slow struct {
 	given, stored string
 	worked        *int
@@ -40,7 +40,6 @@ func (s *slow) Prepare(context.Context) error {
 	return nil
 }
 
-// Lamp has a slow field.
 type Lamp struct {
 	resource.Meta
 	Name string `json:"name" required:"true"`
@@ -80,7 +79,7 @@ func TestPreparedFieldsAreWorkedOnBeforeTheTransaction(t *testing.T) {
 	expect("worked on four", 4)
 }
 
-// Motor has a part that takes its time to make.
+// Motor has a part that takes time to make.
 type Motor struct {
 	resource.Meta
 	Name string `json:"name" required:"true"`
@@ -127,8 +126,8 @@ func TestRowsArePreparedBeforeTheTransaction(t *testing.T) {
 	}
 }
 
-// Whoever may try a secret could find the stored one by trying: a viewer's supposition has none, in whatever form it is named,
-// and is small.
+// Anyone who may try secrets could find the stored one: viewers may suppose neither changes with secrets, however those are
+// named, nor large sets.
 func TestViewersSupposeNoSecrets(t *testing.T) {
 	b := bench(t)
 	preview := func(role string, n int, body string) *kittest.Answer {

@@ -12,11 +12,11 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// record is a row in memory: a pointer to a kind's type; nil where there is none.
+// record is a row in memory: a pointer to a kind's type, or nil.
 type record interface{ meta() *Meta }
 
-// kind is a Kind whose type is known while the program runs, and not before. What is done to rows is written for it, and compiled once: what is
-// written for Kind is compiled for each type, in each package that knows the type.
+// kind is a Kind with its type parameter erased. Operations on rows are methods of kind, which are compiled once; methods of Kind
+// would be compiled for each type, in each package that uses it.
 type kind struct {
 	Name, Title, Path, Table, Order             string
 	Feeds                                       []apply.ID
@@ -25,7 +25,7 @@ type kind struct {
 	Refers                                      map[string]string
 	Unforeseen                                  map[Area]string
 
-	// The hooks take rows of the kind. Any but fresh may be nil.
+	// The hooks take rows of the kind. All but fresh may be nil.
 	fresh     func() record
 	Canonical func(now record, of string)
 	Made      func(v record) []string
@@ -35,11 +35,10 @@ type kind struct {
 	View      func(v record)
 	Join      func(ctx context.Context, q db.Querier, rows []record) error
 
-	typ     reflect.Type
-	key     string // the column that holds the id
-	extends string // the table whose rows these belong to, one each at most
-	single  bool   // it has exactly one row, which a migration makes and nothing deletes
-	// Column and Parent are those of a Child.
+	typ            reflect.Type
+	key            string // id column
+	extends        string // table whose rows these extend
+	single         bool   // has exactly one row, which a migration creates and nothing deletes
 	Column, Parent string
 
 	codec   codec
@@ -48,7 +47,7 @@ type kind struct {
 	known   known
 }
 
-// erased is the kind as it was declared, without its type.
+// erased returns the kind without its type parameter.
 func (k *Kind[T]) erased() *kind {
 	x := &kind{
 		Name: k.Name, Title: k.Title, Path: k.Path, Table: k.Table, Order: k.Order, Feeds: k.Feeds, Local: k.Local, Apart: k.Apart, AdminOnly: k.AdminOnly,
@@ -98,13 +97,12 @@ func (k *Kind[T]) erased() *kind {
 
 func recordOf[T any](v *T) record { return any(v).(record) }
 
-// typed is a row with its type; nil where there is none.
+// typed converts a row to its type; nil stays nil.
 func typed[T any](v record) *T {
 	t, _ := any(v).(*T)
 	return t
 }
 
-// typedList copies rows into a list of their type.
 func typedList[T any](rows []record, err error) ([]T, error) {
 	if err != nil {
 		return nil, err
@@ -116,7 +114,7 @@ func typedList[T any](rows []record, err error) ([]T, error) {
 	return list, nil
 }
 
-// register makes the kind one that changes can be made to.
+// register validates the kind and adds it to the registry.
 func (k *kind) register(r *Registry) {
 	if r.kinds[k.Name] != nil {
 		panic("kind " + k.Name + " is registered twice")
@@ -138,10 +136,10 @@ func (k *kind) register(r *Registry) {
 	}
 }
 
-// empty is a row without its defaults.
+// empty returns a row without defaults.
 func (k *kind) empty() record { return reflect.New(k.typ).Interface().(record) }
 
-// copied is a copy of a row. Both share what it refers to.
+// copied returns a shallow copy of a row.
 func (k *kind) copied(v record) record {
 	c := reflect.New(k.typ)
 	c.Elem().Set(reflect.ValueOf(v).Elem())

@@ -46,16 +46,15 @@ type Registry struct {
 	others  []Table
 	below   atomic.Pointer[map[string][]reference]
 	proofs  proofs
-	// AtPrimary asks the primary of this standby what waits to be confirmed there; on other nodes that is nothing. It may be nil.
+	// AtPrimary asks the primary of this standby which change sets wait there; on other nodes the list is empty. It may be nil.
 	AtPrimary func(ctx context.Context) ([]WaitingSet, error)
 	caughtUp  caughtUp
-	taking    sync.Mutex // back what is not confirmed
+	taking    sync.Mutex // serializes confirmations and take-backs
 	refused   refusals
-	// assessors are of each area.
 	assessors []assessor
 }
 
-// NewRegistry makes a registry without kinds.
+// NewRegistry returns a registry without kinds.
 func NewRegistry(d *db.DB, a *audit.Log, h *changes.Log, alarms *alarm.Port, e *apply.Engine, r *httpd.Router, c clock.Clock, s *secret.Box, log *slog.Logger) *Registry {
 	return &Registry{DB: d, Audit: a, Changes: h, Alarms: alarms, Engine: e, Router: r, Clock: c, Secrets: s, Log: log, kinds: map[string]*kind{}}
 }
@@ -66,33 +65,32 @@ type Where int
 const (
 	// Shared rows are those of the primary on every node, and part of the configuration hash.
 	Shared Where = iota
-	// Passing rows are shared, and come and go too often to be part of the hash.
+	// Passing rows are shared, but change too often to be part of the hash.
 	Passing
 	// Local rows belong to one node alone.
 	Local
 )
 
-// Table is what the cluster has to know about a table.
+// Table describes a table to the cluster.
 type Table struct {
-	// Kind is empty for a table that is no kind's.
+	// Kind is empty for a table that belongs to no kind.
 	Kind, Name string
 	Where      Where
-	// Columns are those of the kind.
-	Columns []string
-	// Key is the column of the id, and Unkept are those of which no history is kept.
+	Columns    []string
+	// Key is the id column. Unkept are the columns without history.
 	Key    string
 	Unkept []string
-	// LocalColumns of a shared table belong to one node alone.
+	// LocalColumns of a shared table are local to each node.
 	LocalColumns []string
 }
 
-// Declare says where the rows of a table are that is no kind's, and which of its columns belong to one node alone. Every table is declared, by
-// the room that owns it.
+// Declare says where the rows of a table without a kind live, and which of its columns are local to one node. Every table is
+// declared by the room that owns it.
 func (r *Registry) Declare(table string, where Where, localColumns ...string) {
 	r.others = append(r.others, Table{Name: table, Where: where, LocalColumns: localColumns})
 }
 
-// Tables lists all tables: those of the kinds, by name of the kind, and the others.
+// Tables lists all tables: those of the kinds, sorted by kind, then the others.
 func (r *Registry) Tables() []Table {
 	var list []Table
 	for _, name := range slices.Sorted(maps.Keys(r.kinds)) {
@@ -109,15 +107,15 @@ type Operation struct {
 	Body    wire.Raw   `json:"body,omitzero" doc:"The fields, as the kind's own route takes them."`
 	ifMatch string
 	parent  *uuid.UUID
-	// notes, when there are some, are the only fields that the body may have.
+	// notes, if not nil, are the only fields that the body may have.
 	notes []string
-	// prepared is a row of the kind, whose Prepared fields are those of the body.
+	// prepared is a row whose Prepared fields are those of the body.
 	prepared record
-	// give is what Kind.Prepare has answered.
+	// give is the result of Kind.Prepare.
 	give func(now record)
-	// amend changes the row of the transaction, after the body has.
+	// amend changes the row in the transaction, after the body was applied.
 	amend func(now record) error
-	// kept is a row of the kind, which the row is to be again; there is no body. It is whole if nothing in it is of another time.
+	// kept is the past state that the row returns to; there is no body then. whole says that no field is of another time.
 	kept  record
 	whole bool
 }
@@ -131,27 +129,27 @@ type Change struct {
 	Before wire.Raw               `json:"before" doc:"The row before the change; null if it is new."`
 	After  wire.Raw               `json:"after" doc:"The row after the change; null if it was deleted."`
 	Usual  []string               `json:"usual" doc:"Of a new row, the fields that are as in every new row."`
-	first  bool                   // the row is that of an extension, and was not stored before
-	idle   bool                   // the row stays what it is
-	fields map[string][2]wire.Raw // what differs
-	with   []User                 // what a delete takes along
+	first  bool                   // the row extends another and was not stored before
+	idle   bool                   // nothing changed
+	fields map[string][2]wire.Raw // that differ
+	with   []User                 // rows that a delete removes as well
 	row    apply.Row
-	by     time.Time // when it is taken back, unless it is confirmed
+	by     time.Time // when it is taken back unless it is confirmed
 }
 
 // Set is a change set: operations that happen together or not at all.
 type Set struct {
 	Operations []Operation
 	Reason     string
-	// Listed says that the caller has sent a list of operations: complaints name their place in it.
+	// Listed says that the caller has sent a list of operations, so that faults name their index.
 	Listed bool
-	// As is what the audit log calls the operations, where a route has a name of its own.
+	// As is the name of the operations in the audit log, for routes that have their own.
 	As Alias
-	// first is done in the transaction before the operations are.
+	// first runs in the transaction before the operations.
 	first func(tx *db.Tx) error
 }
 
-// Alias is what the audit log calls a change instead of the kind and verb, and the row. An empty one is none.
+// Alias replaces the action and subject of a change in the audit log. Empty fields replace nothing.
 type Alias struct{ Action, Subject string }
 
 func (r *Registry) Commit(ctx context.Context, set Set) ([]Change, apply.Outcome, error) {
@@ -185,7 +183,7 @@ func (r *Registry) Commit(ctx context.Context, set Set) ([]Change, apply.Outcome
 	return list, outcome, err
 }
 
-// Preview runs a change set without storing anything. With impact it also says whom the change reaches.
+// Preview runs a change set without storing anything. With impact, it also assesses whom the changes affect.
 func (r *Registry) Preview(ctx context.Context, set Set, impact bool) (Result, error) {
 	var out Result
 	shared, local, err := r.feeds(set)
@@ -207,7 +205,7 @@ func (r *Registry) Preview(ctx context.Context, set Set, impact bool) (Result, e
 	return out, nil
 }
 
-// secrets are the components that depend on the secrets that a set sets.
+// secrets lists the components that depend on the secrets that a set changes.
 func (r *Registry) secrets(set Set) []apply.ID {
 	var fed []apply.ID
 	for _, op := range set.Operations {
@@ -218,7 +216,7 @@ func (r *Registry) secrets(set Set) []apply.ID {
 	return fed
 }
 
-// write is a change set as the engine runs it.
+// write returns a change set in the form that the engine runs.
 func (r *Registry) write(ctx context.Context, set Set, list *[]Change) apply.Write {
 	return func(tx *db.Tx) ([]apply.Row, error) {
 		var err error
@@ -238,7 +236,7 @@ func (r *Registry) write(ctx context.Context, set Set, list *[]Change) apply.Wri
 	}
 }
 
-// Suppose runs a change set, looks at what would be stored, and rolls it back. No component is asked.
+// Suppose runs a change set, lets look inspect the result, and rolls it back. No component is involved.
 func (r *Registry) Suppose(ctx context.Context, set Set, look func(tx *db.Tx) error) error {
 	if _, _, err := r.feeds(set); err != nil {
 		return err
@@ -251,8 +249,8 @@ func (r *Registry) Suppose(ctx context.Context, set Set, look func(tx *db.Tx) er
 	}, func(context.Context) error { return nil })
 }
 
-// feeds lists the components that a change set feeds, by rows that all nodes share and by those of this one, and complains about operations
-// that cannot run.
+// feeds lists the components that a change set feeds, through shared and through local rows. It rejects operations that cannot
+// run.
 func (r *Registry) feeds(set Set) (shared, local []apply.ID, err error) {
 	var c check.List
 	for i, op := range set.Operations {
@@ -276,8 +274,8 @@ func (r *Registry) feeds(set Set) (shared, local []apply.ID, err error) {
 	return shared, local, c.Err()
 }
 
-// OnPrimary decides where a body with operations is done: on the primary if they change what all nodes share, and otherwise where it was sent to. Both at
-// once are refused unless that is the primary: they would be done by two nodes, and not together.
+// OnPrimary decides where the operations of a body run: on the primary if they change shared rows, otherwise on the node that
+// received them. A mix is refused on other nodes, because two nodes cannot commit together.
 func (r *Registry) OnPrimary(c *httpd.Call) (bool, error) {
 	var in struct{ Operations []struct{ Kind string } }
 	if err := c.Peek(&in); err != nil {
@@ -287,7 +285,7 @@ func (r *Registry) OnPrimary(c *httpd.Call) (bool, error) {
 	shared := 0
 	for i, op := range in.Operations {
 		switch h := r.kinds[op.Kind]; {
-		case h == nil: // the set complains itself
+		case h == nil: // the set reports it
 		case h.Local:
 			local = append(local, i)
 		default:
@@ -309,7 +307,7 @@ func (r *Registry) run(ctx context.Context, tx *db.Tx, set Set) ([]Change, error
 	for i, op := range set.Operations {
 		change, err := r.kinds[op.Kind].run(ctx, r, tx, op)
 		if err == nil && set.Listed {
-			err = tx.Flush(ctx) // or a complaint could not be told to be this operation's
+			err = tx.Flush(ctx) // otherwise a fault could not be attributed to this operation
 		}
 		if err != nil {
 			return nil, &operationError{at(set, i, db.Fault(err)), i}
@@ -330,7 +328,7 @@ type operationError struct {
 
 func (e *operationError) Unwrap() error { return e.error }
 
-// at says which of the listed operations has the bad fields.
+// at prefixes the fields of a fault with the operation's path.
 func at(set Set, i int, err error) error {
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok || len(f.Fields) == 0 || !set.Listed {
@@ -346,18 +344,18 @@ func at(set Set, i int, err error) error {
 
 var errAdmin = fault.New(fault.Forbidden, "Only an administrator may do this.")
 
-// viewerOperations is how many operations a viewer may suppose at once.
+// viewerOperations limits how many operations a viewer may suppose at once.
 const viewerOperations = 100
 
-// MaySuppose refuses to tell a viewer what a set would do to rows that are secret to viewers, and what a secret does: the
-// stored one could be found by trying.
+// MaySuppose forbids viewers to preview changes to kinds that only administrators see, and changes that set a secret: a viewer
+// could find a stored secret by trying values.
 func (r *Registry) MaySuppose(a actor.Actor, set Set) error {
 	if a.Role == actor.Admin {
 		return nil
 	}
 	for _, op := range set.Operations {
 		switch h := r.kinds[op.Kind]; {
-		case h == nil: // the set complains itself
+		case h == nil: // the set reports it
 		case h.AdminOnly:
 			return errAdmin
 		case h.setsSecret(op):
@@ -370,7 +368,7 @@ func (r *Registry) MaySuppose(a actor.Actor, set Set) error {
 	return nil
 }
 
-// set is the change set that a change belongs to; empty if it changes nothing.
+// set returns the change set that a change belongs to; empty if nothing changed.
 func (c *Change) set(ctx context.Context) string {
 	if id := changes.From(ctx).Set; id != uuid.Nil && !c.idle {
 		return id.String()
@@ -381,23 +379,22 @@ func (c *Change) set(ctx context.Context) string {
 type auditDetails struct {
 	ID        string                 `json:"id"`
 	Fields    map[string][2]wire.Raw `json:"fields"`         // before and after
-	With      []User                 `json:"with,omitempty"` // what a delete took along: at most maxWith of WithCount
+	With      []User                 `json:"with,omitempty"` // rows that a delete removed as well; at most maxWith of WithCount
 	WithCount int                    `json:"with_count,omitzero"`
 	ChangeSet string                 `json:"change_set,omitempty"`
 	Reason    string                 `json:"reason,omitempty"`
 }
 
-// maxWith is how many rows an entry lists.
+// maxWith limits the rows that an audit entry lists.
 const maxWith = 1000
 
-// record writes the audit entry of a change.
 func (r *Registry) record(ctx context.Context, tx *db.Tx, c Change, set Set) error {
 	d := auditDetails{ID: c.ID, Fields: c.fields, With: c.with[:min(len(c.with), maxWith)], WithCount: len(c.with), ChangeSet: c.set(ctx), Reason: set.Reason}
 	return r.Audit.Write(ctx, tx, cmp.Or(set.As.Action, c.Kind+"."+c.Verb), cmp.Or(set.As.Subject, c.Name), d)
 }
 
-// prepare does what an operation needs before its transaction. Complaints are left to the transaction, where an update knows
-// the fields that it does not give.
+// prepare does the slow work that an operation needs before its transaction. It leaves errors to the transaction, because only
+// that knows the fields that an update omits.
 func (k *kind) prepare(ctx context.Context, r *Registry, op *Operation) error {
 	if err := context.Cause(ctx); err != nil || op.Verb == "delete" || op.kept != nil {
 		return err
@@ -408,7 +405,7 @@ func (k *kind) prepare(ctx context.Context, r *Registry, op *Operation) error {
 	var was record
 	now := k.fresh()
 	if op.Verb == "update" {
-		stored, err := k.meant(ctx, r.DB, *op)
+		stored, err := k.target(ctx, r.DB, *op)
 		if err != nil {
 			return nil
 		}
@@ -422,8 +419,8 @@ func (k *kind) prepare(ctx context.Context, r *Registry, op *Operation) error {
 	return err
 }
 
-// meant is the row of an update as it is stored.
-func (k *kind) meant(ctx context.Context, q db.Querier, op Operation) (record, error) {
+// target returns the stored row that an update refers to.
+func (k *kind) target(ctx context.Context, q db.Querier, op Operation) (record, error) {
 	if k.single {
 		return k.get(ctx, q, "")
 	}
@@ -431,7 +428,7 @@ func (k *kind) meant(ctx context.Context, q db.Querier, op Operation) (record, e
 }
 
 func (k *kind) prepareFields(ctx context.Context, op *Operation) error {
-	// Most bodies do not name such a field. One with an escape might name it in disguise.
+	// Most bodies do not contain such a field. One with an escape sequence might contain it in disguise.
 	named := func(f wire.Field) bool {
 		return bytes.Contains(op.Body, []byte(`"`+f.Name+`"`)) || bytes.ContainsRune(op.Body, '\\')
 	}
@@ -451,7 +448,7 @@ func (k *kind) prepareFields(ctx context.Context, op *Operation) error {
 	return nil
 }
 
-// decode reads an operation's body onto a row.
+// decode applies an operation's body to a row.
 func (k *kind) decode(op Operation, row record) (given map[string]bool, err error) {
 	if op.kept != nil {
 		return k.restore(op.kept, row)
@@ -478,8 +475,8 @@ func (k *kind) decode(op Operation, row record) (given map[string]bool, err erro
 	return given, err
 }
 
-// Amend changes one row by what it is at that moment, and is otherwise an update like that of a caller: checked, audited and applied.
-// What the row refers to is shared: f replaces it instead of changing it. Kind.Prepare sees the row as it was.
+// Amend changes one row based on its state in the transaction, and is otherwise an ordinary update: checked, audited and applied.
+// f must replace what the row points to instead of modifying it, because it is shared. Kind.Prepare sees the row as it was.
 func (k *Kind[T]) Amend(ctx context.Context, r *Registry, id uuid.UUID, f func(now *T) error) (Change, apply.Outcome, error) {
 	return r.amend(ctx, k.Name, id, func(now record) error { return f(typed[T](now)) })
 }
@@ -525,7 +522,7 @@ func (k *kind) create(ctx context.Context, r *Registry, tx *db.Tx, op Operation)
 	m.CreatedAt = r.Clock.Now()
 	m.UpdatedAt = m.CreatedAt
 	if op.kept != nil {
-		m.CreatedAt = op.kept.meta().CreatedAt // rows that are in the order of their age have their places again
+		m.CreatedAt = op.kept.meta().CreatedAt // restored rows regain their place in lists ordered by age
 	}
 	if p := k.priority(now); p.IsValid() && !given["priority"] {
 		if err := k.last(ctx, tx, p); err != nil {
@@ -621,7 +618,8 @@ func (k *kind) stored(ctx context.Context, tx *db.Tx, op Operation) (record, Cha
 	was, err := k.get(ctx, tx, where, args...)
 	first := k.extends != "" && fault.Is(err, fault.NotFound)
 	if first {
-		// What it extends stays, and is locked for others who store the row for the first time: one of them may have done so.
+		// Lock the extended row, which exists, against others who store the extension for the first time; one of them may have
+		// just done so.
 		if was, err = k.defaults(ctx, tx, *op.ID, " FOR NO KEY UPDATE"); err == nil {
 			stored, again := k.get(ctx, tx, where, args...)
 			switch {
@@ -645,13 +643,13 @@ func (k *kind) stored(ctx context.Context, tx *db.Tx, op Operation) (record, Cha
 	return was, change, err
 }
 
-// encode is a row as it is shown.
+// encode returns a row as the API shows it.
 func (k *kind) encode(ctx context.Context, q db.Querier, v record) (wire.Raw, error) {
-	shown := k.view(v)
-	if err := k.join(ctx, q, shown); err != nil {
+	view := k.view(v)
+	if err := k.join(ctx, q, view); err != nil {
 		return nil, err
 	}
-	return wire.Encode(shown)
+	return wire.Encode(view)
 }
 
 func (k *kind) join(ctx context.Context, q db.Querier, rows ...record) error {
@@ -662,12 +660,12 @@ func (k *kind) join(ctx context.Context, q db.Querier, rows ...record) error {
 }
 
 func (k *kind) view(v record) record {
-	shown := k.copied(v)
-	k.complete(shown)
-	return shown
+	view := k.copied(v)
+	k.complete(view)
+	return view
 }
 
-// differences are the fields that differ between two rows as they are shown, so that no secret is among them.
+// differences returns the fields that differ between two rows as the API shows them, and hence no secrets.
 func (k *kind) differences(was, now record) (map[string][2]wire.Raw, error) {
 	var rows [2]reflect.Value
 	for i, row := range []record{was, now} {
@@ -697,7 +695,7 @@ func (k *kind) differences(was, now record) (map[string][2]wire.Raw, error) {
 	return differ, nil
 }
 
-// usual are the fields of a new row that are as in every new row. What a row must say is not among them.
+// usual lists the fields of a new row that have their default values. Required fields are not among them.
 func (k *kind) usual(now record) []string {
 	fresh, list := k.fresh(), []string{}
 	now = k.view(now)
@@ -709,10 +707,10 @@ func (k *kind) usual(now record) []string {
 	return list
 }
 
-// metaFields is how many fields come from Meta, which is embedded first.
+// metaFields is the number of fields in Meta, which is embedded first.
 var metaFields = reflect.TypeFor[Meta]().NumField()
 
-// setsSecret tells whether an operation gives a field that no answer shows.
+// setsSecret reports whether an operation sets a field that the API never shows.
 func (k *kind) setsSecret(op Operation) bool {
 	given := wire.Given(op.Body)
 	return slices.ContainsFunc(wire.Fields(k.typ), func(f wire.Field) bool { return (f.Secret || isPacked(f)) && given[f.Name] })
@@ -733,7 +731,7 @@ func (k *kind) table() Table {
 	return t
 }
 
-// priority is the row's priority field, if the kind has one. One that may be absent is not about the order of rows.
+// priority returns the row's priority field, if the kind has one. A nullable priority does not order rows.
 func (k *kind) priority(v record) reflect.Value {
 	for _, f := range k.codec.fields {
 		if f.Name == "priority" && f.Type.Kind() != reflect.Pointer {
@@ -743,10 +741,10 @@ func (k *kind) priority(v record) reflect.Value {
 	return reflect.Value{}
 }
 
-// ordered tells whether the rows have priorities.
+// ordered reports whether the rows are ordered by priority.
 func (k *kind) ordered() bool { return k.priority(k.empty()).IsValid() }
 
-// last puts a new row behind all others.
+// last gives a new row the last place.
 func (k *kind) last(ctx context.Context, tx *db.Tx, priority reflect.Value) error {
 	var n int64
 	err := tx.QueryRow(ctx, "SELECT coalesce(max(priority), 0) + $1 FROM "+k.Table, int64(step)).Scan(&n)

@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Toy is a kind with everything a kind can have.
+// Toy is a kind that uses every feature of kinds.
 type Toy struct {
 	resource.Meta
 	resource.Secrets
@@ -36,14 +36,13 @@ type Toy struct {
 
 func (t *Toy) Label() string { return t.Name }
 
-// Part belongs to a toy.
 type Part struct {
 	resource.Meta
 	ToyID uuid.UUID `json:"toy_id" readOnly:"true"`
 	Name  string    `json:"name" required:"true"`
 }
 
-// Wheel belongs to a toy, and all wheels have a place of their own.
+// Wheel belongs to a toy, but all wheels share a collection.
 type Wheel struct {
 	resource.Meta
 	ToyID uuid.UUID `json:"toy_id"`
@@ -77,7 +76,7 @@ func bench(t *testing.T) *kittest.Bench {
 	return benchOf(t, toys())
 }
 
-// benchOf is a bench with toys of a kind of their own.
+// benchOf returns a bench with a variant of the toy kind.
 func benchOf(t *testing.T, kind resource.Kind[Toy]) *kittest.Bench {
 	t.Helper()
 	b := kittest.New(t)
@@ -99,7 +98,7 @@ func create(t *testing.T, b *kittest.Bench, body string) Toy {
 	return toy
 }
 
-// What the documentation says of a new row is what becomes of one that says nothing more than it must.
+// The documented defaults are those that a minimal new row gets.
 func TestDefaultsAreDocumented(t *testing.T) {
 	b := bench(t)
 	schemas := b.Router.Spec("1").Components.Schemas.Map()
@@ -118,7 +117,7 @@ func TestDefaultsAreDocumented(t *testing.T) {
 	if documented != 4 {
 		t.Errorf("%d defaults", documented)
 	}
-	// A new row goes behind the others, and what exists stays as it is.
+	// A new row's priority has no default, and updates have no defaults at all.
 	if p := schemas["Resource_testToyCreate"].Properties; p["priority"].Default != nil || schemas["Resource_testToyUpdate"].Properties["count"].Default != nil {
 		t.Error("there is a default of the place, or of a change")
 	}
@@ -269,7 +268,7 @@ func TestETags(t *testing.T) {
 	b.Do(t, "admin", http.MethodGet, "/toys", nil, "If-None-Match", stale).Want(t, 200)
 }
 
-// A new row and a new place in the order depend on the whole list.
+// The precondition of a create or a move is the tag of the whole list.
 func TestIfMatchOfTheList(t *testing.T) {
 	b := bench(t)
 	first, second := create(t, b, `{"name":"a"}`), create(t, b, `{"name":"b"}`)
@@ -296,7 +295,7 @@ func TestIfMatchOfTheList(t *testing.T) {
 	}
 }
 
-// A list that is kept must never be an old one, whoever wrote.
+// A cached list is never stale, whoever wrote.
 func TestKeptListFollowsEveryWriter(t *testing.T) {
 	b := bench(t)
 	names := func() string {
@@ -320,13 +319,13 @@ func TestKeptListFollowsEveryWriter(t *testing.T) {
 		{`INSERT INTO toys SELECT gen_random_uuid(), now(), now(), 'd', 'red', 1, '{}', '{}', null, 90, null`, "ad"},
 		{`TRUNCATE toys CASCADE`, ""},
 	} {
-		names() // so that there is something to keep
+		names() // fill the cache
 		dbtest.Exec(t, b.DB, step.sql)
 		if got := names(); got != step.want {
 			t.Fatalf("after %s: %q", step.sql, got)
 		}
 	}
-	// A transaction that began earlier and commits later is seen too.
+	// A transaction that began earlier and commits later is noticed, too.
 	create(t, b, `{"name":"x"}`)
 	create(t, b, `{"name":"y"}`)
 	err := b.DB.Write(t.Context(), func(tx *db.Tx) error {
@@ -414,7 +413,6 @@ func TestPriorityAndReorder(t *testing.T) {
 	}
 }
 
-// names are the names of all toys, in order.
 func names(t *testing.T, b *kittest.Bench) string {
 	t.Helper()
 	var list []Toy
@@ -501,7 +499,7 @@ func TestMoveChangesOneRow(t *testing.T) {
 	}
 }
 
-// Equal and extreme priorities leave no room, and are no obstacle.
+// Equal and extreme priorities leave no room, but moves still work.
 func TestMoveAmongAnyPriorities(t *testing.T) {
 	b := bench(t)
 	dbtest.Exec(t, b.DB, `ALTER TABLE toys ALTER priority TYPE bigint`)
@@ -522,7 +520,7 @@ func TestMoveAmongAnyPriorities(t *testing.T) {
 	}
 }
 
-// Where rows share a priority, one of them is put where it is, and then another one fits between them.
+// If rows share a priority, moving one to its own place makes room for another between them.
 func TestMoveMakesRoom(t *testing.T) {
 	b := bench(t)
 	a := create(t, b, `{"name":"a","priority":10}`)
@@ -535,7 +533,7 @@ func TestMoveMakesRoom(t *testing.T) {
 	}
 }
 
-// An order may have more rows than other lists have items.
+// An order may list more rows than other lists have items.
 func TestOrderOfManyRows(t *testing.T) {
 	b := bench(t)
 	dbtest.Exec(t, b.DB, `INSERT INTO toys SELECT gen_random_uuid(), now(), now(), 't' || n, 'red', 1, '{}', '{}', null, n, null FROM generate_series(1, 1600) n`)

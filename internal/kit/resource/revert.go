@@ -22,7 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Choice says what to take where a revert or a draft meets a later edit.
+// Choice says how to resolve one conflict of a revert or a draft.
 type Choice struct {
 	Kind  string    `json:"kind" required:"true" doc:"Name of the kind."`
 	ID    uuid.UUID `json:"id" required:"true" doc:"Which row."`
@@ -30,18 +30,18 @@ type Choice struct {
 	Take  string    `json:"take" required:"true" enum:"then,now" doc:"then: what the revert or the draft makes of it. now: leave it as it is."`
 }
 
-// RevertOptions are what every revert takes.
+// RevertOptions are the options of every revert.
 type RevertOptions struct {
 	Preview bool   `json:"preview" doc:"Save nothing; return what would change."`
 	Reason  string `json:"reason" maxLength:"500" doc:"Why."`
-	// Basis is the newest change set that the preview knew.
+	// Basis is the newest change set at the time of the preview.
 	Basis   *uuid.UUID `json:"basis" doc:"The basis of a preview: the revert is refused if another change has been made since."`
 	Choices []Choice   `json:"choices" doc:"What to take for each conflict with a later edit."`
 	Take    string     `json:"take" enum:",then,now" doc:"What to take for the conflicts that have no choice of their own. If empty, the revert is refused as long as there are some."`
 	Partial bool       `json:"partial" doc:"Revert the rest if some rows cannot be restored."`
 }
 
-// RevertTo is the body of a revert to a time.
+// RevertTo is the body of a revert to a past time.
 type RevertTo struct {
 	RevertOptions
 	At    time.Time `json:"at" required:"true" doc:"The time to go back to."`
@@ -71,17 +71,17 @@ type Conflict struct {
 	Taken string     `json:"taken" enum:",then,now" doc:"What is chosen."`
 }
 
-// Unrestored is a row that a revert cannot bring back to what it was, or that a draft cannot change.
+// Unrestored is a row that a revert cannot restore, or that a draft cannot change.
 type Unrestored struct {
 	Kind   string    `json:"kind" doc:"Name of the kind."`
 	ID     uuid.UUID `json:"id" doc:"Which row."`
 	Name   string    `json:"name" doc:"What the row is called."`
 	Reason string    `json:"reason" doc:"Why."`
-	// added is when the row became part of a draft; what changed before that was known.
+	// added is when the row became part of a draft. Changes before that are no conflict.
 	added time.Time
 }
 
-// Staying is a row with fields that no revert brings back, because the gateway makes them.
+// Staying is a row with fields that no revert restores, because the gateway generates them.
 type Staying struct {
 	Kind   string    `json:"kind" doc:"Name of the kind."`
 	ID     uuid.UUID `json:"id" doc:"Which row."`
@@ -89,20 +89,20 @@ type Staying struct {
 	Fields []string  `json:"fields" doc:"Which of its fields do not become what they were."`
 }
 
-// inverse is a revert as it is worked out.
+// inverse is a revert while it is planned.
 type inverse struct {
 	RevertOptions
 	set   Set
-	names []Unrestored // of each operation
+	names []Unrestored // for each operation
 	out   Reverted
-	later map[uuid.UUID]changes.Row // of each row, its newest change
+	later map[uuid.UUID]changes.Row // newest change of each row
 	who   map[uuid.UUID]changes.Maker
 	rows  expected
-	// takesBack says that what is reverted was never confirmed.
+	// takesBack says that the reverted change was never confirmed.
 	takesBack bool
 }
 
-// taken is what is chosen for a conflict; empty if nothing is.
+// taken returns the choice for a conflict; empty if there is none.
 func (v *inverse) taken(kind string, id uuid.UUID, field string) string {
 	for _, c := range v.Choices {
 		if c.Kind == kind && c.ID == id && c.Field == field {
@@ -112,8 +112,8 @@ func (v *inverse) taken(kind string, id uuid.UUID, field string) string {
 	return v.Take
 }
 
-// conflict notes a later edit, and tells whether it gives way. What an unconfirmed change has created goes, whatever was done to it since: a
-// note would keep it alive.
+// conflict records a later edit, and reports whether the revert overrides it. Rows that an unconfirmed change created are always
+// deleted, even if they were edited since: otherwise changing a note would keep them.
 func (v *inverse) conflict(c Conflict) (then bool) {
 	if row, there := v.later[c.ID]; there {
 		c.Actor, c.At = v.who[row.Set].Actor, &row.At
@@ -125,7 +125,6 @@ func (v *inverse) conflict(c Conflict) (then bool) {
 	return c.Taken == "then"
 }
 
-// mountRevert adds the routes that revert.
 func (r *Registry) mountRevert() {
 	local := func(c *httpd.Call) (bool, error) {
 		id, err := httpd.PathID(c.Request, "id")
@@ -146,7 +145,7 @@ func (r *Registry) mountRevert() {
 		v := &inverse{RevertOptions: *in.Body}
 		out, err := r.revert(c, v, func(tx *db.Tx, v *inverse) error { return r.undo(c, tx, v, in.ID) }, in.ID)
 		if !v.Preview && len(v.out.Unrestored) == 0 && (err == nil || errors.Is(err, errNothing)) {
-			r.settled(c, in.ID)
+			r.clearStays(c, in.ID)
 		}
 		return out, err
 	})
@@ -156,7 +155,7 @@ func (r *Registry) mountRevert() {
 	})
 }
 
-// revertOnPrimary decides where a revert to a time is done: here if it is about rows of this node alone.
+// revertOnPrimary decides where a revert to a past time runs: on this node if it is only about local rows.
 func (r *Registry) revertOnPrimary(c *httpd.Call) (bool, error) {
 	var in struct{ Kinds []string }
 	if err := c.Peek(&in); err != nil {
@@ -166,10 +165,10 @@ func (r *Registry) revertOnPrimary(c *httpd.Call) (bool, error) {
 	return len(in.Kinds) == 0 || slices.ContainsFunc(in.Kinds, func(name string) bool { return !here(name) }), nil
 }
 
-// expected are the rows that something was planned on, by kind and id.
+// expected holds the rows that a plan is based on, by kind and id.
 type expected map[string]map[uuid.UUID]record
 
-// expect notes a row as the plan has found it.
+// expect records a row that the plan is based on.
 func (v *inverse) expect(kind string, id uuid.UUID, row record) {
 	if v.rows == nil {
 		v.rows = expected{}
@@ -182,9 +181,9 @@ func (v *inverse) expect(kind string, id uuid.UUID, row record) {
 
 var errMoved = fault.New(fault.Stale, "Another change has been made in the meantime. Preview this again.")
 
-// still complains, in the transaction that does what was planned, if rows are not what they were then or, with a basis, if anything was changed
-// since.
-func (r *Registry) still(ctx context.Context, tx *db.Tx, basis *uuid.UUID, rows expected) error {
+// checkBasis fails, in the transaction that carries out a plan, if rows are not what they were when it was made or, with a basis,
+// if anything was changed since.
+func (r *Registry) checkBasis(ctx context.Context, tx *db.Tx, basis *uuid.UUID, rows expected) error {
 	for _, kind := range slices.Sorted(maps.Keys(rows)) {
 		if err := r.kinds[kind].unchanged(ctx, tx, rows[kind]); err != nil {
 			return err
@@ -200,14 +199,14 @@ func (r *Registry) still(ctx context.Context, tx *db.Tx, basis *uuid.UUID, rows 
 	return err
 }
 
-// outdated tells whether there is a newer change than the one that a preview knew of, if one was named.
+// outdated reports whether there is a newer change set than basis, if one was given.
 func outdated(basis, newest *uuid.UUID) bool {
 	return basis != nil && (newest == nil || *newest != *basis)
 }
 
 var errNothing = fault.New(fault.Conflict, "There is nothing to revert: everything is as it was already.")
 
-// nothing is why there is nothing to do.
+// nothing returns the error for a revert that has nothing to do.
 func (v *inverse) nothing() error {
 	if len(v.out.Stays) == 0 {
 		return errNothing
@@ -218,7 +217,7 @@ func (v *inverse) nothing() error {
 	}
 }
 
-// revert works out the inverse of something, and previews or runs it.
+// revert plans the inverse of something, and previews or runs it.
 func (r *Registry) revert(c *httpd.Call, v *inverse, plan func(tx *db.Tx, v *inverse) error, reverts uuid.UUID) (Reverted, error) {
 	v.out.Conflicts, v.out.Unrestored, v.out.Stays = []Conflict{}, []Unrestored{}, []Staying{}
 	v.out.Result = Result{Changes: []Change{}, Files: []apply.FileDiff{}, Impact: []Impact{}}
@@ -256,7 +255,7 @@ func (r *Registry) revert(c *httpd.Call, v *inverse, plan func(tx *db.Tx, v *inv
 	intent.Reverts, intent.Reason = reverts, cmp.Or(v.Reason, intent.Reason)
 	var outcome apply.Outcome
 	v.set.Reason = intent.Reason
-	v.set.first = func(tx *db.Tx) error { return r.still(c, tx, v.Basis, v.rows) }
+	v.set.first = func(tx *db.Tx) error { return r.checkBasis(c, tx, v.Basis, v.rows) }
 	if v.out.Changes, outcome, err = r.Commit(changes.With(c, intent), v.set); err != nil {
 		return Reverted{}, err
 	}
@@ -264,10 +263,10 @@ func (r *Registry) revert(c *httpd.Call, v *inverse, plan func(tx *db.Tx, v *inv
 	return v.out, nil
 }
 
-// rehearsals is how often a revert or a draft is tried while other changes come in between.
+// rehearsals is how often a revert or a draft is rehearsed while concurrent changes interfere.
 const rehearsals = 5
 
-// rehearse previews a revert. What is refused is tried after the rest, and otherwise left out and told.
+// rehearse previews a revert. Operations that are refused are retried after the rest, and otherwise dropped and reported.
 func (r *Registry) rehearse(ctx context.Context, v *inverse) error {
 	for try := 1; len(v.set.Operations) > 0; {
 		left, err := r.rehearseOnce(ctx, v)
@@ -288,7 +287,7 @@ func (r *Registry) rehearse(ctx context.Context, v *inverse) error {
 	return nil
 }
 
-// rehearseOnce previews a revert, and finds an operation that is not to be done; -1 if there is none.
+// rehearseOnce previews a revert. It returns the index of an operation that must be dropped; -1 if there is none.
 func (r *Registry) rehearseOnce(ctx context.Context, v *inverse) (left int, err error) {
 	result, err := r.Preview(ctx, v.set, v.Preview)
 	if err != nil {
@@ -301,12 +300,12 @@ func (r *Registry) rehearseOnce(ctx context.Context, v *inverse) (left int, err 
 	return left, err
 }
 
-// leave leaves an operation out.
+// leave drops an operation.
 func (v *inverse) leave(i int) {
 	v.set.Operations, v.names = slices.Delete(v.set.Operations, i, i+1), slices.Delete(v.names, i, i+1)
 }
 
-// reorder finds an order in which most can be done, and tells what cannot.
+// reorder finds an order in which most operations succeed, and reports those that do not.
 func (r *Registry) reorder(ctx context.Context, v *inverse) error {
 	order, refused, err := r.order(ctx, v.set)
 	if err != nil {
@@ -325,7 +324,8 @@ func (r *Registry) reorder(ctx context.Context, v *inverse) error {
 	return nil
 }
 
-// along finds a delete that takes along what is not the revert's to delete, and is not chosen; -1 if there is none.
+// along finds a delete that would cascade to rows which the revert does not delete, without a choice that allows it. It returns
+// -1 if there is none.
 func (r *Registry) along(ctx context.Context, v *inverse, list []Change) (int, error) {
 	gone := map[User]bool{} // by the revert itself
 	for i, op := range v.set.Operations {
@@ -357,7 +357,7 @@ func (r *Registry) along(ctx context.Context, v *inverse, list []Change) (int, e
 	return -1, nil
 }
 
-// changedSince are those rows that were changed after a moment; all of them, if there is none.
+// changedSince returns the rows that were changed after at; all of them if at is zero.
 func (r *Registry) changedSince(ctx context.Context, rows []User, at time.Time) ([]User, error) {
 	if len(rows) == 0 || at.IsZero() {
 		return rows, nil
@@ -383,7 +383,7 @@ func (r *Registry) changedSince(ctx context.Context, rows []User, at time.Time) 
 	return slices.DeleteFunc(slices.Clone(rows), func(u User) bool { return !later[User{Kind: u.Kind, ID: u.ID}] }), nil
 }
 
-// sentenceOf is what people are told about why a row cannot be restored.
+// sentenceOf returns one sentence that says why a row cannot be restored.
 func sentenceOf(f *fault.Error) string {
 	for _, field := range slices.Sorted(maps.Keys(f.Fields)) {
 		return fault.Complaint(field + " " + f.Fields[field])
@@ -391,7 +391,7 @@ func sentenceOf(f *fault.Error) string {
 	return f.Message
 }
 
-// undo plans the inverse of a change set: the last of what it did comes first.
+// undo plans the inverse of a change set, last change first.
 func (r *Registry) undo(ctx context.Context, tx *db.Tx, v *inverse, id uuid.UUID) error {
 	if _, err := r.Changes.Get(ctx, tx, id); err != nil {
 		return err
@@ -403,7 +403,7 @@ func (r *Registry) undo(ctx context.Context, tx *db.Tx, v *inverse, id uuid.UUID
 	return r.plan(ctx, tx, v, collapse(rows), true)
 }
 
-// collapse makes one change of all those of one row, in the place of the last.
+// collapse merges all changes of each row into one, at the place of the last.
 func collapse(rows []changes.Row) []changes.Row {
 	type which struct {
 		table string
@@ -428,7 +428,7 @@ func collapse(rows []changes.Row) []changes.Row {
 	return list
 }
 
-// goBack plans the way back to a time.
+// goBack plans a revert to a past time.
 func (r *Registry) goBack(ctx context.Context, tx *db.Tx, v *inverse, to RevertTo) error {
 	var c check.List
 	var ids []uuid.UUID
@@ -478,8 +478,8 @@ func (r *Registry) goBack(ctx context.Context, tx *db.Tx, v *inverse, to RevertT
 	return r.plan(ctx, tx, v, rows, false)
 }
 
-// plan adds the operations that take changes back, the last one first. With care, what was edited later is a conflict; without, the
-// changes are all there are.
+// plan adds the operations that undo changes, last one first. With care, later edits are conflicts; without, rows are the
+// complete list of changes.
 func (r *Registry) plan(ctx context.Context, tx *db.Tx, v *inverse, rows []changes.Row, care bool) error {
 	byTable := map[string][]int{}
 	for i, row := range rows {
@@ -521,8 +521,8 @@ func (r *Registry) plan(ctx context.Context, tx *db.Tx, v *inverse, rows []chang
 	return r.nest(ctx, tx, v)
 }
 
-// nest has rows created before others refer to them, as one statement may have deleted all of them, and is told the other way round. It has
-// rows deleted before those that they refer to, as these may have been edited last.
+// nest moves creates before those of rows that refer to them: one statement may have deleted all of them, and lists them the
+// other way round. It moves deletes before those of the rows that they refer to, because the latter may have been edited last.
 func (r *Registry) nest(ctx context.Context, tx *db.Tx, v *inverse) error {
 	above, err := r.refers(ctx, tx)
 	if err != nil {
@@ -552,7 +552,7 @@ func (r *Registry) nest(ctx context.Context, tx *db.Tx, v *inverse) error {
 		}
 		move(j, to)
 	}
-	for j := range ops { // what extends a row is brought back before the row goes
+	for j := range ops { // restore extensions before the rows that they extend are deleted
 		extends := r.kinds[ops[j].Kind].extends
 		for i := range j {
 			if extends != "" && ops[i].Verb == "delete" && tables[i] == extends && names[i].ID == names[j].ID {
@@ -578,7 +578,7 @@ func (r *Registry) nest(ctx context.Context, tx *db.Tx, v *inverse) error {
 	return nil
 }
 
-// laterEdits finds who has changed rows of a table since.
+// laterEdits records who has changed rows of a table since.
 func (r *Registry) laterEdits(ctx context.Context, tx *db.Tx, v *inverse, rows []changes.Row) error {
 	ids := make([]uuid.UUID, len(rows))
 	for i := range rows {
@@ -608,7 +608,7 @@ func (r *Registry) laterEdits(ctx context.Context, tx *db.Tx, v *inverse, rows [
 	return nil
 }
 
-// inverse plans how rows of the kind become what they were. An operation is nil where there is nothing to do.
+// inverse plans how rows of the kind become what they were. An operation is nil if there is nothing to do.
 func (k *kind) inverse(ctx context.Context, tx *db.Tx, v *inverse, rows []changes.Row, care bool) ([]*Operation, []Unrestored, error) {
 	images, err := k.both(ctx, tx, rows)
 	if err != nil {
@@ -629,7 +629,7 @@ func (k *kind) inverse(ctx context.Context, tx *db.Tx, v *inverse, rows []change
 	ops, names := make([]*Operation, len(rows)), make([]Unrestored, len(rows))
 	for i, row := range rows {
 		was, then, now := images[i].was, images[i].now, current[row.ID]
-		names[i] = Unrestored{Kind: k.Name, ID: row.ID, Name: k.called(cmp.Or(now, was, then))}
+		names[i] = Unrestored{Kind: k.Name, ID: row.ID, Name: k.nameOf(cmp.Or(now, was, then))}
 		ops[i], err = k.back(v, names[i], row.ID, was, then, now, care)
 		if err != nil {
 			return nil, nil, err
@@ -644,7 +644,8 @@ func (k *kind) inverse(ctx context.Context, tx *db.Tx, v *inverse, rows []change
 	return ops, names, nil
 }
 
-// back is the operation that makes a row what it was before a change made it what it was then; now is what it is.
+// back returns the operation that undoes a change of a row. was is the row before the change, then the row after it, and now the
+// current row.
 func (k *kind) back(v *inverse, called Unrestored, id uuid.UUID, was, then, now record, care bool) (*Operation, error) {
 	op := &Operation{Kind: k.Name, ID: &id}
 	if k.single {
@@ -652,7 +653,7 @@ func (k *kind) back(v *inverse, called Unrestored, id uuid.UUID, was, then, now 
 	}
 	whole := Conflict{Kind: k.Name, ID: id, Name: called.Name}
 	if was == nil && now != nil && (k.extends != "" || k.single) {
-		was = k.fresh() // it has defaults, and does not go
+		was = k.fresh() // an extension or singleton falls back to its defaults
 	}
 	switch {
 	case was == nil && now == nil:
@@ -676,7 +677,7 @@ func (k *kind) back(v *inverse, called Unrestored, id uuid.UUID, was, then, now 
 		}
 		return op, nil
 	case now == nil:
-		// It was deleted later: to restore it is another change than to take this one back.
+		// The row was deleted later. Restoring it is a separate decision.
 		var err error
 		if whole.Then, err = wire.Encode(k.view(was)); err != nil {
 			return nil, err
@@ -687,7 +688,7 @@ func (k *kind) back(v *inverse, called Unrestored, id uuid.UUID, was, then, now 
 		op.Verb, op.kept = "create", was
 		return op, nil
 	}
-	merged, err := k.merge(v, called, k.living(was, now), then, now, care)
+	merged, err := k.merge(v, called, k.withMaintained(was, now), then, now, care)
 	if err != nil || k.same(merged, now) {
 		return nil, err
 	}
@@ -695,7 +696,8 @@ func (k *kind) back(v *inverse, called Unrestored, id uuid.UUID, was, then, now 
 	return op, nil
 }
 
-// staying are the fields that the gateway has made, and that are not what they were before a change made the row what it was then.
+// staying lists the generated fields that a revert would have to change. was is the row before the change, then the row after it,
+// and now the current row.
 func (k *kind) staying(was, then, now record, care bool) (fields []string) {
 	if k.Made == nil || was == nil || now == nil {
 		return nil
@@ -710,16 +712,17 @@ func (k *kind) staying(was, then, now record, care bool) (fields []string) {
 	return fields
 }
 
-// same tells whether two rows are equal, apart from their times, what the history does not keep, and the fields that the gateway updates.
+// same reports whether two rows are equal, apart from their times, columns without history, and the fields that the gateway
+// maintains.
 func (k *kind) same(a, b record) bool {
-	lives := k.lives(b)
+	maintained := k.maintained(b)
 	return !slices.ContainsFunc(k.codec.fields, func(f wire.Field) bool {
-		return k.keeps(f.Name) && !isMeta(f) && !lives(f) && !equal(f, a, b)
+		return k.keeps(f.Name) && !isMeta(f) && !maintained(f) && !equal(f, a, b)
 	})
 }
 
-// lives tells which fields go on by themselves while a row is there: those that the gateway has made, and what it says about them.
-func (k *kind) lives(row record) func(f wire.Field) bool {
+// maintained returns which fields the gateway updates while a row exists: those that it generates, and its read-only fields.
+func (k *kind) maintained(row record) func(f wire.Field) bool {
 	var made []string
 	if k.Made != nil {
 		made = k.Made(row)
@@ -727,18 +730,18 @@ func (k *kind) lives(row record) func(f wire.Field) bool {
 	return func(f wire.Field) bool { return len(made) > 0 && f.ReadOnly || slices.Contains(made, f.Name) }
 }
 
-// living is an old state of a row with the present values of the fields that the gateway updates.
-func (k *kind) living(was, now record) record {
-	row, lives := k.copied(was), k.lives(now)
+// withMaintained returns an old state of a row with the current values of the fields that the gateway maintains.
+func (k *kind) withMaintained(was, now record) record {
+	row, maintained := k.copied(was), k.maintained(now)
 	for _, f := range k.codec.fields {
-		if lives(f) {
+		if maintained(f) {
 			field(row, f).Set(field(now, f))
 		}
 	}
 	return row
 }
 
-// merge takes what a change did to the fields of a row back, and leaves all others as they are now.
+// merge undoes what a change did to the fields of a row, and leaves all other fields as they are now.
 func (k *kind) merge(v *inverse, called Unrestored, was, then, now record, care bool) (record, error) {
 	merged := k.copied(now)
 	for _, f := range k.codec.fields {
@@ -746,10 +749,10 @@ func (k *kind) merge(v *inverse, called Unrestored, was, then, now record, care 
 		case isMeta(f) || !k.keeps(f.Name) || equal(f, was, now):
 			continue
 		case care && then != nil && equal(f, was, then):
-			continue // it is not of this change
+			continue // unchanged by the change
 		case care && (then == nil || !equal(f, then, now)):
 			if f.ReadOnly {
-				continue // the room works it out from the others
+				continue // the room derives it from other fields
 			}
 			c := Conflict{Kind: called.Kind, ID: called.ID, Name: called.Name, Field: f.Name}
 			if !f.Secret {

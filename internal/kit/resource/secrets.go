@@ -9,20 +9,20 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Secrets is what a kind with secrets tells about them. Embed it after Meta: it is filled before a row is shown, and so is the field of a
-// secret that is called like it and _configured.
+// Secrets reports the state of a kind's secrets. Embed it after Meta. It is filled in before a row is served, and so is the field
+// named after each secret with the suffix _configured.
 type Secrets struct {
 	EnterAgain []string `json:"enter_again" readOnly:"true" db:"-" doc:"The secrets that were stored with another master key. They cannot be read, and must be entered again."`
 }
 
-// told is where a row tells about its secrets.
-type told struct {
+// secretState locates the fields in which a row reports the state of its secrets.
+type secretState struct {
 	again      []int
-	configured map[string][]int // by the name of the secret
+	configured map[string][]int // by name of the secret
 }
 
-func newTold(t reflect.Type) told {
-	where, secrets := told{configured: map[string][]int{}}, false
+func newSecretState(t reflect.Type) secretState {
+	where, secrets := secretState{configured: map[string][]int{}}, false
 	names := map[string]wire.Field{}
 	for _, f := range wire.Fields(t) {
 		names[f.Name] = f
@@ -40,18 +40,19 @@ func newTold(t reflect.Type) told {
 	return where
 }
 
-// complete completes a row before it is shown.
+// complete fills in derived fields before a row is served.
 func (k *kind) complete(v record) {
-	if k.codec.told.again != nil {
-		k.tellSecrets(v)
+	if k.codec.secrets.again != nil {
+		k.reportSecrets(v)
 	}
 	if k.View != nil {
 		k.View(v)
 	}
 }
 
-// tellSecrets says which secrets there are, and which have to be entered again: those that the gateway makes itself, it makes anew.
-func (k *kind) tellSecrets(v record) {
+// reportSecrets fills in which secrets are set and which must be entered again. Secrets that the gateway generates are not among
+// the latter: it makes new ones.
+func (k *kind) reportSecrets(v record) {
 	row, again := reflect.ValueOf(v).Elem(), []string{}
 	var made []string
 	if k.Made != nil {
@@ -66,12 +67,12 @@ func (k *kind) tellSecrets(v record) {
 			if !readable && !slices.Contains(made, f.Name) {
 				again = append(again, f.Name)
 			}
-			if at := k.codec.told.configured[f.Name]; at != nil {
+			if at := k.codec.secrets.configured[f.Name]; at != nil {
 				row.FieldByIndex(at).SetBool(text.Set() && readable)
 			}
 		case k.codec.packed[i]:
 			again = append(again, k.box.Unreadable(f.Name, field.Interface())...)
 		}
 	}
-	row.FieldByIndex(k.codec.told.again).Set(reflect.ValueOf(again))
+	row.FieldByIndex(k.codec.secrets.again).Set(reflect.ValueOf(again))
 }

@@ -13,15 +13,15 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// caughtUp is when the components of this node had taken what waits at its primary.
+// caughtUp records when the components of this node had applied what waits at its primary.
 type caughtUp struct {
 	mu   sync.Mutex
 	list map[uuid.UUID]time.Time
 }
 
-// waitingThere lists the change sets that wait at the primary of this standby. They count as applied when this node's own components have taken
-// them, too: who comes back through this node shows that it can be reached with them.
-func (r *Registry) waitingThere(ctx context.Context) ([]WaitingSet, error) {
+// waitingAtPrimary lists the change sets that wait at the primary of this standby. They count as applied only once this node's
+// own components have applied them as well: whoever reconnects through this node then proves that it is reachable with them.
+func (r *Registry) waitingAtPrimary(ctx context.Context) ([]WaitingSet, error) {
 	sets, err := r.Changes.Unsettled(ctx, r.DB)
 	if err != nil {
 		return nil, err
@@ -35,14 +35,14 @@ func (r *Registry) waitingThere(ctx context.Context) ([]WaitingSet, error) {
 	}
 	found, err := r.AtPrimary(ctx)
 	if err != nil {
-		// It may be the very change that keeps the nodes apart.
+		// The change itself may have cut the connection between the nodes.
 		r.Log.Warn("the primary does not tell what is waiting there", "err", err)
 		for _, s := range sets {
 			found = append(found, WaitingSet{ID: s.ID, Actor: s.Actor, ConfirmBy: *s.ConfirmBy, Components: []apply.ID{}})
 		}
 	}
 	found = slices.DeleteFunc(found, func(w WaitingSet) bool {
-		return !slices.ContainsFunc(sets, func(s changes.Set) bool { return s.ID == w.ID }) // the primary's own
+		return !slices.ContainsFunc(sets, func(s changes.Set) bool { return s.ID == w.ID }) // sets that are local to the primary
 	})
 	for i := range found {
 		found[i].AppliedAt = r.follow(ctx, found[i])
@@ -50,7 +50,8 @@ func (r *Registry) waitingThere(ctx context.Context) ([]WaitingSet, error) {
 	return found, nil
 }
 
-// follow has the components of this node take what has arrived with a set that the primary has applied, and answers when they had; nil before that.
+// follow makes the components of this node apply what has been replicated of a set that the primary has applied. It returns when
+// they were done; nil before that.
 func (r *Registry) follow(ctx context.Context, w WaitingSet) *time.Time {
 	f := &r.caughtUp
 	f.mu.Lock()

@@ -16,26 +16,26 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// codec is the SQL of a kind, written once from its struct.
+// codec holds the SQL of a kind, generated once from its struct.
 type codec struct {
 	fields                 []wire.Field
-	packed                 []bool       // which of fields are isPacked
-	prepared               []wire.Field // those of fields that are Prepared
-	told                   told
+	packed                 []bool       // isPacked for each of fields
+	prepared               []wire.Field // fields that implement Prepared
+	secrets                secretState
 	table, key             string
-	columns                string // of a SELECT, and the table
+	columns                string // column list and table of a SELECT
 	selectAll, insert, del string
 }
 
-// Prepared is a field that takes its time to become what is stored, such as the hash of a password. Prepare runs before
-// the transaction, so that no lock waits for it. A preview stores nothing and does without.
+// Prepared is a field that takes time to become what is stored, such as the hash of a password. Prepare runs before the
+// transaction, so that no lock is held meanwhile. Previews store nothing and skip it.
 type Prepared interface {
 	wire.WriteOnly
 	Prepare(ctx context.Context) error
 }
 
 func newCodec(t reflect.Type, table, key string) codec {
-	c := codec{table: table, key: key, told: newTold(t)}
+	c := codec{table: table, key: key, secrets: newSecretState(t)}
 	var columns, values []string
 	for _, f := range wire.Fields(t) {
 		if !f.Stored {
@@ -58,7 +58,6 @@ func newCodec(t reflect.Type, table, key string) codec {
 	return c
 }
 
-// column is where a field is stored.
 func (c *codec) column(f wire.Field) string {
 	if f.Name == "id" {
 		return c.key
@@ -66,13 +65,14 @@ func (c *codec) column(f wire.Field) string {
 	return pgx.Identifier{f.Name}.Sanitize()
 }
 
-// isSealed tells whether the database holds the field under the master key.
+// isSealed reports whether the database holds the field encrypted under the master key.
 func isSealed(f wire.Field) bool { return f.Type == reflect.TypeFor[secret.Text]() }
 
-// isPacked tells whether the field is an object with secrets inside, which the database holds as JSON with these sealed.
+// isPacked reports whether the field is an object with secrets inside, which the database holds as JSON with only the secrets
+// encrypted.
 func isPacked(f wire.Field) bool { return secret.Holds(f.Type) }
 
-// scan reads one row; what stands before its columns goes elsewhere.
+// scan reads one row. Columns that precede those of the kind go into before.
 func (c *codec) scan(row pgx.Row, into record, before ...any) error {
 	v, dest := reflect.ValueOf(into).Elem(), make([]any, len(c.fields))
 	var sealed map[int]*[]byte
@@ -102,7 +102,8 @@ func (c *codec) scan(row pgx.Row, into record, before ...any) error {
 	return nil
 }
 
-// statement writes a row: whole when it is new, and otherwise the columns that differ; it is empty when none does.
+// statement returns the SQL that writes a row: an INSERT for a new row, otherwise an UPDATE of the columns that differ. It is
+// empty if none does.
 func (c *codec) statement(box *secret.Box, was, now record) (sql string, args []any, err error) {
 	id := now.meta().ID.String()
 	var sets []string
@@ -122,7 +123,7 @@ func (c *codec) statement(box *secret.Box, was, now record) (sql string, args []
 				return "", nil, fmt.Errorf("sealing %s: %w", f.Name, err)
 			}
 		case v.Kind() == reflect.Slice && v.IsNil():
-			// The driver would send NULL for it.
+			// the driver would send NULL
 			arg = reflect.MakeSlice(v.Type(), 0, 0).Interface()
 		}
 		args = append(args, arg)
@@ -141,24 +142,23 @@ func errNotFound(title string) error {
 	return fault.New(fault.NotFound, "This %s does not exist.", title)
 }
 
-// All reads every row in the order of lists, for a room's Load. What the rows refer to is shared: whoever gets them
-// changes none of it.
+// All reads every row in list order, for a room's Load. Callers must not modify what the rows point to: it is shared.
 func (k *Kind[T]) All(ctx context.Context, q db.Querier) ([]T, error) {
 	return typedList[T](k.kind.all(ctx, q))
 }
 
-// Where reads the rows that a condition names, in the order of lists.
+// Where reads the rows that match an SQL condition, in list order.
 func (k *Kind[T]) Where(ctx context.Context, q db.Querier, condition string, args ...any) ([]T, error) {
 	return typedList[T](k.kind.where(ctx, q, condition, args...))
 }
 
-// Get reads one row. Of an extension that has none yet, it gives the defaults.
+// Get reads one row. For an extension that was never stored, it returns the defaults.
 func (k *Kind[T]) Get(ctx context.Context, q db.Querier, id uuid.UUID) (*T, error) {
 	v, err := k.kind.byID(ctx, q, id)
 	return typed[T](v), err
 }
 
-// Load reads the one row, for a room's Load.
+// Load reads the only row, for a room's Load.
 func (s *Singleton[T]) Load(ctx context.Context, q db.Querier) (*T, error) {
 	v, err := s.kind.get(ctx, q, "")
 	return typed[T](v), err
@@ -200,7 +200,8 @@ func (k *kind) byID(ctx context.Context, q db.Querier, id uuid.UUID) (record, er
 	return v, err
 }
 
-// defaults is the row that an extension would have, if there is something that it can extend. It has been so as long as that exists.
+// defaults returns the row of an extension that was never stored, provided that the row it extends exists. Its times are those of
+// that row.
 func (k *kind) defaults(ctx context.Context, q db.Querier, id uuid.UUID, lock string) (record, error) {
 	v := k.fresh()
 	meta := v.meta()

@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// waiting makes a change that is to be confirmed.
+// waiting makes a change that must be confirmed.
 func waiting(t *testing.T, b *kittest.Bench, method, path string, body any) (set string) {
 	t.Helper()
 	a := b.Do(t, "admin", method, path, body, httpd.ConfirmWithinHeader, "600")
@@ -36,7 +36,7 @@ func discard(t *testing.T, b *kittest.Bench, set string) (out resource.Discarded
 	return out
 }
 
-// alarms are those about changes that stay.
+// alarms returns the open alarms about changes that could not be taken back.
 func alarms(t *testing.T, b *kittest.Bench) (list []alarm.Condition) {
 	t.Helper()
 	open, err := b.Alarms.Open(t.Context())
@@ -51,7 +51,7 @@ func alarms(t *testing.T, b *kittest.Bench) (list []alarm.Condition) {
 	return list
 }
 
-// interrupted are toys whose next rehearsal is interrupted.
+// interrupted returns toys, and a function that sets what happens during their next rehearsal.
 func interrupted() (kind resource.Kind[Toy], next func(f func())) {
 	kind = toys()
 	check := kind.Check
@@ -108,11 +108,11 @@ func TestWhatATakeBackLeavesIsTold(t *testing.T) {
 	if now := rows(t, b, "/toys"); strings.Contains(now, "free") {
 		t.Error(now)
 	}
-	told := alarms(t, b)
-	if len(told) != 1 || told[0].Key != id || !strings.Contains(told[0].Message, "toy t") || !strings.Contains(told[0].Message, "5 more") {
-		t.Fatalf("%+v", told)
+	raised := alarms(t, b)
+	if len(raised) != 1 || raised[0].Key != id || !strings.Contains(raised[0].Message, "toy t") || !strings.Contains(raised[0].Message, "5 more") {
+		t.Fatalf("%+v", raised)
 	}
-	// When nothing is in the way any more, the rest goes, and the alarm is over.
+	// Once nothing is in the way, a revert removes the rest and clears the alarm.
 	dbtest.Exec(t, b.DB, `DELETE FROM wheels`)
 	b.Do(t, "admin", http.MethodPost, "/change-sets/"+id+"/revert", nil).Want(t, 200)
 	if now := rows(t, b, "/toys"); now != "[]" || len(alarms(t, b)) != 0 {
@@ -120,7 +120,7 @@ func TestWhatATakeBackLeavesIsTold(t *testing.T) {
 	}
 }
 
-// later is a clock that is ahead.
+// later is a clock that is an hour ahead.
 type later struct{ clock.Clock }
 
 func (l later) Now() time.Time { return l.Clock.Now().Add(time.Hour) }
@@ -144,12 +144,12 @@ func TestAChangeThatCannotBeTakenBackCanBeKept(t *testing.T) {
 			t.Fatalf("%s", a.Body)
 		}
 		if len(alarms(t, b)) != 0 {
-			t.Fatal("told too soon")
+			t.Fatal("alarm raised too soon")
 		}
 		b.Do(t, "admin", http.MethodPost, "/change-sets/"+id+"/discard", nil).Want(t, 500)
 	}
-	if told := alarms(t, b); len(told) != 1 || !strings.Contains(told[0].Message, "cannot be taken back") {
-		t.Fatalf("%+v", told)
+	if raised := alarms(t, b); len(raised) != 1 || !strings.Contains(raised[0].Message, "cannot be taken back") {
+		t.Fatalf("%+v", raised)
 	}
 	confirm().Want(t, 200)
 	if len(b.Engine.Waiting()) != 0 || whole(t, b, id).State != "confirmed" || len(alarms(t, b)) != 0 {
@@ -157,7 +157,7 @@ func TestAChangeThatCannotBeTakenBackCanBeKept(t *testing.T) {
 	}
 }
 
-// ahead is a clock that can be set ahead, and tells when a worker waits by it.
+// ahead is a clock that can be set ahead and signals when a worker waits for it.
 type ahead struct {
 	clock.Clock
 	by     atomic.Int64
@@ -171,7 +171,8 @@ func (a *ahead) At(at time.Time) <-chan time.Time {
 	return a.Clock.At(at)
 }
 
-// A transaction may take longer than there is time to confirm the change: it is not taken back before it is stored, and the time begins then.
+// A transaction may take longer than the time to confirm its change: the change is not taken back before it is stored, and its
+// time begins then.
 func TestTheTimeToConfirmBeginsWhenTheChangeIsStored(t *testing.T) {
 	kind := toys()
 	checking, held := make(chan struct{}), make(chan struct{})
@@ -196,7 +197,7 @@ func TestTheTimeToConfirmBeginsWhenTheChangeIsStored(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	guarded := make(chan struct{})
 	go func() { b.Resources.Guard(ctx); close(guarded) }()
-	<-clock.waited // it has looked
+	<-clock.waited // it has checked
 	cancel()
 	<-guarded
 	waits := b.Engine.Waiting()
@@ -215,7 +216,7 @@ func TestTheTimeToConfirmBeginsWhenTheChangeIsStored(t *testing.T) {
 	if err != nil || by.Before(begins.Add(10*time.Second)) {
 		t.Errorf("%s %s %v", begins, by, err)
 	}
-	// Everybody goes by the same time: who answers, the history, and the next start.
+	// The answer, the history, and the next start all use the same deadline.
 	set := whole(t, b, answer.Header.Get(httpd.ChangeSetHeader))
 	again := kittest.Again(t, b)
 	if err := again.Engine.Recover(); err != nil {
@@ -320,7 +321,7 @@ func TestWhatTheGatewayMakesGoesOn(t *testing.T) {
 	set := b.Do(t, "admin", http.MethodPut, path, `{"tags":["renewed"],"secret":"second-canary"}`).Want(t, 200).Header.Get(httpd.ChangeSetHeader)
 	stays := fmt.Sprint([]resource.Staying{{Kind: "toy", ID: toy.ID, Name: "a", Fields: []string{"tags", "secret"}}})
 	for path, body := range map[string]map[string]any{"/configuration/revert": {"at": at}, "/change-sets/" + set + "/revert": {}} {
-		refused := b.Do(t, "admin", http.MethodPost, path, body).Want(t, 409) // there is nothing to revert
+		refused := b.Do(t, "admin", http.MethodPost, path, body).Want(t, 409) // nothing to revert
 		if !strings.Contains(string(refused.Body), `"stays":[{"kind":"toy"`) {
 			t.Errorf("%s: %s", path, refused.Body)
 		}
@@ -352,7 +353,7 @@ func TestWhatTheGatewayMakesGoesOn(t *testing.T) {
 	if plain, err := b.Secrets.Open(sealed, "toys", "secret", toy.ID.String()); err != nil || plain != "second-canary" {
 		t.Errorf("%q %v", plain, err)
 	}
-	// A row that is gone comes back with all of it.
+	// A deleted row comes back with all its fields.
 	at = time.Now().UTC().Format(time.RFC3339Nano)
 	b.Do(t, "admin", http.MethodDelete, path, nil).Want(t, 200)
 	b.Do(t, "admin", http.MethodPost, "/configuration/revert", map[string]any{"at": at}).Want(t, 200)

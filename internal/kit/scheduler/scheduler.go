@@ -1,4 +1,4 @@
-// Package scheduler owns what is done again and again: when, by one process at a time, for how long at most, and what came of it.
+// Package scheduler runs periodic jobs: one process at a time runs each of them, for a limited time, and its result is recorded.
 package scheduler
 
 import (
@@ -21,40 +21,41 @@ import (
 	"edge.internal/gateway/internal/kit/rescue"
 )
 
-// Job is something that is done again and again.
+// Job is a periodic job.
 type Job struct {
 	Name string
 	// Title says what it does, for people.
 	Title string
 	Every time.Duration
-	// Jitter is how much earlier or later it may be, so that not every gateway comes at the same time.
+	// Jitter is how much earlier or later it may run, so that not all gateways act at the same time.
 	Jitter time.Duration
-	// Night has it done once a night. When exactly, chance decides when the program starts.
+	// Night runs it once a night, at a random time that is chosen when the program starts.
 	Night bool
-	// FromBoot counts the time from the boot of the machine: the first run is at the first tick after it. A tick is neither lost nor used
-	// twice when the program starts again. A run that could not begin (fault.Unavailable) does not use it up: it is tried again every minute.
+	// FromBoot counts the time from the boot of the machine: the first run is at the first tick after it. If the program is
+	// restarted, no tick is lost or used twice. A run that could not begin (fault.Unavailable) does not use up its tick: it is
+	// retried every minute.
 	FromBoot bool
-	// Later does without a run when the program starts.
+	// Later skips the run at program start.
 	Later bool
-	// Where says which nodes of a cluster do it.
+	// Where says which nodes of a cluster run it.
 	Where Where
-	// Within is how long it may take; five minutes if it is zero.
+	// Within limits the duration of a run; five minutes if zero.
 	Within time.Duration
 	Do     func(ctx context.Context) error
 }
 
-// JobFailed is reported of a job that crashes or takes too long. What it finds out it reports itself.
+// JobFailed is raised for a job that crashes or takes too long. Jobs report their findings themselves.
 var JobFailed = &alarm.Kind{
 	Name: "job.failed", Severity: alarm.Error, Mutable: true, Meaning: "A job crashed or did not finish in time.",
 }
 
-// Where says which nodes of a cluster do a job.
+// Where says which nodes of a cluster run a job.
 type Where string
 
 const (
-	// EveryNode is for what each node has of its own.
+	// EveryNode is for jobs about each node's own data.
 	EveryNode Where = "node"
-	// Primary is for what all nodes share. A standby leaves it alone.
+	// Primary is for jobs about shared data. A standby does not run them.
 	Primary Where = "primary"
 )
 
@@ -62,47 +63,48 @@ const (
 	// The hours of the night, by the machine's clock.
 	nightBegins, nightEnds = 1, 5
 	usually                = 5 * time.Minute
-	// grace is how long a job that has been told to stop may take to do so.
+	// grace is how long a job that was asked to stop may take to do so.
 	grace = 10 * time.Second
-	// tickEvery is how often a job that counts from the boot is looked at, and wishEvery how often wishes are, if none is announced.
-	tickEvery, wishEvery = time.Minute, 10 * time.Second
-	// attachEvery is how often a job looks whether the database is there.
+	// tickEvery is how often a job that counts from the boot is checked, and requestEvery how often requested runs are, if none
+	// is announced.
+	tickEvery, requestEvery = time.Minute, 10 * time.Second
+	// attachEvery is how often a job checks for the database.
 	attachEvery = time.Second
-	// retry is when a job is tried again that failed and would not be run for longer, and soon when one is for which it was too early.
+	// retry is the delay before a failed job is retried, if its next run is later; soon is that for one that was too early.
 	retry, soon = time.Minute, 10 * time.Second
 	stopWithin  = 10 * time.Second
 )
 
-// channel is where the database announces wishes.
+// channel is where the database announces requested runs.
 const channel = "scheduler_jobs"
 
 // Scheduler runs jobs.
 type Scheduler struct {
 	*kit.Kit
 	jobs []Job
-	// attach brings the database back when it was away.
+	// attach reconnects to the database.
 	attach func(ctx context.Context) error
 	locks  *db.Locks
 	timers map[string]gocron.Job
-	wished sync.WaitGroup
+	work   sync.WaitGroup
 	grace  time.Duration
 	retry  time.Duration
 	soon   time.Duration
 
-	// tidying keeps jobs from taking a lock for that of another program which is tidy's.
+	// tidying keeps jobs from mistaking tidy's lock for that of another program.
 	tidying sync.RWMutex
 
 	mu      sync.Mutex
-	retried map[string]bool // under mu: jobs that are about to be tried again
+	retried map[string]bool // jobs that are about to be retried; under mu
 }
 
-// New makes a scheduler of jobs.
+// New returns a scheduler of jobs.
 func New(k *kit.Kit, jobs []Job, attach func(ctx context.Context) error) *Scheduler {
 	placed(jobs)
 	return &Scheduler{Kit: k, jobs: jobs, attach: attach, locks: k.DB.Locks(), timers: map[string]gocron.Job{}, grace: grace, retry: retry, soon: soon, retried: map[string]bool{}}
 }
 
-// placed makes sure that each job says where it is done.
+// placed panics if a job does not say where it runs.
 func placed(jobs []Job) {
 	for _, j := range jobs {
 		if j.Where == "" {
@@ -139,7 +141,7 @@ func (j *Job) within() time.Duration {
 	return j.Within
 }
 
-// Run runs the jobs until the context ends. It tells when all of them have their times.
+// Run runs the jobs until ctx ends. It calls ready when all of them are scheduled.
 func (s *Scheduler) Run(ctx context.Context, ready func()) error {
 	timer, err := gocron.NewScheduler(gocron.WithStopTimeout(stopWithin))
 	if err != nil {
@@ -152,15 +154,15 @@ func (s *Scheduler) Run(ctx context.Context, ready func()) error {
 	}
 	timer.Start()
 	ready()
-	s.wished.Go(func() { s.followWishes(ctx) })
+	s.work.Go(func() { s.followRequests(ctx) })
 	<-ctx.Done()
 	err = timer.Shutdown()
-	s.wished.Wait()
+	s.work.Wait()
 	s.locks.Close()
 	return err
 }
 
-// turn runs a job once the database is there. One that runs already is left alone.
+// turn runs a job as soon as the database is available, unless it is running already.
 func (s *Scheduler) turn(ctx context.Context, j Job, wanted bool) {
 	for !s.DB.Attached() {
 		if err := s.attach(ctx); err == nil {
@@ -175,7 +177,7 @@ func (s *Scheduler) turn(ctx context.Context, j Job, wanted bool) {
 	if j.Where == Primary {
 		var mine bool
 		if err := s.DB.QueryRow(ctx, "SELECT ha_writable()").Scan(&mine); err != nil || !mine {
-			return // a standby, or one that cannot tell
+			return // a standby, or a node that cannot tell
 		}
 	}
 	s.tidying.RLock()
@@ -201,39 +203,40 @@ func (s *Scheduler) turn(ctx context.Context, j Job, wanted bool) {
 	}
 }
 
-// tick is when a job runs that counts from the boot.
+// tick says whether a job runs now, and when next if it counts from the boot.
 type tick struct {
-	last, next *time.Time // nil where it is the timer that counts
+	last, next *time.Time // nil if the timer decides
 	due        bool
 }
 
-// tick looks whether a job is to be run now, by its times or because it is wanted. A wish may have been granted in the meantime.
+// tick decides whether a job runs now, by its schedule or on request. A request may have been served in the meantime.
 func (s *Scheduler) tick(ctx context.Context, j *Job, wanted bool) (tick, error) {
 	if !j.FromBoot && !wanted {
 		return tick{due: true}, nil
 	}
 	var used *time.Time
-	var wish bool
-	err := s.DB.QueryRow(ctx, `SELECT tick, wanted_at IS NOT NULL FROM scheduler_jobs WHERE name = $1`, j.Name).Scan(&used, &wish)
+	var requested bool
+	err := s.DB.QueryRow(ctx, `SELECT tick, wanted_at IS NOT NULL FROM scheduler_jobs WHERE name = $1`, j.Name).Scan(&used, &requested)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return tick{}, err
 	}
 	if !j.FromBoot {
-		return tick{due: wish}, nil
+		return tick{due: requested}, nil
 	}
 	x, err := s.Host.Resources()
 	if err != nil {
 		return tick{}, err
 	}
 	last, next := ticks(s.Clock.Now(), x.Uptime, j.Every)
-	// Ticks are some moments apart when the clock was corrected; other ticks are further apart than half the time between two.
+	// Computed times of the same tick differ slightly if the clock was corrected; different ticks are more than half an interval
+	// apart.
 	if last.IsZero() || used != nil && last.Sub(*used) < j.Every/2 {
-		return tick{last: used, next: &next, due: wish}, nil
+		return tick{last: used, next: &next, due: requested}, nil
 	}
 	return tick{last: &last, next: &next, due: true}, nil
 }
 
-// ticks are the last tick of a job that counts from the boot, which is zero before the first, and the next.
+// ticks returns the last and the next tick of a job that counts from the boot; last is zero before the first.
 func ticks(now time.Time, uptime, every time.Duration) (last, next time.Time) {
 	boot := now.Add(-uptime)
 	n := uptime / every
@@ -243,7 +246,7 @@ func ticks(now time.Time, uptime, every time.Duration) (last, next time.Time) {
 	return last, boot.Add((n + 1) * every)
 }
 
-// note writes down when a job is next due.
+// note records when a job is next due.
 func (s *Scheduler) note(ctx context.Context, name string, next time.Time) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue(`INSERT INTO scheduler_jobs (name, next_at) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET next_at = $2`, name, next)
@@ -251,8 +254,8 @@ func (s *Scheduler) note(ctx context.Context, name string, next time.Time) error
 	})
 }
 
-// once runs a job, and gives its lock back when it has ended. A job that does not end in time is not waited for, and does not begin
-// again as long as it runs.
+// once runs a job, and releases its lock when it has ended. A job that exceeds its time is not waited for, and does not start
+// again until it has ended.
 func (s *Scheduler) once(ctx context.Context, j Job, t tick, release func()) error {
 	began := s.Clock.Now()
 	err := s.DB.Write(ctx, func(tx *db.Tx) error {
@@ -268,7 +271,7 @@ func (s *Scheduler) once(ctx context.Context, j Job, t tick, release func()) err
 	defer cancel()
 	over := make(chan outcome, 1)
 	go func() { over <- s.do(doing, j) }()
-	// The lock is given back after the run was written down, or a search for runs that were cut short would find this one.
+	// The lock is released after the result was recorded: otherwise tidy would take this run for an interrupted one.
 	defer func() { release() }()
 	var o outcome
 	select {
@@ -288,7 +291,7 @@ func (s *Scheduler) once(ctx context.Context, j Job, t tick, release func()) err
 	return s.finish(ctx, j, began, t.last, o)
 }
 
-// The results of a run.
+// Results of a run.
 const (
 	ok       = "ok"
 	failed   = "failed"
@@ -296,16 +299,16 @@ const (
 	overdue  = "overdue"
 )
 
-// outcome is what came of a run.
+// outcome is the result of a run.
 type outcome struct {
 	result string
 	err    error
 }
 
 func (s *Scheduler) do(ctx context.Context, j Job) outcome {
-	fell, err := s.safely(ctx, j)
+	crashed, err := s.safely(ctx, j)
 	switch {
-	case fell:
+	case crashed:
 		return outcome{panicked, err}
 	case err == nil:
 		return outcome{result: ok}
@@ -315,15 +318,15 @@ func (s *Scheduler) do(ctx context.Context, j Job) outcome {
 	return outcome{failed, err}
 }
 
-// safely runs a job, and tells whether it crashed.
-func (s *Scheduler) safely(ctx context.Context, j Job) (fell bool, err error) {
-	fell = true
+// safely runs a job, and reports whether it crashed.
+func (s *Scheduler) safely(ctx context.Context, j Job) (crashed bool, err error) {
+	crashed = true
 	defer rescue.Into(&err, s.Log, "the job "+j.Name)
 	err = j.Do(ctx)
 	return false, err
 }
 
-// explain is what people are told about a run that went wrong.
+// explain describes a failed run for people.
 func (o *outcome) explain(j *Job) string {
 	switch {
 	case o.result == ok:
@@ -339,14 +342,14 @@ func (o *outcome) explain(j *Job) string {
 	return "It failed. See the log of gateway-scheduler."
 }
 
-// finish writes down what came of a run, and raises or clears the alarm about it.
+// finish records the result of a run, and raises or clears the alarm about it.
 func (s *Scheduler) finish(ctx context.Context, j Job, began time.Time, tick *time.Time, o outcome) error {
 	detail := ""
 	if o.err != nil {
 		detail = o.err.Error()
 		level := slog.LevelError
 		if fault.Is(o.err, fault.Unavailable) {
-			level = slog.LevelDebug // it is too early, or something is away that is told of elsewhere
+			level = slog.LevelDebug // it is too early, or something is unavailable that is reported elsewhere
 		}
 		s.Log.Log(ctx, level, "job failed", "job", j.Name, "result", o.result, "err", o.err)
 	}
@@ -377,7 +380,7 @@ func (s *Scheduler) finish(ctx context.Context, j Job, began time.Time, tick *ti
 	return err
 }
 
-// next is when a job is run next by the timer; nil where it is not known, or counted from the boot.
+// next returns when the timer next runs a job; nil if unknown, or counted from the boot.
 func (s *Scheduler) next(j *Job) *time.Time {
 	timer := s.timers[j.Name]
 	if timer == nil || j.FromBoot {
@@ -390,7 +393,7 @@ func (s *Scheduler) next(j *Job) *time.Time {
 	return &at
 }
 
-// again tries a job again soon, unless it would be run soon anyway, or its times are not to be played with.
+// again schedules a retry, unless the next run is sooner, or the job has a fixed schedule.
 func (s *Scheduler) again(ctx context.Context, j Job, pause time.Duration) bool {
 	if j.Night || j.FromBoot || j.Every <= pause {
 		return false
@@ -399,7 +402,7 @@ func (s *Scheduler) again(ctx context.Context, j Job, pause time.Duration) bool 
 	defer s.mu.Unlock()
 	if !s.retried[j.Name] {
 		s.retried[j.Name] = true
-		s.wished.Go(func() {
+		s.work.Go(func() {
 			select {
 			case <-ctx.Done():
 				return
@@ -414,7 +417,7 @@ func (s *Scheduler) again(ctx context.Context, j Job, pause time.Duration) bool 
 	return true
 }
 
-// interrupted notes that a run was cut short by the end of the program. Its tick is not used up.
+// interrupted records that a run was cut short by the end of the program. Its tick is not used up.
 func (s *Scheduler) interrupted(ctx context.Context, name string) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue(`UPDATE scheduler_jobs SET ended_at = $2, result = 'failed', error = 'It was cut short, because the program ended.', detail = '' WHERE name = $1 AND result = 'running'`, name, s.Clock.Now())
@@ -422,7 +425,7 @@ func (s *Scheduler) interrupted(ctx context.Context, name string) error {
 	})
 }
 
-// tidy notes the same of what runs by the word of a process that has ended without a word, and when each job is run next.
+// tidy does the same for runs of a process that ended without recording it, and records when each job is next due.
 func (s *Scheduler) tidy(ctx context.Context) error {
 	for _, j := range s.jobs {
 		if err := s.tidyOne(ctx, &j); err != nil {
@@ -447,31 +450,33 @@ func (s *Scheduler) tidyOne(ctx context.Context, j *Job) error {
 	return err
 }
 
-// followWishes runs what operators want to run now.
-func (s *Scheduler) followWishes(ctx context.Context) {
-	wishes := make(chan struct{}, 1)
-	s.wished.Go(func() { s.DB.Wake(ctx, channel, wishes, func() <-chan time.Time { return s.Clock.After(wishEvery) }) })
+// followRequests starts the runs that operators request.
+func (s *Scheduler) followRequests(ctx context.Context) {
+	requests := make(chan struct{}, 1)
+	s.work.Go(func() {
+		s.DB.Wake(ctx, channel, requests, func() <-chan time.Time { return s.Clock.After(requestEvery) })
+	})
 	for tidied := false; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-wishes:
-		case <-s.Clock.After(wishEvery):
+		case <-requests:
+		case <-s.Clock.After(requestEvery):
 		}
 		tidied = tidied || s.tidy(ctx) == nil
-		names, err := s.wanted(ctx)
+		names, err := s.requested(ctx)
 		if err != nil {
-			continue // the database is away
+			continue // the database is unavailable
 		}
 		for _, name := range names {
 			if i := slices.IndexFunc(s.jobs, func(j Job) bool { return j.Name == name }); i >= 0 {
-				s.wished.Go(func() { s.turn(ctx, s.jobs[i], true) })
+				s.work.Go(func() { s.turn(ctx, s.jobs[i], true) })
 			}
 		}
 	}
 }
 
-func (s *Scheduler) wanted(ctx context.Context) ([]string, error) {
+func (s *Scheduler) requested(ctx context.Context) ([]string, error) {
 	rows, err := s.DB.Query(ctx, `SELECT name FROM scheduler_jobs WHERE wanted_at IS NOT NULL`)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// What is done at night is not done when the program starts, and not at the same minute everywhere.
+// Nightly jobs do not run when the program starts, and not at the same minute everywhere.
 func TestNight(t *testing.T) {
 	s, err := gocron.NewScheduler()
 	if err != nil {
@@ -68,7 +68,7 @@ func TestTicksFromTheBoot(t *testing.T) {
 	}
 }
 
-// started runs a scheduler until the test ends, or is stopped.
+// started runs a scheduler until the test ends, or stop is called.
 func started(t *testing.T, b *kittest.Bench, jobs ...Job) (s *Scheduler, stop func()) {
 	t.Helper()
 	s = New(b.Kit, jobs, func(context.Context) error { return errors.New("there is a database") })
@@ -153,7 +153,7 @@ func TestJobsTellWhatCameOfThem(t *testing.T) {
 	}
 }
 
-// What all nodes share is done by the primary alone, and by a standby as soon as it becomes that.
+// The primary alone runs jobs about shared data, and a standby does as soon as it becomes the primary.
 func TestStandbyLeavesSharedJobsAlone(t *testing.T) {
 	var shared, own atomic.Int32
 	count := func(n *atomic.Int32) func(context.Context) error {
@@ -198,7 +198,7 @@ func TestRunNow(t *testing.T) {
 	}
 }
 
-// A job that crashes and one that hangs are ended and alerted, and harm no other.
+// A job that crashes and one that hangs are ended and reported, and harm no other.
 func TestPanicAndHang(t *testing.T) {
 	heals := &atomic.Bool{}
 	blocked := make(chan struct{})
@@ -228,7 +228,7 @@ func TestPanicAndHang(t *testing.T) {
 	had := others.Load()
 	job(t, b, "other", func(Status) bool { return others.Load() > had+2 })
 	alarms(t, b, 3)
-	// What hangs does not begin again, whatever is wanted; what is well again is no alarm any more.
+	// A hanging job does not start again, even on request; a recovered job clears its alarm.
 	heals.Store(true)
 	b.Do(t, "admin", http.MethodPost, "/system/jobs/hangs/run", nil).Want(t, http.StatusOK)
 	b.Do(t, "admin", http.MethodPost, "/system/jobs/crashes/run", nil).Want(t, http.StatusOK)
@@ -239,7 +239,7 @@ func TestPanicAndHang(t *testing.T) {
 	alarms(t, b, 2)
 }
 
-// alarms waits until so many are open: a job is told to have ended a moment before its alarm.
+// alarms waits until n alarms are open: the status of a job changes a moment before its alarm.
 func alarms(t *testing.T, b *kittest.Bench, n int) {
 	t.Helper()
 	waittest.UntilNil(t, fmt.Sprintf("%d alarms are open", n), func() error {
@@ -251,7 +251,7 @@ func alarms(t *testing.T, b *kittest.Bench, n int) {
 	})
 }
 
-// A job that failed is tried again soon, if its next turn is far away.
+// A failed job is retried soon if its next run is far away.
 func TestRetry(t *testing.T) {
 	var runs atomic.Int32
 	jobs := []Job{{Name: "hourly", Title: "works the third time", Where: EveryNode, Every: time.Hour, Do: func(context.Context) error {
@@ -275,8 +275,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A run that could not begin does not use up the tick of a job that counts from the boot: it is tried again within minutes. One that began
-// does, whatever came of it.
+// A run that could not begin does not use up the tick of a job that counts from the boot: it is retried within minutes. One that
+// began does, whatever its result.
 func TestTickIsKeptUntilARunBegins(t *testing.T) {
 	const day = 24 * time.Hour
 	runs, answer := 0, error(fault.New(fault.Unavailable, "Something else is running."))
@@ -383,7 +383,7 @@ func TestBK13TicksSurviveARestart(t *testing.T) {
 	job(t, b, "daily", func(s Status) bool { return s.Result == ok })
 	stop()
 	<-hold
-	// It is not repeated, also not when the clock was corrected by seconds.
+	// It is not repeated, not even when the clock was corrected by seconds.
 	up(day + 2*time.Minute + 3*time.Second)
 	_, stop = started(t, b, jobs...)
 	looked()

@@ -15,7 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Status is a job and what came of it.
+// Status is a job and its last result.
 type Status struct {
 	Name         string     `json:"name" doc:"Name of the job."`
 	Title        string     `json:"title" doc:"What it does."`
@@ -34,7 +34,7 @@ type Status struct {
 	WantedAt     *time.Time `json:"wanted_at" doc:"When a run was requested that has not started yet; null otherwise."`
 }
 
-// Mount adds the routes that show jobs and have them run. The jobs themselves are run by another program.
+// Mount adds the routes that list jobs and request runs. Another program runs the jobs.
 func Mount(k *kit.Kit, jobs []Job) {
 	placed(jobs)
 	run := httpd.Doc{ID: "system.job.run", Tag: "system", Summary: "Run a job now. It continues after the answer", Audit: "system.job.run", OnPrimary: func(c *httpd.Call) (bool, error) {

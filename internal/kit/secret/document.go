@@ -19,7 +19,7 @@ const SealedPrefix = "sealed:"
 // ErrElsewhere says that a secret of a document belongs to another place, or was changed.
 var ErrElsewhere = errors.New("sealed for another place")
 
-// forDocuments are the keys by which secrets of documents are sealed.
+// forDocuments returns the derived keys for secrets in documents.
 func (m *master) forDocuments() (aead cipher.AEAD, nonces []byte, err error) {
 	derive := func(purpose string) []byte {
 		h := hmac.New(sha256.New, m.plain[:])
@@ -34,8 +34,8 @@ func (m *master) forDocuments() (aead cipher.AEAD, nonces []byte, err error) {
 	return aead, derive("gateway document nonces"), err
 }
 
-// Write seals a secret for one place of a configuration document. The same secret at the same place has always the same form, so that two
-// documents of the same configuration are the same; the nonce follows from both.
+// Write seals a secret for one place of a configuration document. The result is deterministic, so that two documents of the same
+// configuration are equal; the nonce is derived from the secret and the place.
 func (b *Box) Write(plain string, at ...string) (string, error) {
 	m := b.key.Load()
 	aead, nonces, err := m.forDocuments()
@@ -52,7 +52,7 @@ func (b *Box) Write(plain string, at ...string) (string, error) {
 	return SealedPrefix + base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
-// Read opens what Write has made for the same place.
+// Read decrypts what Write has sealed for the same place.
 func (b *Box) Read(text string, at ...string) (string, error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, SealedPrefix))
 	if err != nil || len(sealed) < overhead {
@@ -74,7 +74,7 @@ func (b *Box) Read(text string, at ...string) (string, error) {
 	return string(plain), nil
 }
 
-// Show writes a value with secrets inside as JSON, with what show makes of each secret that is set.
+// Show encodes a value with secrets inside as JSON, replacing each secret that is set by the result of show.
 func Show(v any, show func(m Masked) (string, error)) ([]byte, error) {
 	masked := json.MarshalToFunc(func(e *jsontext.Encoder, m Masked) error {
 		if !m.Set() {

@@ -13,8 +13,8 @@ import (
 	"edge.internal/gateway/internal/kit/disk"
 )
 
-// File reads a file of random bytes, and makes it (mode 0600) when there is none. Of several programs that make it at
-// once, one does, and all of them get its bytes: what File returns is what the disk holds.
+// File reads a file of random bytes, and creates it (mode 0600) if it does not exist. If several programs create it at once, one
+// wins, and all return its bytes: File returns what is on disk.
 func File(path string, size int) ([]byte, error) {
 	b, err := read(path, size)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -34,8 +34,8 @@ func read(path string, size int) ([]byte, error) {
 	return b, err
 }
 
-// create makes a file of random bytes unless there is one. A link, unlike a rename, never replaces the one of another
-// program, and the file is complete when it gets its name.
+// create creates a file of random bytes unless it exists. A link, unlike a rename, never replaces another program's file, and the
+// file is complete when it gets its name.
 func create(path string, size int) error {
 	b := make([]byte, size)
 	if _, err := rand.Read(b); err != nil {
@@ -63,8 +63,8 @@ func create(path string, size int) error {
 	return disk.Sync(dir)
 }
 
-// Save replaces a file that only its owner may read. It is staged beside the old one, because the folder for temporary
-// files is not a place for secrets, and on the disk when Save returns.
+// Save replaces a file that only its owner may read. It is staged in the same folder, because the one for temporary files is no
+// place for secrets, and is on disk when Save returns.
 func Save(path string, content []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -84,7 +84,7 @@ func Save(path string, content []byte) error {
 	return disk.Sync(dir)
 }
 
-// Remove removes a file, if there is one. It stays removed when the machine loses its power.
+// Remove removes a file if it exists. It stays removed after a power cut.
 func Remove(path string) error {
 	if err := os.Remove(path); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -13,35 +13,35 @@ import (
 	"edge.internal/gateway/internal/kit/check"
 )
 
-// Masked is a secret inside of a field that is an object, such as the settings of one of several kinds. An answer has the mask in its
-// place when there is one; sent back, the mask keeps it.
+// Masked is a secret within a field that is an object, such as the settings of one of several kinds. Answers contain the mask if
+// it is set; sent back, the mask keeps the secret.
 type Masked Text
 
-// NewMasked makes a secret that is not sealed yet.
+// NewMasked returns a secret that is not sealed yet.
 func NewMasked(plain string) Masked { return Masked(New(plain)) }
 
-// Set tells whether there is a secret.
+// Set reports whether there is a secret.
 func (m Masked) Set() bool { return Text(m).Set() }
 
-// Fresh is the plain text when it was set in this request.
+// Fresh returns the plain text if it was set in this request.
 func (m Masked) Fresh() (string, bool) { return Text(m).Fresh() }
 
-// Open gives the plain text to the one who needs it.
+// Open decrypts the secret.
 func (m Masked) Open(b *Box, table, column, row string) (string, error) {
 	return Text(m).Open(b, table, column, row)
 }
 
-// Again complains about stored secrets of a field, which would go to another place than they were entered for: who changes the place enters
-// them again. The secrets are those of the new settings.
+// Again rejects stored secrets that would be sent to another place than they were entered for: whoever changes the place must
+// enter them again. secrets are those of the new settings.
 func Again(c *check.List, field string, secrets ...Masked) {
 	stored := slices.ContainsFunc(secrets, func(m Masked) bool { _, fresh := m.Fresh(); return m.Set() && !fresh })
 	c.That(!stored, field, "must be entered again when the server changes")
 }
 
-// UnmarshalJSON takes a new secret; the mask keeps the stored one.
+// UnmarshalJSON sets a new secret; the mask keeps the stored one.
 func (m *Masked) UnmarshalJSON(b []byte) error { return (*Text)(m).UnmarshalJSON(b) }
 
-// MarshalJSON tells whether there is one, and no more.
+// MarshalJSON reveals only whether there is a secret.
 func (m Masked) MarshalJSON() ([]byte, error) { return json.Marshal(m.String()) }
 
 func (m Masked) String() string {
@@ -51,16 +51,15 @@ func (m Masked) String() string {
 	return Mask
 }
 
-// GoString never tells.
+// GoString returns no secret.
 func (m Masked) GoString() string { return m.String() }
 
-// LogValue never tells.
+// LogValue returns no secret.
 func (m Masked) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
-// Schema documents what an answer has.
 func (Masked) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeString} }
 
-// Holds tells whether a type has secrets inside.
+// Holds reports whether a type has secrets inside.
 func Holds(t reflect.Type) bool { return holds(t, map[reflect.Type]bool{}) }
 
 func holds(t reflect.Type, seen map[reflect.Type]bool) bool {
@@ -84,7 +83,7 @@ func holds(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// Unreadable names the secrets inside of a field that cannot be opened with this master key, such as settings.password.
+// Unreadable lists the secrets within a field that cannot be decrypted with this master key, such as settings.password.
 func (b *Box) Unreadable(field string, v any) []string {
 	return b.unreadable(field, reflect.ValueOf(v))
 }
@@ -116,7 +115,7 @@ func (b *Box) unreadable(at string, v reflect.Value) (places []string) {
 	return places
 }
 
-// Pack writes a value with secrets inside as JSON for one column of one row. The secrets in it are sealed for that place.
+// Pack encodes a value with secrets inside as JSON for one column of one row. The secrets are sealed for that place.
 func (b *Box) Pack(v any, table, column, row string) ([]byte, error) {
 	seal := json.MarshalFunc(func(m Masked) ([]byte, error) {
 		sealed, err := Text(m).Sealed(b, table, column, row)
@@ -128,7 +127,7 @@ func (b *Box) Pack(v any, table, column, row string) ([]byte, error) {
 	return json.Marshal(v, json.WithMarshalers(seal), json.Deterministic(true))
 }
 
-// Unpack reads what Pack wrote. The secrets stay sealed until one of them is opened.
+// Unpack decodes what Pack wrote. The secrets stay sealed until they are opened.
 func Unpack(doc []byte, into any) error {
 	unseal := json.UnmarshalFunc(func(b []byte, m *Masked) error {
 		var sealed []byte

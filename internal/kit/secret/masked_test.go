@@ -47,9 +47,9 @@ func TestAnObjectIsPackedWithItsSecretsSealed(t *testing.T) {
 		t.Errorf("what was not changed is sealed again: %s", again)
 	}
 	for _, v := range []settings{in, out} {
-		shown, err := json.Marshal(v)
-		if err != nil || strings.Contains(string(shown)+fmt.Sprintf("%v %+v %#v", v, v, v), "canary") || strings.Count(string(shown), secret.Mask) != 2 {
-			t.Fatalf("%s %v", shown, err)
+		encoded, err := json.Marshal(v)
+		if err != nil || strings.Contains(string(encoded)+fmt.Sprintf("%v %+v %#v", v, v, v), "canary") || strings.Count(string(encoded), secret.Mask) != 2 {
+			t.Fatalf("%s %v", encoded, err)
 		}
 	}
 	if err := json.Unmarshal([]byte(`{"password":"***SET***"}`), &out); err != nil {
@@ -58,8 +58,8 @@ func TestAnObjectIsPackedWithItsSecretsSealed(t *testing.T) {
 	if plain, err := out.Password.Open(box, "toys", "settings", "1"); err != nil || plain != "p4ss-canary" {
 		t.Errorf("the mask did not keep it: %q %v", plain, err)
 	}
-	if shown, err := json.Marshal(settings{}); err != nil || strings.Contains(string(shown), secret.Mask) {
-		t.Errorf("there is none: %s %v", shown, err)
+	if encoded, err := json.Marshal(settings{}); err != nil || strings.Contains(string(encoded), secret.Mask) {
+		t.Errorf("there is none: %s %v", encoded, err)
 	}
 	if !secret.Holds(reflect.TypeFor[settings]()) || secret.Holds(reflect.TypeFor[struct{ A secret.Text }]()) {
 		t.Error("which types have secrets inside")

@@ -26,23 +26,22 @@ const (
 // Mask is what a client may send back in place of a secret that it did not change.
 const Mask = "***SET***"
 
-// ErrOtherKey says that a secret was sealed under another master key: it has to be entered again.
+// ErrOtherKey says that a secret was sealed with another master key: it must be entered again.
 var ErrOtherKey = errors.New("sealed under another master key")
 
-// Box seals and opens under the master key. A node that joins a cluster takes the cluster's key over while its programs run.
+// Box seals and opens secrets with the master key. A node that joins a cluster adopts the cluster's key while its programs run.
 type Box struct {
-	path string // of the key's file; empty where there is none
+	path string // of the key file; empty if there is none
 	key  atomic.Pointer[master]
 }
 
-// master is the key, as it is used.
 type master struct {
 	plain [keySize]byte
 	id    [idSize]byte
 	aead  cipher.AEAD
 }
 
-// Make reads the master key file, and makes it (mode 0600) when there is none. Only gateway-api does so.
+// Make reads the master key file, and creates it (mode 0600) if it does not exist. Only gateway-api does so.
 func Make(path string) (*Box, error) {
 	if _, err := File(path, keySize); err != nil {
 		return nil, fmt.Errorf("master key: %w", err)
@@ -50,7 +49,7 @@ func Make(path string) (*Box, error) {
 	return Open(path)
 }
 
-// Open reads the master key file. The error is fs.ErrNotExist as long as gateway-api has not made it.
+// Open reads the master key file. The error is fs.ErrNotExist until gateway-api has created it.
 func Open(path string) (*Box, error) {
 	key, err := read(path, keySize)
 	if err != nil {
@@ -64,13 +63,13 @@ func Open(path string) (*Box, error) {
 	return b, nil
 }
 
-// NewBox makes a box from a key of 32 bytes.
+// NewBox returns a box with a key of 32 bytes.
 func NewBox(key []byte) (*Box, error) {
 	b := new(Box)
 	return b, b.Adopt(key)
 }
 
-// Adopt has the box use another key from now on. What was sealed before cannot be opened any more.
+// Adopt replaces the key. What was sealed before can no longer be opened.
 func (b *Box) Adopt(key []byte) error {
 	if len(key) != keySize {
 		return fmt.Errorf("a master key has %d bytes, and not %d", keySize, len(key))
@@ -89,13 +88,14 @@ func (b *Box) Adopt(key []byte) error {
 	return nil
 }
 
-// Key is the key itself, for a node that joins the cluster.
+// Key returns the key itself, for a node that joins the cluster.
 func (b *Box) Key() []byte { m := b.key.Load(); return m.plain[:] }
 
-// KeyID names the key without telling it.
+// KeyID identifies the key without revealing it.
 func (b *Box) KeyID() string { return hex.EncodeToString(b.key.Load().id[:]) }
 
-// keyOf is the key that something was sealed under. If that is another one than this program has, it may have been replaced by another program.
+// keyOf returns the key that something was sealed with. If it is not the current one, another program may have replaced the key
+// file.
 func (b *Box) keyOf(id [idSize]byte) (*master, error) {
 	if m := b.key.Load(); m.id == id {
 		return m, nil
@@ -113,7 +113,7 @@ func (b *Box) keyOf(id [idSize]byte) (*master, error) {
 	return nil, ErrOtherKey
 }
 
-// Seal encrypts a secret for one column of one row. It can be opened there and nowhere else.
+// Seal encrypts a secret for one column of one row. It cannot be opened for any other.
 func (b *Box) Seal(plain, table, column, row string) ([]byte, error) {
 	m := b.key.Load()
 	nonce := make([]byte, m.aead.NonceSize())
@@ -124,7 +124,7 @@ func (b *Box) Seal(plain, table, column, row string) ([]byte, error) {
 	return m.aead.Seal(sealed, nonce, []byte(plain), place(table, column, row)), nil
 }
 
-// Open decrypts what Seal made for the same place.
+// Open decrypts what Seal encrypted for the same place.
 func (b *Box) Open(sealed []byte, table, column, row string) (string, error) {
 	if len(sealed) < overhead {
 		return "", errors.New("sealed secret is too short")
@@ -151,22 +151,22 @@ type Text struct {
 	sealed []byte
 }
 
-// New makes a secret that is not sealed yet.
+// New returns a secret that is not sealed yet.
 func New(plain string) Text { return Text{plain: plain} }
 
-// FromSealed makes a secret from what the database holds.
+// FromSealed returns a secret from its form in the database.
 func FromSealed(b []byte) Text { return Text{sealed: b} }
 
 // IsZero is always true, so that omitzero leaves the field out of every answer.
 func (Text) IsZero() bool { return true }
 
-// Set tells whether there is a secret.
+// Set reports whether there is a secret.
 func (t Text) Set() bool { return t.plain != "" || len(t.sealed) > 0 }
 
-// Fresh is the plain text when it was set in this request.
+// Fresh returns the plain text if it was set in this request.
 func (t Text) Fresh() (string, bool) { return t.plain, t.plain != "" }
 
-// Sealed is what the database holds for the place.
+// Sealed returns the form of the secret in the database.
 func (t Text) Sealed(b *Box, table, column, row string) ([]byte, error) {
 	if t.plain == "" {
 		return t.sealed, nil
@@ -174,7 +174,7 @@ func (t Text) Sealed(b *Box, table, column, row string) ([]byte, error) {
 	return b.Seal(t.plain, table, column, row)
 }
 
-// Open gives the plain text to the one who renders it.
+// Open decrypts the secret.
 func (t Text) Open(b *Box, table, column, row string) (string, error) {
 	if t.plain != "" || len(t.sealed) == 0 {
 		return t.plain, nil
@@ -182,7 +182,7 @@ func (t Text) Open(b *Box, table, column, row string) (string, error) {
 	return b.Open(t.sealed, table, column, row)
 }
 
-// Readable tells whether a secret can be opened, as far as that depends on the master key. One that is not there can be.
+// Readable reports whether a secret was sealed with the current master key. An absent one is readable.
 func (b *Box) Readable(t Text) bool {
 	if t.plain != "" || len(t.sealed) < overhead {
 		return true
@@ -191,7 +191,7 @@ func (b *Box) Readable(t Text) bool {
 	return err == nil
 }
 
-// UnmarshalJSON takes a new secret; the mask keeps the stored one.
+// UnmarshalJSON sets a new secret; the mask keeps the stored one.
 func (t *Text) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -203,7 +203,7 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON never tells.
+// MarshalJSON returns the mask.
 func (Text) MarshalJSON() ([]byte, error) { return []byte(`"` + Mask + `"`), nil }
 
 func (Text) String() string       { return Mask }

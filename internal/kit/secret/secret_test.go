@@ -47,7 +47,7 @@ func TestKeyFileIsMadeOnce(t *testing.T) {
 	}
 }
 
-// Of programs that start together on a fresh machine, one makes the file, and all of them have what is on the disk.
+// If several programs start together on a fresh machine, one creates the file, and all of them read what is on disk.
 func TestFileMadeAtOnceIsOne(t *testing.T) {
 	for round := range 30 {
 		path := filepath.Join(t.TempDir(), "key")

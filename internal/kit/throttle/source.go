@@ -7,20 +7,20 @@ import (
 )
 
 // Source is where guesses come from: an address with the networks around it, or a device.
-type Source struct{ groups []group } // from the narrowest to the widest
+type Source struct{ groups []group } // narrowest first
 
-// group is what guesses are counted by. The limits are multiplied by its share.
+// group is the unit in which guesses are counted. The limits are multiplied by its share.
 type group struct {
 	name  string
 	share int
 }
 
-// networks are the groups of an IPv6 address. The holder of a network may choose any address in it: a host has a /64, a
-// customer a /56 or a /48.
+// networks are the groups of an IPv6 address. The holder of a network may use any address in it: a host has a /64, a customer a
+// /56 or a /48.
 var networks = []struct{ bits, share int }{{64, 1}, {56, 4}, {48, 16}}
 
-// Networks are what one party may hold around an address, from the narrowest to the widest: an IPv4 address alone, and
-// the /64, /56 and /48 of an IPv6 address. An address that is none is in no network.
+// Networks returns the networks around an address that one party may hold, narrowest first: an IPv4 address alone, or the /64,
+// /56 and /48 of an IPv6 address. An invalid address has none.
 func Networks(a netip.Addr) []netip.Prefix {
 	a = a.Unmap().WithZone("")
 	switch {
@@ -36,7 +36,7 @@ func Networks(a netip.Addr) []netip.Prefix {
 	return nil
 }
 
-// Address is the source of a request from an address.
+// Address returns the source for requests from an address.
 func Address(a netip.Addr) Source {
 	var s Source
 	for i, p := range Networks(a) {
@@ -48,13 +48,13 @@ func Address(a netip.Addr) Source {
 	return s
 }
 
-// Device is the source of a request from a device that has logged in before. It is counted apart from its address.
+// Device returns the source for requests from a device that has logged in before. It is counted separately from its address.
 func Device(id uuid.UUID) Source { return Source{[]group{{"device " + id.String(), 1}}} }
 
-// Anywhere is the one source of guesses that are counted wherever they come from.
+// Anywhere is the source of guesses that are counted together, wherever they come from.
 var Anywhere = Source{[]group{{"anywhere", 1}}}
 
 func (s Source) name() string { return s.groups[0].name }
 
-// Lane names the widest group of the source: those who share it wait for each other.
+// Lane returns the name of the widest group of the source: callers who share it queue behind each other.
 func (s Source) Lane() string { return s.groups[len(s.groups)-1].name }

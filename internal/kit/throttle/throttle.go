@@ -1,4 +1,4 @@
-// Package throttle refuses those who guess too often.
+// Package throttle refuses callers who guess too often.
 package throttle
 
 import (
@@ -10,9 +10,9 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// Limits say how many failures are too many. They are for an address or a device; wider networks have more.
+// Limits are the maximum numbers of failures. They are for an address or a device; wider networks have more.
 type Limits struct {
-	// Pair is for one account from one source; others are not locked out of the account.
+	// Pair is for one account from one source, so that others are not locked out of the account.
 	Pair int
 	// Source is for one source, whatever the account.
 	Source int
@@ -23,7 +23,7 @@ type Limits struct {
 // Guessing are the limits for passwords and tokens.
 var Guessing = Limits{Pair: 10, Source: 50, Within: 15 * time.Minute}
 
-// maxSources bounds the memory. When there are more, those that failed longest ago are forgotten.
+// maxSources bounds the memory. Beyond it, the sources that failed longest ago are dropped.
 const maxSources = 4096
 
 // Throttle counts failures, and remembers who has succeeded.
@@ -35,11 +35,11 @@ type Throttle struct {
 	known  map[string]time.Time // the last success of a source
 }
 
-// count is the failures of one group of sources.
+// count has the failures of one group of sources.
 type count struct {
 	attempts []*Attempt // oldest first
-	// told is when a refusal was last reported, by account; "" is the group as a whole.
-	told map[string]time.Time
+	// reported is when a refusal was last reported, by account; "" is the group as a whole.
+	reported map[string]time.Time
 }
 
 // Attempt is one guess.
@@ -50,32 +50,32 @@ type Attempt struct {
 	at       time.Time
 }
 
-// Refusal is the error of a guess that was one too many.
+// Refusal is the error for one guess too many.
 type Refusal struct {
 	fault *fault.Error
-	// First marks the first refusal within the time that failures count, for those who keep a record.
+	// First marks the first refusal within Limits.Within, for those who keep a record.
 	First bool
 }
 
 func (r *Refusal) Error() string { return r.fault.Error() }
 
-// Unwrap is what the caller is told.
+// Unwrap returns what the caller may see.
 func (r *Refusal) Unwrap() error { return r.fault }
 
-// New makes a throttle that has seen nothing.
+// New returns a throttle without failures.
 func New(c clock.Clock, l Limits) *Throttle {
 	return &Throttle{clock: c, limits: l, counts: map[string]*count{}, known: map[string]time.Time{}}
 }
 
-// Allow says whether a guess would be let through now.
+// Allow returns an error unless a guess would be allowed now.
 func (t *Throttle) Allow(account string, from Source) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.allow(account, from)
 }
 
-// Begin lets a guess through or refuses it. It counts as failed from the start, so that guesses in flight count too,
-// until it is withdrawn or has succeeded.
+// Begin allows or refuses a guess. It counts as failed from the start, so that guesses in flight count too, until it is withdrawn
+// or has succeeded.
 func (t *Throttle) Begin(account string, from Source) (*Attempt, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +87,7 @@ func (t *Throttle) Begin(account string, from Source) (*Attempt, error) {
 		c := t.counts[g.name]
 		if c == nil {
 			t.makeRoom()
-			c = &count{told: map[string]time.Time{}}
+			c = &count{reported: map[string]time.Time{}}
 			t.counts[g.name] = c
 		}
 		c.attempts = append(c.attempts, a)
@@ -95,7 +95,7 @@ func (t *Throttle) Begin(account string, from Source) (*Attempt, error) {
 	return a, nil
 }
 
-// Known tells whether the source has succeeded before.
+// Known reports whether the source has succeeded before.
 func (t *Throttle) Known(from Source) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,7 +115,7 @@ func (a *Attempt) Succeeded() {
 	t.known[a.source.name()] = t.clock.Now()
 }
 
-// Withdraw takes back a guess that nobody could judge.
+// Withdraw undoes a guess that could not be checked.
 func (a *Attempt) Withdraw() {
 	a.throttle.mu.Lock()
 	defer a.throttle.mu.Unlock()
@@ -150,8 +150,8 @@ func (t *Throttle) allow(account string, from Source) error {
 			if forAll > 0 {
 				whom = ""
 			}
-			if at, told := c.told[whom]; !told || now.Sub(at) >= t.limits.Within {
-				first, c.told[whom] = true, now
+			if at, reported := c.reported[whom]; !reported || now.Sub(at) >= t.limits.Within {
+				first, c.reported[whom] = true, now
 			}
 		}
 		wait = max(wait, forAll, forPair)
@@ -164,7 +164,7 @@ func (t *Throttle) allow(account string, from Source) error {
 	return &Refusal{f, first}
 }
 
-// wait is how long it takes until fewer attempts count than the limit and the group's share of it allow.
+// wait returns how long it takes until fewer attempts count than the limit, multiplied by the group's share, allows.
 func (t *Throttle) wait(now time.Time, attempts []*Attempt, limit, share int) time.Duration {
 	if len(attempts)/share < limit {
 		return 0
@@ -172,7 +172,7 @@ func (t *Throttle) wait(now time.Time, attempts []*Attempt, limit, share int) ti
 	return attempts[len(attempts)-limit*share].at.Add(t.limits.Within).Sub(now)
 }
 
-// makeRoom drops the group that failed longest ago when there are too many.
+// makeRoom drops the group that failed longest ago if there are too many.
 func (t *Throttle) makeRoom() {
 	if len(t.counts) >= maxSources {
 		delete(t.counts, oldest(t.counts, func(c *count) time.Time { return c.attempts[len(c.attempts)-1].at }))

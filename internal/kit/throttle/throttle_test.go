@@ -102,7 +102,7 @@ func TestRotationInAnIPv6NetworkIsBounded(t *testing.T) {
 	}
 }
 
-// A success clears what its own source did, and not what others did in the same network.
+// A success clears the failures of its own source, and not those of others in the same network.
 func TestSuccessIsOfOneSource(t *testing.T) {
 	_, x := start()
 	for i := range 16 {

@@ -1,5 +1,4 @@
-// Package value owns the parsed types of the configuration: what has such a type is well-formed, and is written in its
-// canonical form, never as it came in.
+// Package value has the parsed types of the configuration: a value of such a type is well-formed and in canonical form.
 package value
 
 import (
@@ -24,19 +23,19 @@ type Grammar interface {
 	Example() string
 }
 
-// Text is a text that follows a grammar. The zero value is the absent text; every other value came through Parse.
+// Text is a text that follows a grammar. The zero value is the absent text; every other value was parsed.
 type Text[G Grammar] struct{ s string }
 
-// String is the canonical form.
+// String returns the canonical form.
 func (t Text[G]) String() string { return t.s }
 
-// IsZero tells whether the text is absent.
+// IsZero reports whether the text is absent.
 func (t Text[G]) IsZero() bool { return t.s == "" }
 
-// MarshalText writes the canonical form.
+// MarshalText returns the canonical form.
 func (t Text[G]) MarshalText() ([]byte, error) { return []byte(t.s), nil }
 
-// UnmarshalText is the constructor. The empty text is the absent one; whether it may be absent is for the field to say.
+// UnmarshalText parses a text. The empty text is the absent one; the field decides whether it may be absent.
 func (t *Text[G]) UnmarshalText(b []byte) error {
 	if len(b) == 0 {
 		t.s = ""
@@ -59,8 +58,7 @@ func (t Text[G]) TextValue() (pgtype.Text, error) {
 	return pgtype.Text{String: t.s, Valid: true}, nil
 }
 
-// ScanText reads what TextValue stored. It was parsed on its way in and is not parsed again: a list of thousands is
-// read often.
+// ScanText reads what TextValue stored. It does not parse again: lists of thousands are read often.
 func (t *Text[G]) ScanText(v pgtype.Text) error {
 	t.s = v.String
 	return nil
@@ -74,13 +72,13 @@ func (t Text[G]) Schema(huma.Registry) *huma.Schema {
 
 func (t Text[G]) parsed() {}
 
-// Parsed is a value of one of the types of this package, or made of Text: nothing else has its unexported method.
+// Parsed is a value of a type of this package, or of one based on Text: nothing else has its unexported method.
 type Parsed interface {
 	String() string
 	parsed()
 }
 
-// Parse makes a value of a text type.
+// Parse parses a value of a text type.
 func Parse[T any, P interface {
 	*T
 	UnmarshalText([]byte) error
@@ -105,7 +103,7 @@ func Must[T any, P interface {
 	return v
 }
 
-// The types. Those with more than text to offer have methods below.
+// Types of values. Those that offer more than text have methods below.
 type (
 	// Host is a host name or an IP address.
 	Host struct{ Text[hostGrammar] }
@@ -115,7 +113,7 @@ type (
 	SiteName struct{ Text[siteNameGrammar] }
 	// Addr is an IP address without a zone.
 	Addr struct{ Text[addrGrammar] }
-	// Prefix is a network in CIDR form, host bits cleared. A bare address stands for itself alone.
+	// Prefix is a network in CIDR form, host bits cleared. A bare address becomes a network of one address.
 	Prefix struct{ Text[prefixGrammar] }
 	// Range is one address, a network, or all addresses from one to another of the same family.
 	Range struct{ Text[rangeGrammar] }
@@ -125,7 +123,7 @@ type (
 	IfName struct{ Text[ifNameGrammar] }
 	// MAC is a hardware address of six bytes.
 	MAC struct{ Text[macGrammar] }
-	// Email is the address part of an e-mail address, case as typed.
+	// Email is an e-mail address without a display name, case preserved.
 	Email struct{ Text[emailGrammar] }
 	// URL is an absolute https URL.
 	URL struct{ Text[urlGrammar] }
@@ -133,13 +131,13 @@ type (
 	Line struct{ Text[lineGrammar] }
 )
 
-// Netip is the parsed address; the zero Addr has none.
+// Netip returns the parsed address; invalid for the zero Addr.
 func (a Addr) Netip() netip.Addr {
 	ip, _ := netip.ParseAddr(a.s)
 	return ip
 }
 
-// Netip is the parsed network.
+// Netip returns the parsed network.
 func (p Prefix) Netip() netip.Prefix {
 	n, _ := netip.ParsePrefix(p.s)
 	return n
@@ -155,7 +153,7 @@ func (r Range) Bounds() (first, last netip.Addr) {
 	return n.Addr(), Last(n)
 }
 
-// Last is the last address of a network.
+// Last returns the last address of a network.
 func Last(n netip.Prefix) netip.Addr {
 	b := n.Addr().AsSlice()
 	for i := n.Bits(); i < len(b)*8; i++ {
@@ -184,7 +182,7 @@ func (addrGrammar) Example() string { return "192.0.2.1" }
 
 func (addrGrammar) Parse(s string) (string, error) {
 	ip, err := netip.ParseAddr(s)
-	// A zone may hold any text, newlines included, so none is let in.
+	// A zone may hold any text, including newlines, and is therefore refused.
 	if err != nil || ip.Zone() != "" {
 		return "", errors.New("must be an IPv4 or IPv6 address")
 	}
@@ -258,7 +256,7 @@ func (hostGrammar) Parse(s string) (string, error) {
 		return a, nil
 	}
 	_, name, ok := parseName(s)
-	// A name whose last label is a number is what resolvers take for an address.
+	// Resolvers take a name whose last label is a number for an address.
 	if !ok || strings.Trim(name[strings.LastIndexByte(name, '.')+1:], "0123456789") == "" {
 		return "", errors.New("must be a host name or an IP address")
 	}
@@ -289,7 +287,7 @@ func (siteNameGrammar) Parse(s string) (string, error) {
 	return name, nil
 }
 
-// Wildcard is the domain whose names a wildcard stands for.
+// Wildcard returns the domain below which a wildcard matches.
 func (n SiteName) Wildcard() (parent DomainName, ok bool) {
 	name, ok := strings.CutPrefix(n.s, "*.")
 	if ok {
@@ -311,7 +309,7 @@ func (ifNameGrammar) Parse(s string) (string, error) {
 
 func (macGrammar) Example() string { return "52:54:00:12:34:56" }
 
-// Parse takes the spellings of the trade: bytes with colons or dashes, groups of four with dots, and bare digits.
+// Parse accepts the common notations: bytes with colons or dashes, groups of four digits with dots, and bare digits.
 func (macGrammar) Parse(s string) (string, error) {
 	address, err := net.ParseMAC(s)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// parse is one type of the package, behind a function.
+// parse hides the type parameter of a value type.
 type parse func(string) (string, error)
 
 func of[T interface{ String() string }, P interface {

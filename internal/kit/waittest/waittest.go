@@ -1,4 +1,4 @@
-// Package waittest waits in tests for what another goroutine, process or machine does.
+// Package waittest lets tests wait for another goroutine, process or machine.
 package waittest
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// limit is what only a failure reaches.
+// limit is long enough that only a failure reaches it.
 const limit = 2 * time.Minute
 
 // Until waits for a condition.
@@ -17,13 +17,13 @@ func Until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// UntilNil waits until a function finds nothing wrong. If it always does, the test fails with what it found last.
+// UntilNil waits until a function returns nil. If it never does, the test fails with its last error.
 func UntilNil(t testing.TB, what string, wrong func() error) {
 	t.Helper()
 	Within(t, limit, what, wrong)
 }
 
-// Within is UntilNil with another limit: a longer one for what takes its time, or one that is promised.
+// Within is UntilNil with another limit: a longer one for slow operations, or one that is promised.
 func Within(t testing.TB, limit time.Duration, what string, wrong func() error) {
 	t.Helper()
 	var err error
@@ -32,7 +32,7 @@ func Within(t testing.TB, limit time.Duration, what string, wrong func() error) 
 	}
 }
 
-// wait looks often at first, so that what takes a moment is not waited for any longer.
+// wait polls often at first, so that it adds little to a short wait.
 func wait(limit time.Duration, ok func() bool) bool {
 	end := time.Now().Add(limit)
 	for pause := 100 * time.Microsecond; !ok(); pause = min(2*pause, 10*time.Millisecond) {

@@ -1,5 +1,5 @@
-// Package watch finds out what is wrong. Each room declares what it looks at (its Check) and what may be wrong with it (the kinds); this asks,
-// counts for how long something has been wrong, and reports it.
+// Package watch finds out what is wrong. Each room declares what it checks (Check) and what may be wrong (alarm kinds); this
+// package runs the checks, tracks how long a condition has lasted, and reports it.
 package watch
 
 import (
@@ -15,31 +15,32 @@ import (
 	"edge.internal/gateway/internal/kit/scheduler"
 )
 
-// Check is what a room looks at again and again.
+// Check is a periodic check of a room.
 type Check struct {
-	// Name is that of its job, and Title says what it does, for people.
+	// Name is the name of its job. Title says what it does, for people.
 	Name, Title string
 	Every       time.Duration
-	// Primary is for what all nodes of a cluster share.
+	// Primary is set if the check is about what all nodes of a cluster share.
 	Primary bool
-	// Later does without a look when the program starts.
+	// Later skips the run at program start.
 	Later bool
-	// Kinds are all that it may find: what it does not find is over.
+	// Kinds are all kinds that it may find: a condition that is not found any more is over.
 	Kinds []*alarm.Kind
-	// Conditions are what is wrong now. With an error they are what is known all the same, and nothing is over.
+	// Conditions returns what is wrong now. If it fails, the conditions it returns are reported nevertheless, but none is over.
 	Conditions func(ctx context.Context, s *Scene) ([]alarm.Alarm, error)
 }
 
-// ErrTooEarly says that a check cannot know yet. Nothing is found then, and nothing is over.
+// ErrTooEarly says that a check cannot know yet. No condition is reported then, and none is over.
 var ErrTooEarly = errors.New("it is too early to know")
 
-// Scene is what a check knows. It is in gateway-scheduler: gateway-api alone knows how the machine is, and is asked (Get).
+// Scene is what a check can use. Checks run in gateway-scheduler; only gateway-api knows the state of the machine, which Get asks
+// for.
 type Scene struct {
 	*kit.Kit
 	alarm.Limits
 	Now   time.Time
-	since map[condition]time.Time // what is so now, and since when
-	first map[condition]time.Time // the same, when the check was last made
+	since map[condition]time.Time // current conditions, and when each began
+	first map[condition]time.Time // those of the previous run
 }
 
 type condition struct {
@@ -52,8 +53,8 @@ func Get[T any](ctx context.Context, s *Scene, path string) (T, error) {
 	return control.Get[T](ctx, s.Paths, path)
 }
 
-// Since notes that something is so, and returns since when. A check calls it for what is not to be told, or not alone; of what is found,
-// it is noted anyway.
+// Since records a condition, and returns when it began. A check calls it for conditions that it does not report, or combines into
+// others; those that it returns are recorded anyway.
 func (s *Scene) Since(kind *alarm.Kind, key string) time.Time {
 	c := condition{kind, key}
 	at, known := s.first[c]
@@ -64,7 +65,7 @@ func (s *Scene) Since(kind *alarm.Kind, key string) time.Time {
 	return at
 }
 
-// is tells whether something of a kind is so.
+// is reports whether there is a condition of a kind.
 func (s *Scene) is(kind *alarm.Kind) bool {
 	for c := range s.since {
 		if c.kind == kind {
@@ -74,7 +75,7 @@ func (s *Scene) is(kind *alarm.Kind) bool {
 	return false
 }
 
-// For is the job of a check. Its runs must follow one another.
+// For returns the job of a check. Its runs must not overlap.
 func (c Check) For(k *kit.Kit, limits func(ctx context.Context) (alarm.Limits, error)) scheduler.Job {
 	last := map[condition]time.Time{}
 	where := scheduler.EveryNode
@@ -91,16 +92,14 @@ func (c Check) For(k *kit.Kit, limits func(ctx context.Context) (alarm.Limits, e
 		if errors.Is(err, ErrTooEarly) {
 			return nil
 		}
-		found = slices.DeleteFunc(slices.Clone(found), func(a alarm.Alarm) bool { // the list is the room's
+		found = slices.DeleteFunc(slices.Clone(found), func(a alarm.Alarm) bool { // cloned, because the list belongs to the room
 			since := s.Since(a.Kind, a.Key)
 			return a.Kind.After != nil && s.Now.Sub(since) < a.Kind.After(&s.Limits)
 		})
 		if err != nil {
 			maps.Copy(last, s.since)
 			for _, a := range found {
-				if err = k.Alarms.Raise(ctx, a); err != nil {
-					break
-				}
+				err = errors.Join(err, k.Alarms.Raise(ctx, a))
 			}
 			return err
 		}

@@ -16,7 +16,8 @@ var (
 	dimmed = &alarm.Kind{Name: "toy.dimmed", Severity: alarm.Warning, Unless: out}
 )
 
-// What a check finds is told when it has lasted, and is over when it is not found any more. While a check fails, or knows nothing yet, nothing is over.
+// A condition is reported when it has lasted long enough, and is over when it is no longer found. While a check fails or cannot
+// know, nothing is over.
 func TestWhatIsFoundIsToldWhenItLasts(t *testing.T) {
 	t.Parallel()
 	var found []alarm.Alarm
@@ -30,11 +31,11 @@ func TestWhatIsFoundIsToldWhenItLasts(t *testing.T) {
 	find := func(list ...alarm.Alarm) { found = list }
 
 	find(is(out, "a"), is(dimmed, "b"))
-	w.Want(t) // not long enough, and that explains the other one
+	w.Want(t) // not long enough, and it explains the other one
 	find(is(dimmed, "b"))
 	w.Want(t, "toy.dimmed warning b")
 	find(is(out, "a"))
-	w.Want(t, "toy.dimmed warning b") // nothing is said about it, not even that it is over
+	w.Want(t, "toy.dimmed warning b") // neither reported nor cleared
 	w.Clock.Move(59 * time.Second)
 	w.Want(t, "toy.dimmed warning b")
 	w.Clock.Move(time.Second)
@@ -49,33 +50,37 @@ func TestWhatIsFoundIsToldWhenItLasts(t *testing.T) {
 	}
 	find(is(out, "c"))
 	if err := w.Look(t); !errors.Is(err, failure) {
-		t.Errorf("what is not told yet hides that the check fails: %v", err)
+		t.Errorf("a condition that is not reported yet hides that the check fails: %v", err)
 	}
 	w.Clock.Move(time.Minute)
-	w.Want(t, "toy.dimmed warning b", "toy.out error a", "toy.out error c")
+	if err := w.Look(t); !errors.Is(err, failure) {
+		t.Errorf("an alarm hides that the check fails: %v", err)
+	}
 	failure = nil
+	find(is(out, "a"), is(out, "c"))
+	w.Want(t, "toy.dimmed warning b", "toy.out error a", "toy.out error c")
 	find()
 	w.Want(t)
 }
 
-// A check may count for how long something is so that it does not tell.
+// A check may track a condition that it does not report.
 func TestWhatIsNotedCounts(t *testing.T) {
 	t.Parallel()
-	noted, told := true, false
+	noted, reported := true, false
 	w := watchtest.New(t, watch.Check{Name: "watch.toy", Every: time.Minute, Kinds: []*alarm.Kind{out, dimmed}, Conditions: func(_ context.Context, s *watch.Scene) (found []alarm.Alarm, _ error) {
 		if noted && s.Now.Sub(s.Since(out, "")) > time.Hour {
 			t.Error("it is counted for longer than it is so")
 		}
-		if told {
+		if reported {
 			found = []alarm.Alarm{{Kind: out, Subject: "Lamp", Message: "It does not shine."}}
 		}
 		return append(found, alarm.Alarm{Kind: dimmed, Subject: "Lamp", Message: "It shines a little."}), nil
 	}})
 	w.Want(t)
 	w.Clock.Move(time.Minute)
-	told = true
+	reported = true
 	w.Want(t, "toy.out error")
-	noted, told = false, false
+	noted, reported = false, false
 	w.Want(t, "toy.dimmed warning")
 	w.Clock.Move(2 * time.Hour)
 	noted = true

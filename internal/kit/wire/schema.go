@@ -9,13 +9,13 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// NewRegistry collects schemas under names that carry the package, because several rooms have a Settings.
+// NewRegistry returns a registry of schemas whose names include the package, because several rooms have a Settings.
 func NewRegistry() huma.Registry {
 	huma.DefaultArrayNullable = false
 	return huma.NewMapRegistry("#/components/schemas/", schemaName)
 }
 
-// NewDefinitions collects schemas for a document of JSON Schema.
+// NewDefinitions returns a registry of schemas for a JSON Schema document.
 func NewDefinitions() huma.Registry {
 	huma.DefaultArrayNullable = false
 	return huma.NewMapRegistry("#/$defs/", schemaName)
@@ -38,9 +38,9 @@ func schemaName(t reflect.Type, hint string) string {
 	return strings.ToUpper(pkg[:1]) + pkg[1:] + name
 }
 
-// Output is the schema of a value in an answer.
+// Output returns the schema of a value in an answer.
 func Output(r huma.Registry, t reflect.Type) *huma.Schema {
-	// What has no name cannot be referred to by one.
+	// A type without a name cannot be referenced.
 	s := r.Schema(t, t.Kind() != reflect.Struct || t.Name() != "", "")
 	if full := deref(r, s); t.Kind() == reflect.Struct && full.Properties != nil {
 		for _, f := range Fields(t) {
@@ -53,8 +53,8 @@ func Output(r huma.Registry, t reflect.Type) *huma.Schema {
 	return s
 }
 
-// Input is the schema of a value in a request: what may be sent, and what must be when the value is new.
-// With only, those fields alone may be. A new value is as the defaults say where a request does not.
+// Input returns the schema of a value in a request: the fields that may be sent, and those that a new value must have. With only,
+// it is limited to those fields. defaults are the values of omitted fields.
 func Input(r huma.Registry, t reflect.Type, suffix string, isNew bool, only []string, defaults map[string]any) *huma.Schema {
 	name := schemaName(t, "") + suffix
 	ref := &huma.Schema{Ref: "#/components/schemas/" + name}

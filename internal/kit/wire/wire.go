@@ -1,5 +1,5 @@
-// Package wire owns the form of what goes over the wire: strict JSON in, with every complaint at its field; JSON out;
-// and the JSON Schema of both, from the same Go types.
+// Package wire defines the JSON of the API: strict decoding that reports every error with its field, encoding, and the JSON
+// Schema of both, from the same Go types.
 package wire
 
 import (
@@ -22,7 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// Raw is JSON that is passed on as it is.
+// Raw is JSON that is passed on unchanged.
 type Raw []byte
 
 func (r Raw) MarshalJSON() ([]byte, error) {
@@ -40,7 +40,7 @@ func (r *Raw) UnmarshalJSON(b []byte) error {
 // Schema documents that it may be anything.
 func (Raw) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
 
-// Encoded is the JSON of a T that somebody has written already, and is documented as a T. It is passed on as it is.
+// Encoded is the encoded JSON of a T, and is documented as a T. It is passed on unchanged.
 type Encoded[T any] []byte
 
 func (e Encoded[T]) MarshalJSON() ([]byte, error) { return Raw(e).MarshalJSON() }
@@ -51,26 +51,26 @@ func (Encoded[T]) Schema(r huma.Registry) *huma.Schema {
 
 func (e Encoded[T]) encoded() []byte { return e }
 
-// Validator is a value that can say what is wrong with it, beyond what its fields' types and tags say.
+// Validator is a value that can check more than the types and tags of its fields say.
 type Validator interface{ Validate() error }
 
-// WriteOnly is a field that no answer shows: its IsZero is always true, so that omitzero leaves it out. Whether it has a
-// value is for Set to say.
+// WriteOnly is a field that answers never show: its IsZero is always true, so that omitzero omits it. Set reports whether it has
+// a value.
 type WriteOnly interface {
 	IsZero() bool
 	Set() bool
 }
 
-// Field is one JSON field of a struct, with what its tags say about it.
+// Field is one JSON field of a struct, with the information in its tags.
 type Field struct {
 	Name      string
 	Index     []int
 	Type      reflect.Type
 	ReadOnly  bool // accepted and ignored
 	Required  bool // must not be empty
-	Given     bool // must be named in the body, be it with null or false
+	Given     bool // must be present in the body, even if null or false
 	Secret    bool // never written
-	Stored    bool // false for what is computed (db:"-")
+	Stored    bool // false for computed fields (db:"-")
 	enum      []string
 	min, max  *int64
 	maxLength int
@@ -144,9 +144,9 @@ func limit(sf reflect.StructField, tag string) *int64 {
 	return &n
 }
 
-// Decode reads a JSON object onto a struct. Fields that are absent keep what the struct has, null clears, read-only
-// fields are ignored. Names must match exactly; a duplicate, an unknown name or input after the object is refused. All
-// complaints come at once. It answers which fields were given.
+// Decode decodes a JSON object into a struct. Absent fields keep their values, null clears, read-only fields are ignored. Names
+// must match exactly; duplicate or unknown names and input after the object are refused. All errors are reported at once. It
+// returns which fields were given.
 func Decode(body []byte, into any) (given map[string]bool, err error) {
 	var object map[string]jsontext.Value
 	if err := json.Unmarshal(body, &object); err != nil || object == nil {
@@ -196,7 +196,7 @@ func Decode(body []byte, into any) (given map[string]bool, err error) {
 	return given, complaints.Err()
 }
 
-// Given tells which fields a JSON object has. What is no object, and is refused by Decode, has none.
+// Given returns which fields a JSON object has; nil for anything that Decode refuses as no object.
 func Given(body []byte) map[string]bool {
 	var object map[string]jsontext.Value
 	if json.Unmarshal(body, &object) != nil {
@@ -228,7 +228,7 @@ func (f *Field) decode(raw jsontext.Value, v reflect.Value) error {
 	}
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map, reflect.Pointer:
-		// The base may share what these refer to with the value it was copied from.
+		// The struct may be a copy that shares what these refer to.
 		v.SetZero()
 	}
 	err := json.Unmarshal(raw, v.Addr().Interface(), json.RejectUnknownMembers(true))
@@ -276,7 +276,7 @@ func sentence(se *json.SemanticError) string {
 	return "must be text"
 }
 
-// complain says what a field's tags forbid.
+// complain returns an error if a field violates its tags.
 func (f *Field) complain(v reflect.Value) error {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -309,9 +309,9 @@ func (f *Field) complain(v reflect.Value) error {
 			return fmt.Errorf("must be at most %d", *f.max)
 		}
 	case v.Type() == reflect.TypeFor[Raw]():
-		return nil // its length is the body's
+		return nil // the size of the body limits its length
 	case v.Kind() == reflect.Struct:
-		// A parsed text says itself what it may hold, but not how much fits here.
+		// A parsed text limits its content, but not its length.
 		if s, ok := v.Interface().(fmt.Stringer); ok && len(s.String()) > f.maxLength {
 			return fmt.Errorf("must have at most %d bytes", f.maxLength)
 		}
@@ -327,7 +327,7 @@ func (f *Field) complain(v reflect.Value) error {
 			}
 		}
 		for i := range v.Len() {
-			// The empty text stands for an absent value, which has no place in a list.
+			// The empty text stands for an absent value, which a list cannot contain.
 			if z, ok := v.Index(i).Interface().(interface{ IsZero() bool }); ok && z.IsZero() {
 				return fmt.Errorf("item %d must not be empty", i+1)
 			}
@@ -355,14 +355,14 @@ func (f *Field) text(s string) error {
 	return nil
 }
 
-// timeForm is how times are written: in UTC, always with microseconds, so that as texts they sort as they do as times.
+// timeForm is UTC, always with microseconds, so that times sort correctly as text.
 const timeForm = "2006-01-02T15:04:05.000000Z"
 
 var form = json.JoinOptions(json.Deterministic(true), json.WithMarshalers(json.MarshalToFunc(func(e *jsontext.Encoder, t time.Time) error {
 	return e.WriteToken(jsontext.String(t.UTC().Format(timeForm)))
 })))
 
-// Encode writes a value as JSON. A nil list is an empty one. What is encoded already is neither copied nor read again.
+// Encode encodes a value as JSON. A nil list becomes an empty one. Encoded values are neither copied nor decoded.
 func Encode(v any) ([]byte, error) {
 	if done, ok := v.(interface{ encoded() []byte }); ok {
 		return done.encoded(), nil

@@ -118,7 +118,7 @@ func TestSecretWithoutOmitzeroIsRefused(t *testing.T) {
 	}]())
 }
 
-// Times have one form, whatever their zone and fraction, so that as texts they sort as they do as times.
+// Times have one form, whatever their zone and fraction, so that they sort correctly as text.
 func TestTimesHaveOneForm(t *testing.T) {
 	type moments struct {
 		At   time.Time  `json:"at"`

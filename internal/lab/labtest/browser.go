@@ -20,13 +20,13 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// Browser talks to a gateway's API through its front door, as a browser does.
+// Browser talks to a gateway's API like a browser, through the console's port.
 type Browser struct {
 	url  string
 	http *http.Client
 }
 
-// NewBrowser makes a browser for the gateway at the URL, which is dialed as told, or as usual.
+// NewBrowser returns a browser for the gateway at the URL. If dial is nil, it dials normally.
 func NewBrowser(t testing.TB, url string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -39,13 +39,13 @@ func NewBrowser(t testing.TB, url string, dial func(ctx context.Context, network
 	}}}
 }
 
-// Login logs the admin in.
+// Login logs in as the administrator.
 func (b *Browser) Login(t testing.TB) {
 	t.Helper()
 	b.Must(t, http.MethodPost, "/auth/login", map[string]string{"email": AdminEmail, "password": AdminPassword}, 200, nil)
 }
 
-// WaitDatabase waits until the API has its database: who logs in before that has a session for system routes alone.
+// WaitDatabase waits until the API has its database: a session that begins earlier can use only system routes.
 func (b *Browser) WaitDatabase(t testing.TB) {
 	t.Helper()
 	waittest.UntilNil(t, "the API has its database", func() error {
@@ -70,7 +70,7 @@ func (b *Browser) Stream(t testing.TB, path string) *websocket.Conn {
 	return conn
 }
 
-// Answer is what a request got.
+// Answer is the answer to a request.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -78,7 +78,7 @@ type Answer struct {
 	Body   []byte
 }
 
-// Do makes a request to the API, with headers that are given by name and value.
+// Do makes a request to the API, with headers in pairs of name and value.
 func (b *Browser) Do(ctx context.Context, method, path string, body any, headers ...string) (*Answer, error) {
 	var r io.Reader
 	if body != nil {
@@ -114,8 +114,8 @@ func (b *Browser) Do(ctx context.Context, method, path string, body any, headers
 
 var silent = regexp.MustCompile(`The database (is unavailable|did not answer in time)\.`)
 
-// Must makes a request that has to be answered with the status, and decodes the data. Where the database is silent for longer than the API waits, which happens on a
-// machine that is busy with other work, nothing was done and the request is made again.
+// Must makes a request that must be answered with the status, and decodes the data. If the database is silent for longer than the
+// API waits, as may happen on a busy machine, nothing was done, and the request is repeated.
 func (b *Browser) Must(t testing.TB, method, path string, body any, status int, into any) *Answer {
 	t.Helper()
 	var a *Answer
@@ -146,7 +146,7 @@ type Component struct {
 	LastError                   string `json:"last_error"`
 }
 
-// components waits until the components are as they should be, for as long as an idle machine needs at most and more.
+// components waits until the components satisfy so. within is the limit on an idle machine.
 func (b *Browser) components(t testing.TB, what string, within time.Duration, so func([]Component) bool) {
 	t.Helper()
 	waittest.Within(t, Slow*within, what, func() error {
@@ -182,8 +182,8 @@ func (b *Browser) WaitState(t testing.TB, name, state string, within time.Durati
 	return found
 }
 
-// WaitSettled waits until nothing is pending: a point of failure that is armed then waits for the next change, and is not met by
-// what an API that has just started still does.
+// WaitSettled waits until nothing is pending: a failpoint that is armed then strikes at the next change, and not at work that
+// remains from the start of the API.
 func (b *Browser) WaitSettled(t testing.TB) {
 	t.Helper()
 	b.components(t, "nothing is pending", 20*time.Second, func(all []Component) bool {

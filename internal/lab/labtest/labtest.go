@@ -1,4 +1,4 @@
-// Package labtest runs a lab for tests, with the programs that were built into bin/, and talks to it as an admin does.
+// Package labtest runs a lab for tests, with the programs built into bin/, and talks to it as an administrator does.
 package labtest
 
 import (
@@ -12,13 +12,14 @@ import (
 	"edge.internal/gateway/packaging"
 )
 
-// The admin of the lab.
+// The administrator of the lab.
 const (
 	AdminEmail    = "admin@example.net"
 	AdminPassword = "correct horse battery"
 )
 
-// Slow is how many times longer than on an idle machine things may take: that of the tests has other work, too.
+// Slow is the factor by which operations may take longer than on an idle machine: the one that runs the tests has other work,
+// too.
 const Slow = 4
 
 // Lab is a lab for a test.
@@ -33,7 +34,7 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Programs is the folder of the built programs. A test that needs them fails without them.
+// Programs returns the folder of the built programs, without which the test fails.
 func Programs(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join(root(t), "bin"))
@@ -48,7 +49,7 @@ func Programs(t testing.TB) string {
 	return dir
 }
 
-// LicenseKey is the file of the private key that signs licenses for programs that were built without another one.
+// LicenseKey returns the file of the private key that signs licenses for development builds.
 func LicenseKey(t testing.TB) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(root(t), "packaging", "license", "development.pem"))
@@ -58,7 +59,7 @@ func LicenseKey(t testing.TB) string {
 	return path
 }
 
-// root is the folder of go.mod.
+// root returns the folder of go.mod.
 func root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -74,7 +75,7 @@ func root(t testing.TB) string {
 	return ""
 }
 
-// Up runs a lab until the test ends. Without an admin in the options the setup is left to the test.
+// Up runs a lab until the test ends. Without an administrator in the options, the setup is left to the test.
 func Up(t testing.TB, opts lab.Options) *Lab {
 	t.Helper()
 	leave, err := packaging.Place(t.Context(), t.Name())
@@ -83,7 +84,7 @@ func Up(t testing.TB, opts lab.Options) *Lab {
 	}
 	t.Cleanup(leave)
 	if opts.Dir == "" {
-		// Not t.TempDir: PostgreSQL's own user has to reach it.
+		// Not t.TempDir: PostgreSQL's own user must be able to reach it.
 		dir, err := os.MkdirTemp("", "gateway-lab-test-")
 		if err != nil {
 			t.Fatal(err)
@@ -120,7 +121,7 @@ func Up(t testing.TB, opts lab.Options) *Lab {
 	return &Lab{Lab: l, Browser: NewBrowser(t, l.URL(), nil)}
 }
 
-// UpNodes runs a lab with several nodes, which are a cluster, and logs in at each of them. The first one is the primary.
+// UpNodes runs a lab with several nodes that form a cluster, and logs in at each of them. The first one is the primary.
 func UpNodes(t testing.TB, opts lab.Options) []*Lab {
 	t.Helper()
 	opts.AdminEmail, opts.AdminPassword = AdminEmail, AdminPassword
@@ -141,7 +142,7 @@ func UpAsAdmin(t testing.TB, opts lab.Options) *Lab {
 	return l
 }
 
-// Run runs a command on one side of the lab and answers what it printed.
+// Run runs a command on one side of the lab and returns its output.
 func (l *Lab) Run(t testing.TB, side lab.Side, argv ...string) string {
 	t.Helper()
 	cmd, err := l.Command(t.Context(), side, argv...)

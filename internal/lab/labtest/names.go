@@ -13,14 +13,14 @@ import (
 	"edge.internal/gateway/internal/lab"
 )
 
-// Names is a resolver that knows some records, and counts what it is asked.
+// Names is a DNS resolver with a few records, which counts queries.
 type Names struct {
 	mu      sync.Mutex
 	records map[string]string // name and type to the record
 	asked   map[string]int
 }
 
-// Names runs such a resolver on a side until the test ends.
+// Names runs a resolver on a side until the test ends.
 func (l *Lab) Names(t testing.TB, side lab.Side, address string) *Names {
 	t.Helper()
 	n := &Names{records: map[string]string{}, asked: map[string]int{}}
@@ -48,7 +48,7 @@ func (n *Names) Set(t testing.TB, record string) {
 	n.records[rr.Header().Name+dns.TypeToString[rr.Header().Rrtype]] = record
 }
 
-// Count is how often a name was asked for.
+// Count returns how often a name was queried.
 func (n *Names) Count(name string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// volatile is what changes in the kernel without a change, or with every boot.
+// volatile matches what changes in the kernel without a change of configuration, or with every boot.
 var volatile = regexp.MustCompile(`(?m)packets \d+ bytes \d+| timeout [0-9smhd]+| expires [0-9smhd]+| handle \d+|valid_lft \S+|preferred_lft \S+|^\d+: |@if\d+|([0-9a-f]{2}:){5}[0-9a-f]{2}|fe80::[0-9a-f:]*[0-9a-f]`)
 
-// part is a chain or a set of a table of the packet filter. Their order says nothing, that of the rules in them does.
+// part matches a chain or a set of the packet filter. Their order does not matter; that of the rules within them does.
 var part = regexp.MustCompile(`(?ms)^\t(?:chain|set|map) .*?^\t}\n+`)
 
 // rendered are the files that the gateway writes for its daemons and for itself. Not every daemon has files.
@@ -19,22 +19,23 @@ var rendered = []string{
 	"/etc/unbound/gateway.conf", "/etc/unbound/gateway.conf.d/*", "/etc/squid/*", "/etc/freeradius/gateway/*", "/etc/keepalived/*",
 }
 
-// Running is what a gateway runs with: what the kernel has, and the files. It is the same as long as nothing is changed; run runs a command there.
+// Running describes what a gateway runs with: the kernel's state and the files. It does not change unless the configuration does.
+// run runs a command on the gateway.
 func Running(run func(argv ...string) string) string {
 	var all strings.Builder
 	for _, argv := range [][]string{{"nft", "-s", "list", "ruleset"}, {"ip", "-br", "link"}, {"ip", "-br", "address"}, {"ip", "route", "show", "table", "all"}, {"ip", "-6", "route", "show", "table", "main"},
 		{"ip", "rule"}, {"ip", "-6", "rule"}, {"wg", "show", "all", "dump"}} {
 		fmt.Fprintf(&all, "# %s\n", strings.Join(argv, " "))
-		said := run(argv...) + "\n"
+		output := run(argv...) + "\n"
 		if argv[0] == "wg" {
-			said = settled(said)
+			output = settled(output)
 		}
-		// Nor does the order of tables, addresses and routes.
+		// The order of tables, addresses and routes does not matter either.
 		var parts []string
-		for line := range strings.Lines(part.ReplaceAllString(said, "")) {
+		for line := range strings.Lines(part.ReplaceAllString(output, "")) {
 			parts = append(parts, strings.TrimSpace(volatile.ReplaceAllString(line, "")))
 		}
-		for _, chain := range part.FindAllString(said, -1) {
+		for _, chain := range part.FindAllString(output, -1) {
 			parts = append(parts, strings.TrimSpace(volatile.ReplaceAllString(chain, "")))
 		}
 		slices.Sort(parts)
@@ -54,7 +55,7 @@ func Running(run func(argv ...string) string) string {
 	return all.String()
 }
 
-// settled is what a tunnel was told, without where its peers were last heard, when, and how much they sent.
+// settled strips the endpoints, times and counters of peers from a WireGuard dump.
 func settled(dump string) string {
 	lines := strings.Split(dump, "\n")
 	for i, line := range lines {

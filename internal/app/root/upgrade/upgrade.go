@@ -1,4 +1,4 @@
-// Package upgrade is gateway-upgrade. Of the rooms it has what the upgrade does, and no more.
+// Package upgrade is gateway-upgrade. It imports only the part of the room that performs the upgrade.
 package upgrade
 
 import (
@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/upgrade/runner"
 )
 
-// Run runs gateway-upgrade: it grants the wish for an upgrade that is written down, if there is one. It needs root.
+// Run runs gateway-upgrade: it grants the wish for an upgrade, if there is one. It needs root.
 func Run(ctx context.Context, cfg start.Config) error {
 	folder, err := jobs.Open(home.Home{}, job.Upgrade)
 	if err != nil {

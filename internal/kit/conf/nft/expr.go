@@ -17,10 +17,10 @@ type text string
 
 func (t text) print(b *bytes.Buffer) { b.WriteString(string(t)) }
 
-// Do is an expression that is a constant of the program.
+// Do returns an expression that is a constant of the program.
 func Do(expr constant) Expr { return text(expr) }
 
-// What expressions look at and do that have no arguments.
+// Expressions without arguments.
 var (
 	Counter    = Do("counter")
 	Accept     = Do("accept")
@@ -29,10 +29,10 @@ var (
 	Masquerade = Do("masquerade")
 )
 
-// Jump goes to a chain and comes back when that decides nothing.
+// Jump jumps to a chain and returns if that decides nothing.
 func Jump(to Name) Expr { return text("jump " + to.text) }
 
-// Goto goes to a chain; when that decides nothing, the chain that jumped here goes on.
+// Goto goes to a chain; if that decides nothing, the chain that jumped to this one continues.
 func Goto(to Name) Expr { return text("goto " + to.text) }
 
 // Log sends the packet to the readers of log group 0.
@@ -46,19 +46,19 @@ func LogID(prefix constant, id uuid.UUID) Expr {
 // Only restricts a rule to one family.
 func Only(f Family) Expr { return text("meta nfproto " + f.String()) }
 
-// Mark puts a number on the packet, which routing rules can ask for.
+// Mark sets the mark of the packet, which routing rules can match.
 func Mark(n uint32) Expr { return text(fmt.Sprintf("meta mark set %d", n)) }
 
-// MarkConnection notes a number with the connection of the packet.
+// MarkConnection sets the mark of the packet's connection.
 func MarkConnection(n uint32) Expr { return text(fmt.Sprintf("ct mark set %d", n)) }
 
-// OfConnection matches packets of connections that have the number.
+// OfConnection matches packets of connections with the mark.
 func OfConnection(n uint32) Expr { return text(fmt.Sprintf("ct mark %d", n)) }
 
-// Side is an end of a packet's way: the source or the destination, the interface it came by or leaves by.
+// Side is a direction of a packet: where it comes from, or where it goes to.
 type Side int
 
-// The sides.
+// Sides of a packet.
 const (
 	From Side = iota
 	To
@@ -104,7 +104,7 @@ func (e addresses) print(b *bytes.Buffer) {
 	many(b, e.list, func(s Span) { s.print(b) })
 }
 
-// Addr matches the address on a side. The spans are of one family, and at least one.
+// Addr matches the address on a side. The spans, at least one, are of one family.
 func Addr(s Side, list []Span) Expr { return addresses{s, list} }
 
 // InSet matches the address on a side against a named set.
@@ -118,10 +118,10 @@ type Ports struct {
 	First, Last uint16
 }
 
-// All tells whether every port is meant, as with a protocol that has none.
+// All reports whether the range includes every port, as for a protocol without ports.
 func (p Ports) All() bool { return p.First == 0 && p.Last == 65535 }
 
-// The protocols.
+// Protocol numbers.
 const (
 	ICMP   = 1
 	TCP    = 6
@@ -145,7 +145,7 @@ type service []Ports
 func Service(list []Ports) Expr { return service(list) }
 
 func (list service) print(b *bytes.Buffer) {
-	// How many ports the first protocol has, and whether all others have the same.
+	// Count the ports of the first protocol, and check whether all others have the same.
 	n := 1
 	for n < len(list) && list[n].Proto == list[0].Proto {
 		n++
@@ -200,13 +200,13 @@ func many[T any](b *bytes.Buffer, list []T, print func(T)) {
 	b.WriteString(" }")
 }
 
-// Target is where NAT sends a packet, or lets it seem to come from.
+// Target is where NAT sends a packet, or makes it appear to come from.
 type Target struct {
 	Addr netip.Addr
 	// First and Last are its ports; zero keeps the port.
 	First, Last uint16
-	// Shift, when it is not zero, is the first port of the destination's range: each of its ports is mapped to the one
-	// at the same place of the target's range.
+	// Shift, if not zero, is the first port of the destination's range: each of its ports is mapped to the one at the same
+	// position in the target's range.
 	Shift uint16
 }
 

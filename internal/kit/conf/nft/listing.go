@@ -8,24 +8,22 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// Listing is the text of a table, part by part: what Bytes has written, read again.
+// Listing is the parsed text of a table as written by Bytes.
 type Listing struct {
 	Sets   []ListedSet
 	Chains []ListedChain
 }
 
-// ListedSet is a set of a listing.
 type ListedSet struct {
 	Name     string
 	Type     string // ipv4_addr or ipv6_addr
 	Elements string // separated by commas; empty for none
 }
 
-// ListedChain is a chain of a listing.
 type ListedChain struct {
 	Name string
-	Hook string // where the kernel enters it; empty for those that rules lead to
-	// Body are its rules, each with a tab before and a line break behind it.
+	Hook string // where the kernel enters it; empty for chains that rules jump to
+	// Body contains its rules, each with a leading tab and a trailing newline.
 	Body string
 }
 
@@ -37,8 +35,7 @@ func (c *ListedChain) Rules() []string {
 	return list
 }
 
-// Read reads the transaction that puts a table in the place of its former self, if it is one that Bytes could have written. What the
-// rules say is not looked at.
+// Read parses a transaction that replaces a table, if Bytes could have written it. It does not parse the rules.
 func Read(table, text string) (*Listing, error) {
 	l := &Listing{}
 	n := 1
@@ -54,7 +51,7 @@ func Read(table, text string) (*Listing, error) {
 	return l, nil
 }
 
-// Split is the text of such a transaction in its parts: how it begins, each note, set and chain, and how it ends.
+// Split divides the text of such a transaction into its parts: head, each note, set and chain, and tail.
 func Split(table, text string) (parts.Text, error) {
 	var t parts.Text
 	for part, err := range pieces(table, text) {
@@ -66,10 +63,10 @@ func Split(table, text string) (parts.Text, error) {
 	return t, nil
 }
 
-// partEnd is how a part ends that has several lines.
+// partEnd ends a part of several lines.
 const partEnd = "\n\t}\n"
 
-// pieces yields the parts of a transaction one after the other, or an error at the first thing that is none.
+// pieces yields the parts of a transaction in order, or an error at the first unknown one.
 func pieces(table, text string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		rest, ok := strings.CutPrefix(text, head(table))
@@ -103,13 +100,13 @@ func pieces(table, text string) iter.Seq2[string, error] {
 	}
 }
 
-// ReadPart reads a note, a set or a chain, and nothing else.
+// ReadPart parses exactly one note, set or chain.
 func ReadPart(part string) (*Listing, error) {
 	l := &Listing{}
 	return l, l.add(part)
 }
 
-// add adds what a part has.
+// add parses one part.
 func (l *Listing) add(part string) error {
 	line, body, _ := strings.Cut(part, "\n")
 	if strings.HasPrefix(line, note) && body == "" && len(part) > len(line) {
@@ -150,7 +147,7 @@ func (l *Listing) add(part string) error {
 	return nil
 }
 
-// listing reads parts.
+// listing parses parts.
 func listing(t parts.Text) (*Listing, error) {
 	l := &Listing{}
 	for _, part := range t {
@@ -161,7 +158,7 @@ func listing(t parts.Text) (*Listing, error) {
 	return l, nil
 }
 
-// Change leads from one table to another.
+// Change turns one table into another.
 type Change struct {
 	// Generation is the state of the packet filter that the change is for.
 	Generation uint32
@@ -169,33 +166,33 @@ type Change struct {
 	NewChains  []ListedChain
 	// Edits are of chains that stay.
 	Edits []Edit
-	// Refilled are sets that get other elements.
+	// Refilled are sets with new elements.
 	Refilled []ListedSet
-	// Gone is what nothing refers to any more.
+	// GoneChains and GoneSets are those that nothing refers to any more.
 	GoneChains, GoneSets []string
 }
 
-// Empty tells whether there is nothing to do.
+// Empty reports whether there is nothing to do.
 func (c *Change) Empty() bool {
 	return len(c.NewSets)+len(c.NewChains)+len(c.Edits)+len(c.Refilled)+len(c.GoneChains)+len(c.GoneSets) == 0
 }
 
-// Edit changes the rules of a chain, which are counted as they were before.
+// Edit changes the rules of a chain. Indexes are those before the change.
 type Edit struct {
 	Chain  string
-	Rules  int // how many it has
+	Rules  int // number of rules before the change
 	Remove []int
 	Add    []Addition
 }
 
-// Addition is a rule that comes before another, which stays, or at the end of the chain.
+// Addition is a rule that is inserted before another one that stays, or at the end of the chain.
 type Addition struct {
 	Before int
 	Rule   string
 }
 
-// Difference finds the change that turns one table into another, of which it reads what they do not have in common. It is not ok if that is
-// impossible, or if loading the whole table takes less work.
+// Difference returns the change that turns one table into another. It parses only the parts that differ. ok is false if that is
+// impossible, or if loading the whole table is less work.
 func Difference(was, now parts.Text) (c Change, ok bool) {
 	was, now = parts.Distinct(was, now)
 	a, err1 := listing(was)
@@ -238,7 +235,7 @@ func Difference(was, now parts.Text) (c Change, ok bool) {
 	return c, true
 }
 
-// manyRules is from how many rules on a change is no shorter than the whole table.
+// manyRules is the number of changed rules from which loading the whole table is less work.
 const manyRules = 1000
 
 func (c *Change) sets(was, now []ListedSet) {
@@ -263,7 +260,7 @@ func (c *Change) sets(was, now []ListedSet) {
 	}
 }
 
-// edit finds what to take from a chain and what to add to it to get another.
+// edit returns what to remove from a chain and what to add to it to get another.
 func edit(was, now []string) Edit {
 	found := parts.EditOf(was, now)
 	e := Edit{Rules: len(was), Remove: found.Remove}

@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/parts"
 )
 
-// An edit leads from any list to any other, and leaves as much where it is as it can.
+// An edit leads from any list to any other, and keeps as many items in place as possible.
 func TestEdit(t *testing.T) {
 	chance := rand.New(rand.NewPCG(3, 4))
 	for range 5000 {
@@ -43,7 +43,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// carryOut does what the kernel does with an edit.
+// carryOut applies an edit as the kernel does.
 func carryOut(was []string, e Edit) (now []string) {
 	for i := 0; i <= len(was); i++ {
 		for _, a := range e.Add {
@@ -120,7 +120,7 @@ func split(t *testing.T, text string) parts.Text {
 	return p
 }
 
-// A part is one thing and whole.
+// A part must be exactly one complete thing.
 func TestReadPart(t *testing.T) {
 	for _, good := range []string{"\t# note\n", "\tchain x {\n\t}\n", "\tchain x {\n\t\thook\n\t accept\n\t}\n", "\tset s {\n\t\ttype ipv4_addr\n\t\tflags interval\n\t}\n"} {
 		if _, err := ReadPart(good); err != nil {

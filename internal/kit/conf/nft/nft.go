@@ -1,7 +1,7 @@
-// Package nft is the typed model of one table of the packet filter, and its printer.
+// Package nft is a typed model of one table of the packet filter, and its printer.
 //
-// Text reaches the printer as constants of the program, parsed values, numbers and ids alone, so that no value can
-// become a statement: nft has no escape within quotes. What is printed is read again part by part, and two tables are compared so.
+// Only constants of the program, parsed values, numbers and ids can become text, so that no value can become a statement: nft has
+// no escape within quotes. Printed text can be parsed part by part, and so compared.
 package nft
 
 import (
@@ -18,16 +18,16 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// constant is a word of the program. A variable of type string does not convert to it by itself.
+// constant is a word of the program. A variable of type string is not assignable to it.
 type constant string
 
 // Name is the name of a chain or a set.
 type Name struct{ text string }
 
-// Named is a constant name.
+// Named returns a constant name.
 func Named(name constant) Name { return Name{string(name)} }
 
-// Of appends a zone's name, which has neither slashes nor a dash in front; the absent zone is a dash.
+// Of appends a zone's name, which contains no slash and has no leading dash; the absent zone is a dash.
 func (n Name) Of(zone value.Zone) Name {
 	if zone.IsZero() {
 		return Name{n.text + "/-"}
@@ -46,22 +46,22 @@ func (n Name) ID(id uuid.UUID, f Family) Name {
 
 func (n Name) String() string { return n.text }
 
-// IsZero tells whether there is no name.
+// IsZero reports whether there is no name.
 func (n Name) IsZero() bool { return n.text == "" }
 
 // Family is a version of IP.
 type Family int
 
-// The families.
+// Families of addresses.
 const (
 	V4 Family = iota
 	V6
 )
 
-// Families are both.
+// Families lists both families.
 var Families = [...]Family{V4, V6}
 
-// FamilyOf is the family of an address.
+// FamilyOf returns the family of an address.
 func FamilyOf(a netip.Addr) Family {
 	if a.Is4() {
 		return V4
@@ -94,7 +94,7 @@ func (s Span) print(b *bytes.Buffer) {
 
 func number(b *bytes.Buffer, n int) { b.Write(strconv.AppendInt(b.AvailableBuffer(), int64(n), 10)) }
 
-// prefix is the length of the network that a span is, if it is one.
+// prefix returns the prefix length of a span, if it is a network.
 func prefix(s Span) (int, bool) {
 	first, last := s.First.As16(), s.Last.As16() // IPv4 within the last four bytes
 	same := 0
@@ -109,19 +109,19 @@ func prefix(s Span) (int, bool) {
 	return same, n.Addr() == s.First && value.Last(n) == s.Last
 }
 
-// Table is one table of the family inet, which is replaced whole.
+// Table is one table of the family inet, which is replaced as a whole.
 type Table struct {
 	Name constant
-	// Notes are for people who read the file.
+	// Notes are comments for readers of the file.
 	Notes  []Note
 	Sets   []Set
 	Chains []*Chain
 }
 
-// Note is a line that the kernel does not see.
+// Note is a comment in the file, which the kernel does not get.
 type Note struct{ text string }
 
-// IDNote is a constant and an id.
+// IDNote returns a note of a constant and an id.
 func IDNote(text constant, id uuid.UUID) Note { return Note{string(text) + " " + id.String()} }
 
 // Set is a named set of addresses of one family.
@@ -131,33 +131,33 @@ type Set struct {
 	Elements []Span // sorted, not overlapping
 }
 
-// Chain is a list of rules; with a hook the kernel enters there.
+// Chain is a list of rules; with a hook, the kernel enters it.
 type Chain struct {
 	Name  Name
 	Hook  constant // such as "type filter hook input priority filter; policy drop;"
 	Rules []Rule
 
-	part *parts.Part // once it is printed
+	part *parts.Part // once it has been printed
 }
 
-// Rule is a list of expressions: what is asked and what is done.
+// Rule is a list of expressions: conditions and actions.
 type Rule struct {
 	Exprs []Expr
-	// Tag is what people and the counters know the rule by.
+	// Tag identifies the rule to people and counters.
 	Tag Tag
 }
 
 // Tag is the comment of a rule.
 type Tag struct{ text string }
 
-// IDTag is a constant and an id.
+// IDTag returns a tag of a constant and an id.
 func IDTag(prefix constant, id uuid.UUID) Tag { return Tag{string(prefix) + id.String()} }
 
-// Auto is a constant tag.
+// Auto returns a constant tag.
 func Auto(tag constant) Tag { return Tag{string(tag)} }
 
-// For is a constant and a word of a room, of which letters, digits and dashes are kept, and no more than fits: nft refuses
-// a table with a comment that is too long.
+// For returns a tag of a constant and a room's word, of which it keeps letters, digits and dashes up to a maximum length: nft
+// refuses a table if a comment is too long.
 func For(prefix constant, word string) Tag {
 	word = strings.Map(func(r rune) rune {
 		if r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' {
@@ -168,7 +168,7 @@ func For(prefix constant, word string) Tag {
 	return Tag{string(prefix) + word[:min(len(word), 64)]}
 }
 
-// Parts is the transaction that puts the table in the place of its former self. A chain is printed once, and stays as it is from then on.
+// Parts returns the transaction that replaces the table. A chain is printed only once, and must not change afterwards.
 func (t *Table) Parts() parts.Text {
 	text := make(parts.Text, 0, 2+len(t.Notes)+len(t.Sets)+len(t.Chains))
 	text = append(text, parts.Of([]byte(head(string(t.Name)))))
@@ -194,10 +194,10 @@ func printed(p interface{ print(b *bytes.Buffer) }) parts.Part {
 	return parts.Of(bytes.Clone(b.Bytes()))
 }
 
-// note is how a note begins, and tail how a table ends.
+// note begins a note, and tail ends a table.
 const note, tail = "\t# ", "}\n"
 
-// head is how a table begins. Its first line makes sure that there is something to delete.
+// head returns the beginning of a table. Its first line makes sure that there is something to delete.
 func head(table string) string {
 	return fmt.Sprintf("table inet %s\ndelete table inet %s\ntable inet %s {\n", table, table, table)
 }

@@ -1,4 +1,4 @@
-// Package dbtest gives each test a migrated database of its own, on a private PostgreSQL.
+// Package dbtest gives each test its own migrated database on a private PostgreSQL.
 package dbtest
 
 import (
@@ -28,7 +28,7 @@ import (
 
 const template = "template_gateway"
 
-// To copy the files takes a quarter of the time of writing every page to the log, which is the default.
+// Copying the files takes a quarter of the time of writing every page to the log, which is the default.
 const fromTemplate = " TEMPLATE " + template + " STRATEGY FILE_COPY"
 
 var (
@@ -37,7 +37,7 @@ var (
 	failure error
 )
 
-// Server is the private PostgreSQL of the test process.
+// Server returns the private PostgreSQL of the test process.
 func Server(t testing.TB) *private.Server {
 	t.Helper()
 	once.Do(func() {
@@ -49,7 +49,7 @@ func Server(t testing.TB) *private.Server {
 	return server
 }
 
-// digest names the schema, so that a changed migration gets a template of its own.
+// digest identifies the schema, so that a changed migration gets a new template.
 func digest() string {
 	h := sha256.New()
 	names, _ := fs.Glob(schema.Migrations, "*.sql")
@@ -79,13 +79,13 @@ func prepare(ctx context.Context, s *private.Server) error {
 	return execute(ctx, s.URL(template), schema.Grants)
 }
 
-// URL makes a migrated database and tells where it is.
+// URL creates a migrated database and returns its URL.
 func URL(t testing.TB) string {
 	t.Helper()
 	return create(t, fromTemplate)
 }
 
-// EmptyURL makes a database without a schema.
+// EmptyURL creates a database without a schema.
 func EmptyURL(t testing.TB) string {
 	t.Helper()
 	return create(t, "")
@@ -110,13 +110,13 @@ func createOn(t testing.TB, s *private.Server, from string) string {
 	return s.URL(name)
 }
 
-// New makes a migrated database and attaches to it.
+// New creates a migrated database and attaches to it.
 func New(t testing.TB) *db.DB {
 	t.Helper()
 	return attach(t, URL(t))
 }
 
-// Own makes a migrated database on a server of the test's own, which it may stop.
+// Own creates a migrated database on its own server, which the test may stop.
 func Own(t testing.TB) (*db.DB, *private.Server) {
 	t.Helper()
 	s, err := private.StartCached(t.Context(), "schema-"+digest(), prepare)
@@ -131,7 +131,7 @@ func Own(t testing.TB) (*db.DB, *private.Server) {
 	return attach(t, createOn(t, s, fromTemplate)), s
 }
 
-// Pair makes two migrated databases of one server, the nodes of a cluster: one may follow the other.
+// Pair creates two migrated databases on one server as nodes of a cluster: one may follow the other.
 func Pair(t testing.TB, s *private.Server) (one, other *db.DB) {
 	t.Helper()
 	for _, d := range []**db.DB{&one, &other} {
@@ -142,7 +142,7 @@ func Pair(t testing.TB, s *private.Server) (one, other *db.DB) {
 	return one, other
 }
 
-// part ends what keeps a database that takes part in replication from being dropped.
+// part ends the replication that keeps a database from being dropped.
 func part(t testing.TB, url string) {
 	t.Helper()
 	ctx := context.Background()
@@ -174,8 +174,7 @@ func part(t testing.TB, url string) {
 	}
 }
 
-// Freeze stops every process of a server as they are, until the returned function lets them go on. Connections stay open, and
-// nothing answers.
+// Freeze stops all processes of a server until thaw is called. Connections stay open, but nothing answers.
 func Freeze(t testing.TB, s *private.Server) (thaw func()) {
 	t.Helper()
 	frozen := []int{s.PID()}
@@ -184,7 +183,7 @@ func Freeze(t testing.TB, s *private.Server) (thaw func()) {
 			t.Fatal(err)
 		}
 	}
-	signal(s.PID(), syscall.SIGSTOP) // before its children are listed: it makes no other
+	signal(s.PID(), syscall.SIGSTOP) // before its children are listed: it forks no more
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +230,7 @@ func attach(t testing.TB, url string) *db.DB {
 	return d
 }
 
-// urls remembers where the databases of New are.
+// urls maps the databases of New to their URLs.
 var urls sync.Map
 
 // Exec runs SQL that only a test needs, such as the tables of a toy kind, on a database of New.
@@ -256,7 +255,7 @@ func execute(ctx context.Context, url, sql string, args ...any) error {
 	return err
 }
 
-// Address is where a database of New is; empty for another one.
+// Address returns the URL of a database of New; empty for any other.
 func Address(d *db.DB) string {
 	url, _ := urls.Load(d)
 	address, _ := url.(string)

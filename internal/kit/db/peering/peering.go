@@ -1,5 +1,5 @@
-// Package peering decides which databases of other nodes reach that of this one: PostgreSQL's settings, its list of who may connect from where,
-// and that of the members whose certificates it takes.
+// Package peering decides which other nodes may connect to this node's database: PostgreSQL's settings, its list of clients and
+// addresses, and the map of certificates it accepts.
 package peering
 
 import (
@@ -21,27 +21,28 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Role is whom other nodes connect as. It reads the tables that all share; as one that replicates, it could follow changes of others, too.
+// Role is what other nodes connect as. It can read the shared tables; as it may replicate, it could also follow changes of
+// others.
 const Role = "gateway_repl"
 
 // Peer is another member of the cluster.
 type Peer struct {
-	ID      string // the common name of its certificate
+	ID      string // common name of its certificate
 	Address netip.Addr
 }
 
-// Settings is all that PostgreSQL has to know.
+// Settings is everything that PostgreSQL must know.
 type Settings struct {
 	Peers []Peer
-	// Authority is the certificate of the cluster's authority, and Identity this node's own, followed by its key.
+	// Authority is the certificate of the cluster's authority; Identity is this node's own, followed by its key.
 	Authority, Identity []byte
 }
 
-// idForm is that of a node's id: what stands in PostgreSQL's list must not be taken for something else.
+// idForm restricts a node's id: nothing in PostgreSQL's lists may be mistaken for something else.
 var idForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z-]{0,63}$`)
 
-// everywhere is where PostgreSQL listens. It starts before the gateway gives the machine its addresses, and would not listen on one that is not there yet.
-// Who gets in is decided by the packet filter, and by the list below.
+// everywhere makes PostgreSQL listen on all addresses. It starts before the gateway has assigned the machine's addresses, and
+// would not listen on one that does not exist yet. The packet filter and the list below decide who may connect.
 const everywhere = "*"
 
 func (s Settings) check() error {
@@ -59,16 +60,16 @@ func (s Settings) check() error {
 	return nil
 }
 
-// where tells where a place is.
+// where returns the path of a place.
 type where func(host.Place) string
 
-// Files renders the settings, in the order in which they are to be installed: the last one names the others.
+// Files renders the settings in the order in which they must be installed: the last file refers to the others.
 func (s Settings) Files(path where) ([]host.File, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	peers := slices.SortedFunc(slices.Values(s.Peers), func(a, b Peer) int { return strings.Compare(a.ID, b.ID) })
-	// Local users are who they are to the machine. Loopback is as Debian has it.
+	// Local users are identified by the machine. The lines for loopback are Debian's.
 	access := []string{"local all all peer map=gateway", "host all all 127.0.0.1/32 scram-sha-256", "host all all ::1/128 scram-sha-256"}
 	members := []string{`gateway /^(.*)$ \1`, "gateway root gateway"}
 	for _, p := range peers {
@@ -96,28 +97,28 @@ func (s Settings) Files(path where) ([]host.File, error) {
 	}, nil
 }
 
-// Conninfo is how PostgreSQL reaches the database of another node, which it knows by its name. The programs of the gateway, which cannot read PostgreSQL's key, put their own
-// certificate in the place of the files: see db.DB.Identify.
+// Conninfo returns the connection string for the database of another node, which is verified by name. The programs of the gateway
+// cannot read PostgreSQL's key, and use their own certificate instead of the files: see db.DB.Identify.
 func Conninfo(name string, peer netip.Addr, path where) string {
 	identity := path(host.DatabaseIdentity)
 	return fmt.Sprintf("host=%s hostaddr=%s port=5432 dbname=gateway user=%s sslmode=verify-full ssl_min_protocol_version=TLSv1.3 sslrootcert=%s sslcert=%s sslkey=%s connect_timeout=5 tcp_user_timeout=15000",
 		name, peer, Role, path(host.DatabaseAuthority), identity, identity)
 }
 
-// Machine is what is asked of the machine.
+// Machine is what peering needs of the machine.
 type Machine interface {
 	host.Files
 	host.Database
 }
 
 const (
-	// takenWithin is how long PostgreSQL may take to have new settings, and askEvery how often we ask it to.
+	// takenWithin is how long PostgreSQL may take to apply new settings, and askEvery how often it is asked to.
 	takenWithin = time.Minute
 	askEvery    = 5 * time.Second
 	lookEvery   = 50 * time.Millisecond
 )
 
-// Install has PostgreSQL take the settings, and returns when it has. What is there already is not written again.
+// Install makes PostgreSQL apply the settings, and returns once it has. Unchanged files are not rewritten.
 func Install(ctx context.Context, m Machine, d *db.DB, s Settings) error {
 	files, err := s.Files(m.Path)
 	if err != nil {
@@ -138,7 +139,7 @@ func Install(ctx context.Context, m Machine, d *db.DB, s Settings) error {
 		if is.same(want) {
 			return true, nil
 		}
-		// Whoever restarts PostgreSQL takes the settings away with which it does not start.
+		// The restart removes the settings if PostgreSQL does not start with them.
 		if _, err := m.Read(host.DatabaseSettings); errors.Is(err, fs.ErrNotExist) {
 			return false, ErrRefused
 		}
@@ -166,7 +167,8 @@ func write(m host.Files, files []host.File) (changed bool, err error) {
 	return changed, nil
 }
 
-// Remove has PostgreSQL listen to no other node any more, and forgets the node's key. Cut short, it can be done again; the authority goes last.
+// Remove makes PostgreSQL stop listening to other nodes, and deletes the node's key. If it is interrupted, it can be repeated:
+// the authority is deleted last.
 func Remove(ctx context.Context, m Machine, d *db.DB) error {
 	began := time.Now()
 	if err := m.Remove(host.DatabaseSettings); err != nil {
@@ -183,7 +185,7 @@ func Remove(ctx context.Context, m Machine, d *db.DB) error {
 	return nil
 }
 
-// server is what PostgreSQL has taken.
+// server holds the settings that PostgreSQL uses.
 type server struct {
 	listen, access, members string
 	tls                     bool
@@ -195,7 +197,7 @@ func (s server) same(want server) bool {
 	return s.listen == want.listen && s.access == want.access && s.members == want.members && s.tls == want.tls
 }
 
-// look asks on a connection of its own: one that was there before may not know of the change yet.
+// look queries a new connection: an existing one may not have seen the change yet.
 func look(ctx context.Context, d *db.DB) (s server, err error) {
 	conn, err := d.Server().Connect(ctx)
 	if err != nil {
@@ -206,7 +208,7 @@ func look(ctx context.Context, d *db.DB) (s server, err error) {
 	return s, err
 }
 
-// load asks for the settings to be taken until they are.
+// load asks PostgreSQL to reload its settings until they are in use.
 func load(ctx context.Context, m Machine, d *db.DB, began time.Time, so func(server) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, takenWithin)
 	defer cancel()
@@ -227,7 +229,7 @@ func load(ctx context.Context, m Machine, d *db.DB, began time.Time, so func(ser
 			if refused != nil {
 				return refused
 			}
-			// After a restart, the connections of the others are new, too.
+			// After a restart, the pooled connections must be new, too.
 			if taken {
 				if err = d.QueryRow(ctx, "SELECT 1").Scan(nil); err == nil {
 					return nil
@@ -242,8 +244,8 @@ func load(ctx context.Context, m Machine, d *db.DB, began time.Time, so func(ser
 	}
 }
 
-// Dismiss ends what nodes have here that are none of the peers: their sessions and their slots. The settings without them must have been taken before,
-// else they come back. A node that is no primary keeps nothing for others.
+// Dismiss ends the sessions and slots of nodes that are not among the peers. The settings without them must be in use already, or
+// they will reconnect. A node that is not the primary keeps no slots.
 func Dismiss(ctx context.Context, d *db.DB, peers []Peer, primary bool) error {
 	ctx, cancel := context.WithTimeout(ctx, takenWithin)
 	defer cancel()

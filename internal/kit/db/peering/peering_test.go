@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/helper/guard"
 )
 
-// What is rendered is what the helper takes, and what differs from it in one word is not.
+// The helper accepts what is rendered, and nothing that differs from it in a single word.
 func TestTheHelperTakesNothingElse(t *testing.T) {
 	authority, identity := certificates(t)
 	s := peering.Settings{Authority: authority, Identity: identity, Peers: []peering.Peer{

@@ -33,7 +33,6 @@ import (
 
 func TestMain(m *testing.M) { nettest.Main(m) }
 
-// authority issues certificates.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -73,7 +72,7 @@ func (a *authority) sign(t *testing.T, template *x509.Certificate, key *ecdsa.Pr
 	return c
 }
 
-// node is the certificate of a node with its key.
+// node returns a node's certificate and key.
 func (a *authority) node(t *testing.T, id string, usage ...x509.ExtKeyUsage) []byte {
 	t.Helper()
 	key := newKey(t)
@@ -96,7 +95,7 @@ func certificates(t *testing.T) (ca, identity []byte) {
 	return a.pem(), a.node(t, "me", both...)
 }
 
-// machine is a PostgreSQL of its own with its files.
+// machine is a PostgreSQL server with its own files.
 type machine struct {
 	*files.Files
 	opts   private.Options
@@ -112,7 +111,7 @@ func (m *machine) start(ctx context.Context) error {
 	return err
 }
 
-// Install gives a file its owner, which below a root folder it does not get.
+// Install sets a file's owner, which does not happen below a root folder.
 func (m *machine) Install(p host.Place, content []byte) error {
 	if err := m.Files.Install(p, content); err != nil {
 		return err
@@ -142,7 +141,7 @@ func (m *machine) LoadDatabaseSettings(ctx context.Context) error {
 
 func newMachine(t *testing.T) (*machine, *db.DB) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "peering-") // which PostgreSQL's own user has to reach
+	dir, err := os.MkdirTemp("", "peering-") // PostgreSQL's own user must be able to reach it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,11 +179,11 @@ func newMachine(t *testing.T) (*machine, *db.DB) {
 	return m, d
 }
 
-// A member is let in by its certificate, from its address, to what all share; no one else is, and no one else is once it has left.
+// A member can connect with its certificate, from its address, to shared data; nobody else can, and it cannot after it has left.
 func TestMembersAlone(t *testing.T) {
 	m, d := newMachine(t)
 	ca, other := newAuthority(t), newAuthority(t)
-	// An address of the machine that is not a loopback one: connections to it come from it.
+	// Connections to an address of the machine that is not a loopback one also come from it.
 	peer := peering.Peer{ID: "peer", Address: netip.MustParseAddr("10.99.0.1")}
 	lo, err := netlink.LinkByName("lo")
 	if err == nil {

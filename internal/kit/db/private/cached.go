@@ -63,8 +63,8 @@ func startCached(ctx context.Context, name string, prepare func(context.Context,
 	return s, nil
 }
 
-// copyEmpty makes a data folder as initdb does, by copying one that initdb has made before. That takes a twentieth of the time, and suits a server
-// that is thrown away: the copies have the same identifier.
+// copyEmpty makes a data folder by copying one that initdb made before. That takes a twentieth of the time, but suits only
+// throw-away servers: all copies have the same system identifier.
 func copyEmpty(ctx context.Context, bin string, _ owner, data string) error {
 	base, err := cacheFolder()
 	if err != nil {
@@ -82,7 +82,7 @@ func copyEmpty(ctx context.Context, bin string, _ owner, data string) error {
 	return copyData(template, data)
 }
 
-// templateOf is the prepared folder of a name, for the programs of a version of PostgreSQL.
+// templateOf returns the path of a prepared folder for a version of PostgreSQL.
 func templateOf(base, name, bin string) string {
 	return filepath.Join(base, fmt.Sprintf("template-%s-pg%d", name, version(filepath.Join(bin, "postgres"))))
 }
@@ -103,8 +103,8 @@ func cacheFolder() (string, error) {
 	return base, nil
 }
 
-// copyTemplate makes a copy of the prepared folder, which it prepares if need be. The lock of the cache folder makes
-// processes queue; the lock of the copy says that it is in use.
+// copyTemplate copies a prepared folder, and prepares it first if necessary. The lock of the cache folder serializes processes;
+// the lock of the copy says that it is in use.
 func copyTemplate(ctx context.Context, base, template string, who owner, prepare func(context.Context, *Server) error) (string, *os.File, error) {
 	cache, err := lockFolder(ctx, base)
 	if err != nil {
@@ -129,7 +129,8 @@ func copyTemplate(ctx context.Context, base, template string, who owner, prepare
 	return dir, lock, nil
 }
 
-// ensureTemplate prepares the template unless it is there. It is made beside and renamed, so that it is whole or absent.
+// ensureTemplate prepares the template if it does not exist. It is built in another folder and renamed, so that it is complete or
+// absent.
 func ensureTemplate(ctx context.Context, template string, prepare func(context.Context, *Server) error) error {
 	now := time.Now()
 	if err := os.Chtimes(template, now, now); err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -167,18 +168,18 @@ func fill(dir, template string, who owner) (*os.File, error) {
 	return tryLock(dir)
 }
 
-// copyData copies the data of a template to a folder that is not there yet.
+// copyData copies a template's data to a new folder.
 func copyData(template, data string) error {
 	cp := exec.Command("cp", "-a", "--reflink=auto", filepath.Join(template, "data"), data)
-	var said child.Tail
-	cp.Stdout, cp.Stderr = &said, &said
+	var output child.Tail
+	cp.Stdout, cp.Stderr = &output, &output
 	if err := child.Run(cp); err != nil {
-		return fmt.Errorf("copying: %w: %s", err, said.LastLines())
+		return fmt.Errorf("copying: %w: %s", err, output.LastLines())
 	}
 	return nil
 }
 
-// sweep removes the copies that nobody uses and the templates that nobody has used for long.
+// sweep removes unused copies, and templates that have not been used for a long time.
 func sweep(base, keep string) error {
 	copies, _ := filepath.Glob(filepath.Join(base, "copy-*"))
 	for _, dir := range copies {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// lockFolder waits for the lock of a folder. It is free when every process that shares the file has closed it.
+// lockFolder waits for the lock of a folder. It is released when every process that shares the file has closed it.
 func lockFolder(ctx context.Context, dir string) (*os.File, error) {
 	for {
 		f, err := tryLock(dir)

@@ -15,14 +15,14 @@ import (
 	"edge.internal/gateway/internal/kit/host/machine/files"
 )
 
-// owner is who runs the server.
+// owner is the user that runs the server.
 type owner struct {
 	uid, gid int
-	other    bool // somebody else than this process
+	other    bool // another user than that of this process
 }
 
-// serverOwner is the machine's postgres user when this process is root, which the server refuses to be; else it is
-// who runs this process.
+// serverOwner returns the machine's postgres user if this process is root, as which the server refuses to run, and otherwise the
+// user of this process.
 func serverOwner() (owner, error) {
 	if os.Geteuid() != 0 {
 		return owner{uid: os.Geteuid(), gid: os.Getegid()}, nil
@@ -34,7 +34,7 @@ func serverOwner() (owner, error) {
 	return owner{uid: uid, gid: gid, other: true}, nil
 }
 
-// attr runs a program as the owner.
+// attr makes a program run as the owner.
 func (o owner) attr() *syscall.SysProcAttr {
 	if !o.other {
 		return &syscall.SysProcAttr{}
@@ -69,7 +69,7 @@ func (o owner) admit(group, dir string) error {
 	return errors.Join(os.Chown(dir, o.uid, gid), os.Chmod(dir, 0o750))
 }
 
-// programs is the folder of the newest PostgreSQL of the machine.
+// programs returns the folder of the newest PostgreSQL installed.
 func programs() (string, error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if len(found) == 0 {
@@ -79,7 +79,7 @@ func programs() (string, error) {
 	return filepath.Dir(newest), nil
 }
 
-// version is the number in /usr/lib/postgresql/15/bin/postgres.
+// version returns the number in /usr/lib/postgresql/15/bin/postgres.
 func version(program string) int {
 	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(program))))
 	return n

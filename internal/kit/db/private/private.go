@@ -1,7 +1,7 @@
-// Package private runs a PostgreSQL server of one's own, from the machine's PostgreSQL programs, for the lab and for tests.
+// Package private runs a private PostgreSQL server from the machine's PostgreSQL programs, for the lab and for tests.
 //
-// The server listens on a unix socket only, in a folder that nobody but its owner and root can enter, and trusts whoever
-// reaches it, unless it is given other settings. It never runs as root, and it dies with the process that started it.
+// By default the server listens only on a unix socket in a folder that only its owner and root can enter, and trusts everyone who
+// reaches it. It never runs as root, and dies with the process that started it.
 package private
 
 import (
@@ -28,21 +28,20 @@ import (
 // User is the name of the server's superuser, which URL connects as.
 const User = "gateway"
 
-// Options say where a server lives.
+// Options configure a server.
 type Options struct {
-	// Dir is the server's folder. It is made and initialised at the first start; the owner of the server must be able to
-	// reach it.
+	// Dir is the server's folder. The first start creates and initialises it; the owner of the server must be able to reach it.
 	Dir string
-	// SocketDir is the folder of the unix socket: Dir/run when empty. A socket's path may have 107 bytes at most.
+	// SocketDir is the folder of the unix socket; Dir/run if empty. A socket's path may have at most 107 bytes.
 	SocketDir string
-	// Group is a group of users who may reach the socket besides the owner and root; empty for none.
+	// Group is a group of users who may use the socket in addition to the owner and root; optional.
 	Group string
-	// Settings is a file that has more settings than those of this package, from the next start on; the server takes them again on SIGHUP.
-	// It may be missing. Without it the server listens on its socket only.
+	// Settings is an optional file with additional settings, which the server reads on start and on SIGHUP. Without it the server
+	// listens only on its socket.
 	Settings string
 	// Fsync makes commits survive a power cut. Tests do without.
 	Fsync bool
-	// Log receives what the server says. Nil drops it; errors of Start carry the last lines anyway.
+	// Log receives the server's output; nil discards it. Errors of Start include its last lines in any case.
 	Log io.Writer
 }
 
@@ -59,8 +58,8 @@ type Server struct {
 // stopGrace is how long a server may take to stop before it is killed.
 const stopGrace = 30 * time.Second
 
-// Start starts the server and returns when it accepts connections. It waits for an earlier server in the same folder to
-// be gone, also one in another process namespace.
+// Start starts the server and returns when it accepts connections. It waits until an earlier server in the same folder is gone,
+// even one in another PID namespace.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	fill := initdb
 	if !opts.Fsync {
@@ -73,7 +72,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
-// filler makes a data folder for the programs of a version of PostgreSQL.
+// filler creates a data folder with the programs in bin.
 type filler func(ctx context.Context, bin string, who owner, data string) error
 
 func start(ctx context.Context, opts Options, fill filler) (*Server, error) {
@@ -113,7 +112,8 @@ func start(ctx context.Context, opts Options, fill filler) (*Server, error) {
 	return launch(ctx, bin, who, data, lock, opts)
 }
 
-// initialise makes the data folder unless it is there. It is made beside and renamed, so that it is whole or absent.
+// initialise creates the data folder if it does not exist. It is built in another folder and renamed, so that it is complete or
+// absent.
 func initialise(ctx context.Context, bin string, who owner, data string, fill filler) error {
 	if _, err := os.Stat(data); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -131,18 +131,18 @@ func initialise(ctx context.Context, bin string, who owner, data string, fill fi
 func initdb(ctx context.Context, bin string, who owner, data string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "-U", User, "-A", "trust", "-E", "UTF8", "--no-locale", "-k")
 	cmd.Dir, cmd.SysProcAttr = "/", who.attr()
-	var said child.Tail
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output child.Tail
+	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := child.Run(cmd); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, said.LastLines())
+		return fmt.Errorf("initdb: %w: %s", err, output.LastLines())
 	}
 	return nil
 }
 
 // launch runs the postmaster and waits until it is ready.
 func launch(ctx context.Context, bin string, who owner, data string, lock *os.File, opts Options) (*Server, error) {
-	// The lock proves that no server lives here. After a crash the file would name a process number that in a new process
-	// namespace belongs to somebody else.
+	// The lock proves that no server runs here. After a crash, the file would name a PID that may belong to another process in a
+	// new PID namespace.
 	pidFile := filepath.Join(data, "postmaster.pid")
 	if err := os.Remove(pidFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -156,7 +156,8 @@ func launch(ctx context.Context, bin string, who owner, data string, lock *os.Fi
 		return nil, err
 	}
 	settings := []string{
-		"config_file=" + base, "unix_socket_directories=" + opts.SocketDir, "unix_socket_permissions=0777", // the folder decides who gets there
+		// access is restricted by the folder
+		"config_file=" + base, "unix_socket_directories=" + opts.SocketDir, "unix_socket_permissions=0777",
 		"max_connections=200", "shared_buffers=64MB", "log_destination=stderr", "logging_collector=off", "timezone=UTC", "log_timezone=UTC",
 		// Databases of one server may be the nodes of a cluster.
 		"wal_level=logical", "max_replication_slots=40", "max_wal_senders=40", "max_logical_replication_workers=20", "max_worker_processes=32", "wal_retrieve_retry_interval=200ms",
@@ -164,21 +165,21 @@ func launch(ctx context.Context, bin string, who owner, data string, lock *os.Fi
 	onDeath := syscall.SIGINT // fast shutdown
 	if !opts.Fsync {
 		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off")
-		onDeath = syscall.SIGQUIT // at once
+		onDeath = syscall.SIGQUIT // immediate shutdown
 	}
 	args := []string{"-D", data}
 	for _, setting := range settings {
 		args = append(args, "-c", setting)
 	}
-	said := &child.Tail{Next: opts.Log}
+	output := &child.Tail{Next: opts.Log}
 	cmd := exec.Command(filepath.Join(bin, "postgres"), args...)
 	cmd.Dir, cmd.SysProcAttr = "/", who.attr()
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}
-	cmd.Stdout, cmd.Stderr = said, said
+	cmd.Stdout, cmd.Stderr = output, output
 	cmd.WaitDelay = time.Second
-	// The server and all its processes share the lock: it is free when the last of them is gone.
+	// The server and its children share the lock, which is released when the last of them is gone.
 	cmd.ExtraFiles = []*os.File{lock}
-	// A terminal's Ctrl-C is for who started the server, not for the server.
+	// Ctrl-C in a terminal must not reach the server.
 	cmd.SysProcAttr.Setpgid = true
 
 	ended, err := child.Start(cmd, onDeath)
@@ -188,7 +189,7 @@ func launch(ctx context.Context, bin string, who owner, data string, lock *os.Fi
 	s := &Server{socketDir: opts.SocketDir, cmd: cmd, done: make(chan struct{})}
 	go func() {
 		if err := <-ended; err != nil {
-			s.err = fmt.Errorf("postgresql ended: %w: %s", err, said.LastLines())
+			s.err = fmt.Errorf("postgresql ended: %w: %s", err, output.LastLines())
 		}
 		close(s.done)
 	}()
@@ -199,7 +200,7 @@ func launch(ctx context.Context, bin string, who owner, data string, lock *os.Fi
 	return s, nil
 }
 
-// waitReady waits for the server to say "ready" in its pid file, as pg_ctl does.
+// waitReady waits for "ready" in the server's PID file, as pg_ctl does.
 func (s *Server) waitReady(ctx context.Context, pidFile string) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -222,11 +223,11 @@ func (s *Server) waitReady(ctx context.Context, pidFile string) error {
 	}
 }
 
-// URL returns what connects to a database of the server as its superuser. The first database is "postgres".
+// URL returns the connection URL for a database of the server, as its superuser. The first database is "postgres".
 func (s *Server) URL(database string) string { return URL(s.socketDir, database) }
 
-// URL returns what connects to a database of the server whose socket is in the folder, for a program that does not start
-// the server itself.
+// URL returns the connection URL for a database of the server whose socket is in socketDir, for a program that does not start the
+// server itself.
 func URL(socketDir, database string) string { return RoleURL(socketDir, database, User) }
 
 // RoleURL is URL for another role than the superuser.
@@ -238,12 +239,12 @@ func RoleURL(socketDir, database, role string) string {
 	return u.String()
 }
 
-// CreateDatabase makes an empty database unless it is there.
+// CreateDatabase creates an empty database if it does not exist.
 func (s *Server) CreateDatabase(ctx context.Context, name string) error {
 	return s.create(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize(), "42P04") // duplicate_database
 }
 
-// CreateRole makes a role that may log in, and nothing else, unless it is there.
+// CreateRole creates a role that may only log in, if it does not exist.
 func (s *Server) CreateRole(ctx context.Context, name string) error {
 	return s.create(ctx, "CREATE ROLE "+pgx.Identifier{name}.Sanitize()+" LOGIN", "42710") // duplicate_object
 }
@@ -267,10 +268,10 @@ func (s *Server) PID() int { return s.cmd.Process.Pid }
 // Done is closed when the server has ended, for whatever reason.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Err tells, after Done, why the server ended; nil when it ended by itself without a complaint.
+// Err returns, after Done, why the server ended; nil if it ended without an error.
 func (s *Server) Err() error { return s.err }
 
-// Stop ends the server, disconnecting its clients, and returns when it is gone.
+// Stop shuts the server down, disconnecting its clients, and returns when it is gone.
 func (s *Server) Stop() error {
 	var err error
 	s.stopped.Do(func() {

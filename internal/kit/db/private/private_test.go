@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 
 func nothing(context.Context, *private.Server) error { return nil }
 
-// tempDir is a folder that the server's owner can reach: the folders of testing.T may be closed to others.
+// tempDir returns a folder that the server's owner can reach; those of testing.T may be closed to others.
 func tempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "private-")
@@ -181,7 +181,7 @@ func TestCachedPreparesOnce(t *testing.T) {
 	start := func() *private.Server {
 		s, err := private.StartCached(t.Context(), name, func(ctx context.Context, s *private.Server) error {
 			prepared.Add(1)
-			for range 2 { // the second time it is there
+			for range 2 { // the second time it exists
 				if err := s.CreateDatabase(ctx, "ready"); err != nil {
 					return err
 				}

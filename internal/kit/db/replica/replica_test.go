@@ -27,10 +27,10 @@ import (
 	"edge.internal/gateway/internal/schema"
 )
 
-// passing are the tables that are no configuration.
+// passing are the tables that hold no configuration.
 var passing = []string{"audit_entries", "apply_revisions", "certificate_challenges"}
 
-// TestMain runs a sync when a test has this program do so, to kill it.
+// TestMain runs a sync if a test starts this program to kill it.
 func TestMain(m *testing.M) {
 	here, primary := os.Getenv("SYNC_HERE"), os.Getenv("SYNC_PRIMARY")
 	if here == "" {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// newSync is a sync that asks nobody.
+// newSync returns a sync without hooks.
 func newSync(here *db.DB, primary, node, folder string) *replica.Sync {
 	return &replica.Sync{
 		Here: here, Primary: primary, Node: node, Folder: folder, MostMayGo: true,
@@ -81,7 +81,7 @@ func (p pair) sync(t *testing.T) replica.Result {
 	return r
 }
 
-// pool stores a time source, and answers its id.
+// pool stores a time source, and returns its id.
 func pool(t *testing.T, d *db.DB, name string) uuid.UUID {
 	t.Helper()
 	id := uuid.Must(uuid.NewV7())
@@ -94,7 +94,7 @@ func has(ctx context.Context, d *db.DB, name string) (is bool, err error) {
 	return is, err
 }
 
-// arrives waits until a pool is there.
+// arrives waits until a pool has been replicated.
 func arrives(t *testing.T, d *db.DB, name string) {
 	t.Helper()
 	waittest.UntilNil(t, name+" arrives", func() error {
@@ -106,7 +106,7 @@ func arrives(t *testing.T, d *db.DB, name string) {
 	})
 }
 
-// follows changes the primary and waits until the standby has it.
+// follows changes the primary and waits until the standby has the change.
 func (p pair) follows(t *testing.T) {
 	t.Helper()
 	name := "follows-" + uuid.NewString()
@@ -114,7 +114,7 @@ func (p pair) follows(t *testing.T) {
 	arrives(t, p.standby, name)
 }
 
-// looks tells what the standby's replication is like, unless it is as it should be.
+// looks returns an error that describes the standby's replication, unless it satisfies so.
 func (p pair) looks(t *testing.T, so func(replica.Subscription) bool) error {
 	s, err := replica.Look(t.Context(), p.standby)
 	if err == nil && !so(s) {
@@ -123,7 +123,7 @@ func (p pair) looks(t *testing.T, so func(replica.Subscription) bool) error {
 	return err
 }
 
-// same fails unless both have the same.
+// same fails unless both have the same rows.
 func (p pair) same(t *testing.T) {
 	t.Helper()
 	differ, err := replica.Drift(t.Context(), p.standby, p.primary, nil)
@@ -132,7 +132,7 @@ func (p pair) same(t *testing.T) {
 	}
 }
 
-// slots are those that the primary keeps.
+// slots lists those that the primary keeps.
 func (p pair) slots(t *testing.T) []string {
 	t.Helper()
 	list, err := replica.Slots(t.Context(), p.primary)
@@ -146,8 +146,8 @@ func (p pair) slots(t *testing.T) []string {
 	return names
 }
 
-// A node takes the primary's state over, and follows it from then on. What it alone had is kept in a file that only root and the gateway
-// read; what is its own stays.
+// A node copies the primary's state, and follows it from then on. Rows that only it had are saved in a file that only root and
+// the gateway can read; local data stays.
 func TestSync(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -187,7 +187,7 @@ func TestSync(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines = append(lines, fmt.Sprint(line.Table, line.Here["email"], line.Here["address"], line.Primary["email"]))
-		if _, told := line.Here["last_login_at"]; told {
+		if _, has := line.Here["last_login_at"]; has {
 			t.Error("what is the node's own is in the file")
 		}
 	}
@@ -205,7 +205,7 @@ func TestSync(t *testing.T) {
 	p.follows(t)
 	p.same(t)
 
-	// What a user had on a node goes when the user goes on another one.
+	// The local data of a user is deleted when the user is deleted on another node.
 	dbtest.Exec(t, p.primary, "DELETE FROM account_users")
 	waittest.UntilNil(t, "the sessions of a user who is gone go", func() error {
 		var n int
@@ -217,7 +217,8 @@ func TestSync(t *testing.T) {
 	})
 }
 
-// Interfaces belong to a node, and zones do not: they go by the zone's new name, whether it arrives as a change or is found by a sync.
+// Interfaces are local to a node, but zones are shared: interfaces get a zone's new name, whether it is replicated or copied by a
+// sync.
 func TestZonesAreRenamed(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -246,7 +247,7 @@ func TestZonesAreRenamed(t *testing.T) {
 	waittest.UntilNil(t, "the interface of the standby follows a sync", is(p.standby, "strangers"))
 }
 
-// A sync that finds nothing writes nothing: who keeps lists by the versions of rows need not read them again.
+// A sync that finds nothing writes nothing, so that caches based on row versions stay valid.
 func TestSyncThatFindsNothing(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -270,7 +271,7 @@ func TestSyncThatFindsNothing(t *testing.T) {
 	p.follows(t)
 }
 
-// A primary that has next to nothing is not the right one, more often than not.
+// A primary with next to no data is probably the wrong one.
 func TestSyncThatWouldLoseMost(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -289,7 +290,7 @@ func TestSyncThatWouldLoseMost(t *testing.T) {
 	p.same(t)
 }
 
-// Syncs run while the primary changes, and the standby reads: nothing is lost, and no reader sees a state that never was.
+// Syncs run while the primary changes and the standby reads: nothing is lost, and no reader sees a state that never existed.
 func TestSyncsUnderLoad(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -321,7 +322,7 @@ func TestSyncsUnderLoad(t *testing.T) {
 			reads.Add(1)
 		}
 	})
-	// As many as the syncs leave time for, and not fewer than this.
+	// As many as the syncs leave time for, but at least enough.
 	const transactions, enough = 800, 4
 	var last string
 	var syncs atomic.Int64
@@ -368,7 +369,7 @@ func TestSyncsUnderLoad(t *testing.T) {
 	t.Logf("%s transactions, %d syncs, %d reads", last, syncs.Load(), reads.Load())
 }
 
-// A sync that is killed or fails, wherever it is, leaves a standby that follows, and the next one leaves nothing of it.
+// A sync that is killed or fails, at whatever point, leaves a standby that follows, and the next one cleans up after it.
 func TestSyncThatDies(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"kill", "error"} {
@@ -388,7 +389,7 @@ func TestSyncThatDies(t *testing.T) {
 				if err == nil || how == "error" && !strings.Contains(string(out), "failpoint "+point) {
 					t.Fatalf("%s: it did not die: %v %s", point, err, out)
 				}
-				// The connections of a process that was killed end a moment later.
+				// The connections of a killed process end a moment later.
 				waittest.UntilNil(t, "replication goes on after "+point, func() error {
 					if _, err := replica.Heal(t.Context(), p.standby); err != nil {
 						return err
@@ -409,7 +410,7 @@ func TestSyncThatDies(t *testing.T) {
 	}
 }
 
-// One sync runs at a time.
+// Only one sync runs at a time.
 func TestTwoSyncs(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -426,7 +427,7 @@ func TestTwoSyncs(t *testing.T) {
 	p.sync(t)
 }
 
-// Replication that cannot go on, because the same row is here already, does so after a sync.
+// Replication that is stuck because the same row exists here already continues after a sync.
 func TestReplicationThatIsStuck(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -446,7 +447,7 @@ func TestReplicationThatIsStuck(t *testing.T) {
 	p.same(t)
 }
 
-// What differs is found, and named by its table; a sync ends it.
+// Drift is detected and named by table; a sync ends it.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -470,7 +471,7 @@ func TestDrift(t *testing.T) {
 	p.same(t)
 }
 
-// A standby that was away for longer than its changes are kept is found, and synchronised.
+// A standby that was away for longer than its changes are kept is detected, and synchronised.
 func TestSlotThatIsLost(t *testing.T) {
 	t.Parallel()
 	_, server := dbtest.Own(t)
@@ -499,7 +500,7 @@ func TestSlotThatIsLost(t *testing.T) {
 	p.same(t)
 }
 
-// What replication runs, it runs as the gateway's own role, which has no privileges; and that role can do all of it.
+// Replication runs everything as the gateway's own role, which has no privileges; and that role can do all of it.
 func TestReplicationHasNoPrivileges(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -532,7 +533,7 @@ func TestReplicationHasNoPrivileges(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Here = plain
-	// It cannot have PostgreSQL connect to what is no node of a cluster, and the primary of this test is none.
+	// It can only make PostgreSQL connect to a node of a cluster, which the primary of this test is not.
 	if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "subscribes only to another node") {
 		t.Fatal(err)
 	}
@@ -565,8 +566,8 @@ func TestReplicationHasNoPrivileges(t *testing.T) {
 	}
 }
 
-// A database that another node follows can be exchanged, although the other node's session is of a role that the owner is no member of. It keeps nothing
-// for that node, which has to sync again.
+// A database that another node follows can be exchanged, although the other node's session belongs to a role that the owner is no
+// member of. Its slots are dropped, so that the node must sync again.
 func TestExchangeOfADatabaseThatIsFollowed(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -604,7 +605,7 @@ func TestExchangeOfADatabaseThatIsFollowed(t *testing.T) {
 	if err := s.Exchange(t.Context(), next, former); err != nil {
 		t.Fatal(err)
 	}
-	// The one that is there now has no functions for replication, and no followers.
+	// The current database has no functions for replication, and no followers.
 	if err := s.Exchange(t.Context(), former, next); err != nil {
 		t.Fatal(err)
 	}
@@ -626,7 +627,7 @@ func TestExchangeOfADatabaseThatIsFollowed(t *testing.T) {
 	arrives(t, p.standby, "again.example.net")
 }
 
-// A role that is changed at the primary is not the old one at the standby, whether the change arrives by replication or by a sync.
+// A role that is changed at the primary takes effect at the standby, whether the change is replicated or copied by a sync.
 func TestActorsAreForgottenAtTheStandby(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)

@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/db"
 )
 
-// Heal lets replication go on that a sync has stopped and did not live to start again. It tells whether there was something to do.
+// Heal resumes replication that a sync stopped before it died. It reports whether that was necessary.
 func Heal(ctx context.Context, here *db.DB) (healed bool, err error) {
 	conn, err := here.Server().Connect(ctx)
 	if err != nil {
@@ -35,22 +35,23 @@ func Heal(ctx context.Context, here *db.DB) (healed bool, err error) {
 	return err == nil, err
 }
 
-// Subscription is how a database follows the primary.
+// Subscription is the state of a database's replication from the primary.
 type Subscription struct {
-	// Slot is empty where there is no subscription.
+	// Slot is empty if there is no subscription.
 	Slot    string
 	Enabled bool
-	// Worker tells whether replication is under way. One that fails is started again and again.
+	// Worker reports whether replication is running. If it fails, it is restarted again and again.
 	Worker bool
-	// Errors is how often it has failed.
+	// Errors counts its failures.
 	Errors int64
-	// Heard is when the primary was last heard of.
+	// Heard is when the primary last sent something.
 	Heard *time.Time
-	// Whole tells whether all tables are followed that this database shares. Those that came with a newer schema are not.
+	// Whole reports whether the subscription has all tables that this database shares. Those that a newer schema has added are
+	// missing.
 	Whole bool
 }
 
-// Look reads how a database follows the primary.
+// Look reads the state of a database's replication.
 func Look(ctx context.Context, here db.Querier) (s Subscription, err error) {
 	err = here.QueryRow(ctx, `
 		SELECT coalesce(s.subslotname::text, ''), s.subenabled, a.pid IS NOT NULL, coalesce(e.apply_error_count, 0), a.last_msg_receipt_time,
@@ -68,16 +69,16 @@ func Look(ctx context.Context, here db.Querier) (s Subscription, err error) {
 type Slot struct {
 	Name   string `json:"name"`
 	Active bool   `json:"active"`
-	// Lost says that the node was away for longer than its changes were kept: it needs a sync.
+	// Lost says that the node was away for longer than its changes are kept: it needs a sync.
 	Lost bool `json:"lost"`
-	// Behind is how many bytes the node has not confirmed, and Position how many there are.
+	// Behind is the number of bytes that the node has not confirmed, and Position that of all bytes.
 	Behind   int64 `json:"behind"`
 	Position int64 `json:"position"`
-	// Late is for how many seconds the node has not confirmed what there was. Who looks again and again knows it.
+	// Late is how many seconds ago the node last had everything. It is set by those who poll.
 	Late float64 `json:"late_seconds" db:"-"`
 }
 
-// Of tells whether the slot is one of a node.
+// Of reports whether the slot belongs to a node.
 func (s Slot) Of(node string) bool { return strings.HasPrefix(s.Name, SlotsOf(node)) }
 
 // Slots reads what the primary keeps for the nodes.
@@ -90,7 +91,7 @@ func Slots(ctx context.Context, primary db.Querier) ([]Slot, error) {
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Slot])
 }
 
-// Hash is that of all rows which the nodes share, by table.
+// Hash holds the hashes of all shared rows, by table.
 type Hash map[string]string
 
 func (h Hash) String() string {
@@ -101,7 +102,7 @@ func (h Hash) String() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Differ names the tables that are not the same.
+// Differ returns the tables that are not the same.
 func (h Hash) Differ(other Hash) []string {
 	var names []string
 	for name := range h {
@@ -118,14 +119,14 @@ func (h Hash) Differ(other Hash) []string {
 	return names
 }
 
-// HashOf hashes what a database shares, but for the tables whose rows only pass. Both databases must have the same version of the schema,
-// which counts, and of PostgreSQL.
+// HashOf hashes what a database shares, except the passing tables. Both databases must have the same version of PostgreSQL, and
+// of the schema, which is part of the hash.
 func HashOf(ctx context.Context, q db.Querier, passing []string) (Hash, error) {
 	tables, err := shared(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	// One statement for all tables: most of them have few rows, and asking for each alone would take longer than hashing it.
+	// One statement for all tables: most of them have few rows, and a query for each would take longer than hashing it.
 	var parts []string
 	for _, t := range tables {
 		if !slices.Contains(passing, t.name) {
@@ -152,7 +153,7 @@ func HashOf(ctx context.Context, q db.Querier, passing []string) (Hash, error) {
 }
 
 const (
-	// quiet is how often it is tried to compare two states while one of them changes, and caughtUp how long a standby may take to have what
+	// quiet is how often a comparison is tried while the primary changes, and caughtUp how long a standby may take to get what
 	// the primary had.
 	quiet    = 5
 	caughtUp = 10 * time.Second
@@ -164,8 +165,8 @@ var ErrBusy = errors.New("the primary changes too fast to be compared")
 // ErrBehind says that the standby did not get what the primary has in time.
 var ErrBehind = errors.New("the standby is behind")
 
-// Drift compares a standby with its primary and names the tables that differ although the standby has all that the primary had. A difference
-// counts if the primary is the same before and after.
+// Drift compares a standby with its primary, and returns the tables that differ although the standby has received everything. A
+// difference counts only if the primary is the same before and after.
 func Drift(ctx context.Context, here, primary db.Querier, passing []string) ([]string, error) {
 	before, err := HashOf(ctx, primary, passing)
 	if err != nil {
@@ -197,7 +198,7 @@ func await(ctx context.Context, here, primary db.Querier) error {
 	if err != nil {
 		return err
 	}
-	var now string // what is inserted, for what is written may be less than what readers see already
+	var now string // the insert position: the write position may be behind what readers already see
 	if err := primary.QueryRow(ctx, "SELECT pg_current_wal_insert_lsn()::text").Scan(&now); err != nil {
 		return err
 	}
@@ -215,7 +216,7 @@ func await(ctx context.Context, here, primary db.Querier) error {
 	}
 }
 
-// Spread waits until all standbys that follow have what the primary has now.
+// Spread waits until all active standbys have what the primary has now.
 func Spread(ctx context.Context, primary db.Querier, within time.Duration) error {
 	var now string
 	if err := primary.QueryRow(ctx, "SELECT pg_current_wal_insert_lsn()::text").Scan(&now); err != nil {

@@ -1,5 +1,5 @@
-// Package replica makes a database follow the one of another node: it compares all that the nodes share, takes over what differs, subscribes
-// to what comes after, and tells whether both are the same. PostgreSQL's logical replication does the following itself.
+// Package replica makes a database follow that of another node: it compares all shared rows, copies those that differ, subscribes
+// to later changes, and checks that both are the same. The following itself is PostgreSQL's logical replication.
 package replica
 
 import (
@@ -22,60 +22,61 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// Sync makes a database the same as that of the primary, and subscribes it. Readers see the state before or the state after, and one that
-// ends early leaves the state before: see Heal.
+// Sync makes a database equal to that of the primary, and subscribes it. Readers see either the state before or the one after,
+// and a sync that ends early leaves the state before: see Heal.
 type Sync struct {
 	Here *db.DB
-	// Primary is how its database is reached, as PostgreSQL takes it.
+	// Primary is the connection string of its database.
 	Primary string
-	// Node is the id of this node, which its slots at the primary are named by.
+	// Node is the id of this node. The names of its slots at the primary are derived from it.
 	Node string
-	// Folder is where the rows are kept that this node alone had.
+	// Folder receives the rows that only this node had.
 	Folder string
-	// MostMayGo lets more than half of the rows go, as when a node joins.
+	// MostMayGo allows more than half of the rows to be removed, as when a node joins.
 	MostMayGo bool
-	// Judge looks at the primary before anything is done.
+	// Judge checks the primary before anything is done.
 	Judge func(ctx context.Context, primary db.Querier) error
-	// Begin and End are parts of the transaction: before anything is compared, and when all is done.
+	// Begin and End run in the transaction: before anything is compared, and when everything is done.
 	Begin func(ctx context.Context, tx pgx.Tx) error
 	End   func(ctx context.Context, tx pgx.Tx, r Result) error
 }
 
 // Result is what a sync has done.
 type Result struct {
-	// Slot is where the primary keeps what is new for this node.
+	// Slot is where the primary keeps changes for this node.
 	Slot string `json:"slot"`
-	// File has the rows that were removed or changed; empty when there were none.
+	// File holds the rows that were removed or changed; empty if there were none.
 	File string `json:"file,omitempty"`
 	// Tables are those that differed.
 	Tables map[string]Difference `json:"tables"`
 }
 
-// Difference is how many rows of a table were other than those of the primary.
+// Difference counts the rows of a table that differed from those of the primary.
 type Difference struct {
 	Added   int64 `json:"added" doc:"Rows that only the primary had."`
 	Changed int64 `json:"changed" doc:"Rows that were other ones."`
 	Removed int64 `json:"removed" doc:"Rows that only this node had."`
 }
 
-// ErrTooMuch refuses a sync after which more than half of the rows would be gone.
+// ErrTooMuch refuses a sync that would remove more than half of the rows.
 var ErrTooMuch = fault.New(fault.Conflict, "More than half of this node's data is missing on the primary. Check that it is the right primary, then repeat with force.")
 
 // ErrRuns refuses a second sync.
 var ErrRuns = fault.New(fault.Conflict, "This node is already being synchronised.")
 
 const (
-	// pausedWithin is how long replication may take to stand still, and slotFree how long a slot may be in use by who is about to end.
+	// pausedWithin is how long replication may take to stop, and slotFree how long a slot may stay in use by someone who is about
+	// to end.
 	pausedWithin = 30 * time.Second
 	slotFree     = 10 * time.Second
 	again        = 50 * time.Millisecond
 
 	publication = "gateway"
-	// syncing takes the lock of whoever runs a sync, for as long as the connection lasts.
+	// syncing takes the lock for syncs, which is held as long as the connection lasts.
 	syncing = "SELECT pg_try_advisory_lock(22, 1)"
 )
 
-// hangUp ends a connection, and gives back what it holds before the server notices that it has ended.
+// hangUp closes a connection, and releases its locks before the server notices that it is closed.
 func hangUp(ctx context.Context, conn *pgx.Conn) {
 	if conn == nil {
 		return
@@ -86,7 +87,7 @@ func hangUp(ctx context.Context, conn *pgx.Conn) {
 	_ = conn.Close(ctx)
 }
 
-// run is a sync under way.
+// run is a sync in progress.
 type run struct {
 	*Sync
 	here, primary, stream *pgx.Conn
@@ -123,10 +124,11 @@ func (r *run) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// turnWithin is how long a sync waits for what has the lock for a moment: the look after slots, or an earlier run of this program that was killed.
+// turnWithin is how long a sync waits for others that hold the lock briefly: a check for slots, or an earlier run of this program
+// that was killed.
 const turnWithin = 5 * time.Second
 
-// reach connects to both databases, and keeps others from syncing this one.
+// reach connects to both databases, and takes the lock that keeps others from syncing this one.
 func (r *run) reach(ctx context.Context, within time.Duration) (err error) {
 	server := r.Here.Server()
 	if r.here, err = server.Connect(ctx); err != nil {
@@ -148,7 +150,7 @@ func (r *run) reach(ctx context.Context, within time.Duration) (err error) {
 	return err
 }
 
-// Tidy drops the slots of a node at the primary that syncs have left behind which were killed: the primary keeps changes for them.
+// Tidy drops a node's slots at the primary that were left behind by killed syncs: the primary keeps changes for them.
 func Tidy(ctx context.Context, here *db.DB, primary, node string) error {
 	r := &run{Sync: &Sync{Here: here, Primary: primary, Node: node}}
 	defer r.hangUp(ctx)
@@ -168,7 +170,8 @@ func (r *run) hangUp(ctx context.Context) {
 	}
 }
 
-// pause stops replication, which would go on while the state is read that this database is set to: it would be set back in time.
+// pause stops replication: otherwise it would continue while the primary's state is read, and the sync would set this database
+// back in time.
 func (r *run) pause(ctx context.Context) error {
 	if _, err := r.here.Exec(ctx, "SELECT gateway_cluster.pause()"); err != nil {
 		return err
@@ -187,16 +190,16 @@ func (r *run) pause(ctx context.Context) error {
 	}
 }
 
-// workerRuns asks whether replication into this database is under way.
+// workerRuns asks whether replication into this database is running.
 const workerRuns = `SELECT EXISTS (SELECT FROM pg_stat_subscription a JOIN pg_subscription s ON s.oid = a.subid JOIN pg_database d ON d.oid = s.subdbid
 	WHERE s.subname = 'gateway' AND d.datname = current_database() AND a.pid IS NOT NULL)`
 
-// undo lets the subscription go on that there is: the former one, unless the connection was lost in the moment of the commit.
+// undo resumes the existing subscription: the former one, unless the connection was lost at the moment of the commit.
 func (r *run) undo(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	_, err := r.here.Exec(ctx, "SELECT gateway_cluster.resume()")
 	if err != nil {
-		return fmt.Errorf("letting replication go on: %w", err) // and it is not known which slot that needs
+		return fmt.Errorf("letting replication go on: %w", err) // it is also unknown which slot that needs
 	}
 	s, err := Look(ctx, r.here)
 	if err != nil {
@@ -205,7 +208,7 @@ func (r *run) undo(ctx context.Context) error {
 	return r.dropSlots(ctx, s.Slot)
 }
 
-// follow takes the primary's state over, and subscribes to what comes after it.
+// follow copies the primary's state, and subscribes to what comes after it.
 func (r *run) follow(ctx context.Context) error {
 	snapshot, err := r.makeSlot(ctx)
 	if err != nil {
@@ -234,12 +237,12 @@ func (r *run) follow(ctx context.Context) error {
 		if _, refused := errors.AsType[*pgconn.PgError](err); refused {
 			err = errors.Join(err, r.forget())
 		}
-		return err // without the server's word it may be stored, and the file is all there is of the rows that are gone
+		return err // without an answer it may be stored, and the file is all that is left of the removed rows
 	}
 	return nil
 }
 
-// forget removes the file of what this node alone has, because it still has it.
+// forget removes the file of rows that only this node has, because it still has them.
 func (r *run) forget() error {
 	if r.result.File == "" {
 		return nil
@@ -249,12 +252,12 @@ func (r *run) forget() error {
 
 var slotForm = regexp.MustCompile(`[^a-z0-9]+`)
 
-// SlotsOf is how the names of a node's slots begin.
+// SlotsOf returns the prefix of the names of a node's slots.
 func SlotsOf(node string) string {
 	return "gateway_" + slotForm.ReplaceAllString(strings.ToLower(node), "") + "_"
 }
 
-// makeSlot has the primary keep what comes after a state, and names that. It waits for the changes that are under way there.
+// makeSlot makes the primary keep all changes after a snapshot, whose name it returns. It waits for running transactions there.
 func (r *run) makeSlot(ctx context.Context) (snapshot string, err error) {
 	r.result.Slot = fmt.Sprintf("%s%x", SlotsOf(r.Node), time.Now().UnixMicro())
 	var name, point, plugin string
@@ -268,15 +271,15 @@ func (r *run) makeSlot(ctx context.Context) (snapshot string, err error) {
 	return snapshot, nil
 }
 
-// dropSlots drops the slots of this node at the primary, but for the one that is in use: those of a sync that ended early, too.
+// dropSlots drops the slots of this node at the primary except the one in use, including those of syncs that ended early.
 func (r *run) dropSlots(ctx context.Context, but string) error {
-	// The connection that made a slot holds its snapshot.
+	// The connection that created a slot holds its snapshot.
 	if r.stream != nil {
 		_ = r.stream.Close(ctx)
 		r.stream = nil
 	}
 	if r.primary == nil || r.primary.IsClosed() {
-		return nil // the next one does it
+		return nil // the next sync does it
 	}
 	if r.primary.PgConn().TxStatus() != 'I' {
 		if _, err := r.primary.Exec(ctx, "ROLLBACK"); err != nil {
@@ -287,7 +290,7 @@ func (r *run) dropSlots(ctx context.Context, but string) error {
 	defer cancel()
 	for {
 		var left int
-		// One that is still in use is about to end.
+		// A slot that is still in use is about to be released.
 		if _, err := r.primary.Exec(waiting, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
 			WHERE NOT active AND database = current_database() AND starts_with(slot_name, $1) AND slot_name <> $2`, SlotsOf(r.Node), but); err != nil {
 			return fmt.Errorf("dropping slots at the primary: %w", err)
@@ -303,12 +306,12 @@ func (r *run) dropSlots(ctx context.Context, but string) error {
 	}
 }
 
-// table is one that the primary shares.
+// table is a table that the primary shares.
 type table struct {
 	name    string
-	columns []string // that are shared
+	columns []string // shared
 	key     []string
-	local   []string // the others here
+	local   []string // other columns of this node
 }
 
 func list(names []string, prefix string) string {
@@ -323,7 +326,7 @@ func (t table) live() string  { return pgx.Identifier{"public", t.name}.Sanitize
 func (t table) fresh() string { return pgx.Identifier{"pg_temp", "new_" + t.name}.Sanitize() }
 func (t table) stale() string { return pgx.Identifier{"pg_temp", "old_" + t.name}.Sanitize() }
 
-// same is the condition that two rows have the same key.
+// same returns the condition that two rows have the same key.
 func (t table) same(a, b string) string {
 	terms := make([]string, len(t.key))
 	for i, name := range t.key {
@@ -349,9 +352,9 @@ func shared(ctx context.Context, q db.Querier) ([]table, error) {
 	})
 }
 
-// copyAll copies the primary's rows beside those of this database.
+// copyAll copies the primary's rows into temporary tables.
 func (r *run) copyAll(ctx context.Context, tx pgx.Tx) (err error) {
-	// What follows is not this node's own doing: neither the guard nor references stand in its way, and what arrives by replication is noticed.
+	// Act as replication: neither the guard nor foreign keys apply, and triggers for replicated changes fire.
 	if _, err := tx.Exec(ctx, "SET LOCAL session_replication_role = replica"); err != nil {
 		return err
 	}
@@ -406,7 +409,7 @@ func (r *run) copy(ctx context.Context, tx pgx.Tx, t *table) error {
 	return err
 }
 
-// save counts the differences, and writes the rows down that this node alone had.
+// save counts the differences, and saves the rows that only this node had.
 func (r *run) save(ctx context.Context, tx pgx.Tx) error {
 	var rows, gone int64
 	for _, t := range r.tables {
@@ -431,7 +434,7 @@ func (r *run) save(ctx context.Context, tx pgx.Tx) error {
 	return failpoint.Hit("sync.saved")
 }
 
-// write keeps the rows that go or change, a line for each.
+// write saves the rows that are removed or changed, one per line.
 func (r *run) write(ctx context.Context, tx pgx.Tx) (err error) {
 	lost := slices.DeleteFunc(slices.Clone(r.tables), func(t table) bool { d := r.result.Tables[t.name]; return d.Changed+d.Removed == 0 })
 	if len(lost) == 0 {
@@ -447,7 +450,7 @@ func (r *run) write(ctx context.Context, tx pgx.Tx) (err error) {
 	r.result.File = f.Name()
 	defer func() { err = errors.Join(err, f.Close()) }()
 	for _, t := range lost {
-		// The names of the columns alone: what each node has of its own stays.
+		// Shared columns only: the local ones are kept.
 		had := "(SELECT to_jsonb(x) FROM (SELECT " + list(t.columns, "o.") + ") x)"
 		rows, err := tx.Query(ctx, "SELECT jsonb_build_object('table', $1::text, 'here', "+had+", 'primary', CASE WHEN "+list(t.key[:1], "n.")+" IS NOT NULL THEN to_jsonb(n) END)::text FROM "+
 			t.stale()+" o LEFT JOIN "+t.fresh()+" n ON "+t.same("n", "o")+" ORDER BY "+list(t.key, "o."), t.name)
@@ -462,7 +465,7 @@ func (r *run) write(ctx context.Context, tx pgx.Tx) (err error) {
 	return f.Sync()
 }
 
-// replace makes the rows those of the primary. Where nothing differs, nothing is written. What each node has of its own stays with its row.
+// replace makes the rows equal to those of the primary. If nothing differs, nothing is written. Local columns keep their values.
 func (r *run) replace(ctx context.Context, tx pgx.Tx) error {
 	for _, t := range r.tables {
 		d := r.result.Tables[t.name]
@@ -488,7 +491,7 @@ func (r *run) replace(ctx context.Context, tx pgx.Tx) error {
 	return failpoint.Hit("sync.replaced")
 }
 
-// subscribe begins where the primary's state was read.
+// subscribe starts replication at the snapshot that was read.
 func (r *run) subscribe(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, "SELECT gateway_cluster.unsubscribe()"); err != nil {
 		return fmt.Errorf("ending the subscription: %w", err)

@@ -1,4 +1,4 @@
-// Package watchtest makes the checks of rooms, with a gateway-api that answers what a test says.
+// Package watchtest runs the checks of rooms against a fake gateway-api.
 package watchtest
 
 import (
@@ -23,26 +23,26 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// Limits are those of a gateway on which none was changed.
+// Limits are the defaults.
 var Limits = alarm.Limits{
 	CertWarningDays: 14, CertErrorDays: 3, MemoryWarning: 90, MemoryError: 95, ConntrackWarning: 80, ConntrackError: 95, DiskWarning: 90, DiskError: 95,
 	TunnelDownMinutes: 5, DegradedSeconds: 60, FailedLogins: 10, FailedLoginsMinutes: 15, ReplicationLag: 60,
 }
 
-// World is what a check finds.
+// World is the environment of a check.
 type World struct {
 	*kittest.Bench
 	Clock *clock.Fake
 	// Answers are those of gateway-api, by path.
 	Answers map[string]any
-	// Err is what it says instead.
+	// Err replaces all answers.
 	Err error
-	// Names are what a test calls some keys.
+	// Names maps keys to the names that the test uses for them.
 	Names map[string]string
 	look  func(ctx context.Context) error
 }
 
-// New makes a world for a check.
+// New returns a world for a check.
 func New(t *testing.T, c watch.Check) *World {
 	t.Helper()
 	w := &World{Bench: kittest.New(t), Clock: clock.NewFake(time.Now().Truncate(time.Second)), Answers: map[string]any{}, Names: map[string]string{}}
@@ -63,20 +63,21 @@ func New(t *testing.T, c watch.Check) *World {
 	return w
 }
 
-// Look makes the check.
+// Look runs the check.
 func (w *World) Look(t *testing.T) error {
 	t.Helper()
 	return w.look(t.Context())
 }
 
-// ID is a new one, of something that the test calls so.
+// ID returns a new id, and records its name.
 func (w *World) ID(name string) uuid.UUID {
 	id := uuid.New()
 	w.Names[id.String()] = name
 	return id
 }
 
-// Want makes the check, and complains unless this is wrong then: kind, severity and key of each, in the order of the alphabet.
+// Want runs the check, and fails the test unless exactly these conditions are open afterwards: kind, severity and key of each, in
+// alphabetical order.
 func (w *World) Want(t *testing.T, wanted ...string) (open []alarm.Condition) {
 	t.Helper()
 	if err := w.Look(t); err != nil {

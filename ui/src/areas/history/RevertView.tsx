@@ -107,8 +107,14 @@ export function RevertView({ of, ask, onDone }: RevertViewProps) {
               <RowsView rows={plan.changes.map(plannedDeed)} planned />
             </section>
             <Impact areas={plan.impact} />
+            {plan.files.length > 0 && (
+              <section className={classes.step}>
+                <h3>{t('set.files')}</h3>
+                <FileDiffs files={plan.files} />
+              </section>
+            )}
             <IntentLine intent={intent} onIntent={setIntent} confirmable />
-            <div className={classes.actions}>
+            <div className={classes.decision}>
               <Button
                 loading={revert.isPending}
                 disabled={open > 0 || plan.changes.length === 0 || query.isPlaceholderData}
@@ -118,12 +124,6 @@ export function RevertView({ of, ask, onDone }: RevertViewProps) {
               </Button>
               {open > 0 && <span className="soft">{t('revert.undecided', { count: open })}</span>}
             </div>
-            {plan.files.length > 0 && (
-              <section className={classes.step}>
-                <h3>{t('set.files')}</h3>
-                <FileDiffs files={plan.files} />
-              </section>
-            )}
           </div>
         )
       }}
