@@ -270,10 +270,10 @@ func TestSessionOnAStandbyThatStarts(t *testing.T) {
 	h.me(t, session).Want(t, http.StatusOK)
 }
 
-// vouching is a primary that knows a password which has not reached this node yet.
-type vouching struct{ elsewhere }
+// accepting is a primary that knows a password which has not reached this node yet.
+type accepting struct{ elsewhere }
 
-func (vouching) Check(_ context.Context, _ netip.Addr, _, password string) (bool, error) {
+func (accepting) Check(_ context.Context, _ netip.Addr, _, password string) (bool, error) {
 	return password == "a newer password", nil
 }
 
@@ -281,7 +281,7 @@ func (vouching) Check(_ context.Context, _ netip.Addr, _, password string) (bool
 func TestPasswordThatThePrimaryKnows(t *testing.T) {
 	h := newHouse(t)
 	h.enter(t, admin, plain) // from now on a user of the database
-	h.primary = vouching{}
+	h.primary = accepting{}
 	h.restart(t)
 	for n := range 30 {
 		if a := h.login(t, admin, "a newer password", here); a.Status != http.StatusOK {

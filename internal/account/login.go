@@ -132,7 +132,7 @@ func (r *Room) turn(c *httpd.Call) (*password.Turn, error) {
 func (r *Room) judge(c *httpd.Call, email string, typed password.Typed) (candidate, error) {
 	from, place := r.source(c, email)
 	who, attempt, err := r.judgeFrom(c, email, typed, from, place)
-	if !errors.Is(err, errCredentials) || !r.vouched(c, email, typed) {
+	if !errors.Is(err, errCredentials) || !r.primaryAccepts(c, email, typed) {
 		return who, err
 	}
 	attempt.Succeeded() // the password was right, this node did not know it yet

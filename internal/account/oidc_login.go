@@ -150,7 +150,7 @@ func (r *Room) fromProvider(c *httpd.Call, in Callback) error {
 const anonymous = "single sign-on"
 
 // signOn logs in the user identified by the provider, and returns the identity.
-func (r *Room) signOn(c *httpd.Call, in Callback) (*vouched, error) {
+func (r *Room) signOn(c *httpd.Call, in Callback) (*confirmed, error) {
 	ctx, cancel := context.WithTimeout(c, providerWithin)
 	defer cancel()
 	f, ok := r.flows.of(c.Request, in.State)
@@ -197,7 +197,7 @@ func (r *Room) spendState(ctx context.Context, f flow) error {
 }
 
 // exchangeCode gets and verifies the ID token.
-func (r *Room) exchangeCode(ctx context.Context, s *OIDCSettings, p *provider, f flow, code string) (*vouched, error) {
+func (r *Room) exchangeCode(ctx context.Context, s *OIDCSettings, p *provider, f flow, code string) (*confirmed, error) {
 	clientSecret, err := s.ClientSecret.Open(r.Secrets, oidcTable, "client_secret", s.ID.String())
 	if err != nil {
 		return nil, err
@@ -210,12 +210,12 @@ func (r *Room) exchangeCode(ctx context.Context, s *OIDCSettings, p *provider, f
 		return nil, errors.Join(ssoUnavailable, unreached(err))
 	}
 	raw, _ := token.Extra("id_token").(string)
-	return r.vouch(ctx, s, p, f, raw)
+	return r.verifyIDToken(ctx, s, p, f, raw)
 }
 
 // beginBySubject begins a session of the user identified by the provider. The role comes from the database. The first time, the user is
 // linked to the subject in the same write that checks the rest: nobody else has the subject, and the user has no other.
-func (r *Room) beginBySubject(c *httpd.Call, v *vouched) (s session, who Identity, err error) {
+func (r *Room) beginBySubject(c *httpd.Call, v *confirmed) (s session, who Identity, err error) {
 	if v.unverified != nil {
 		return s, who, v.unverified
 	}
@@ -241,7 +241,7 @@ func (r *Room) beginBySubject(c *httpd.Call, v *vouched) (s session, who Identit
 }
 
 // whyNot explains why a user identified by the provider gets no session.
-func (r *Room) whyNot(ctx context.Context, v *vouched) error {
+func (r *Room) whyNot(ctx context.Context, v *confirmed) error {
 	var active bool
 	err := r.DB.QueryRow(ctx, "SELECT active FROM account_users WHERE email = $1", v.email).Scan(&active)
 	switch {

@@ -18,15 +18,15 @@ import (
 // clockSkew is how far the provider's clock may be ahead.
 const clockSkew = time.Minute
 
-// vouched is the identity confirmed by the provider.
-type vouched struct {
+// confirmed is the identity confirmed by the provider.
+type confirmed struct {
 	subject, email string
 	// unverified is why the address does not count; nil if it does.
 	unverified error
 }
 
 // auditName returns the address for the audit log: unverified text from outside.
-func (v *vouched) auditName() string {
+func (v *confirmed) auditName() string {
 	text := strings.Map(printable, v.email)
 	return strings.ToValidUTF8(text[:min(len(text), 254)], "")
 }
@@ -49,8 +49,8 @@ type idClaims struct {
 	EmailVerified jsontext.Value `json:"email_verified"`
 }
 
-// vouch verifies the token: signature, issuer, audience, expiry, and then what the library leaves to its caller.
-func (r *Room) vouch(ctx context.Context, s *OIDCSettings, p *provider, f flow, raw string) (*vouched, error) {
+// verifyIDToken verifies the token: signature, issuer, audience, expiry, and then what the library leaves to its caller.
+func (r *Room) verifyIDToken(ctx context.Context, s *OIDCSettings, p *provider, f flow, raw string) (*confirmed, error) {
 	if raw == "" {
 		return nil, errors.New("the provider sent no ID token: check that openid is among the scopes")
 	}
@@ -80,7 +80,7 @@ func (r *Room) vouch(ctx context.Context, s *OIDCSettings, p *provider, f flow, 
 	case c.Party != "" && c.Party != s.ClientID:
 		return nil, errors.New("ID token: made for another party")
 	}
-	v := &vouched{subject: c.Subject, email: c.Email}
+	v := &confirmed{subject: c.Subject, email: c.Email}
 	if string(c.EmailVerified) != "true" || c.Email == "" {
 		v.unverified = ssoUnverified
 	}

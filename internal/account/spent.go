@@ -262,9 +262,9 @@ func (r *Room) Check(ctx context.Context, client netip.Addr, email, plain string
 	return err == nil, err
 }
 
-// vouched asks the primary about a password that is wrong here, because it may just have been changed. The answer is only about the
+// primaryAccepts asks the primary about a password that is wrong here, because it may just have been changed. The answer is only about the
 // password.
-func (r *Room) vouched(c *httpd.Call, email string, typed password.Typed) bool {
+func (r *Room) primaryAccepts(c *httpd.Call, email string, typed password.Typed) bool {
 	away, err := r.away(c)
 	if err != nil || !away {
 		return false

@@ -147,7 +147,7 @@ func (r *Room) settle(ctx context.Context) error {
 		if a = r.deps.StoreAdmin(); a.Email.IsZero() || r.settled.Load() {
 			return nil
 		}
-		return r.teach(ctx, tx, &a)
+		return r.transfer(ctx, tx, &a)
 	})
 	if err != nil || r.settled.Load() {
 		return err
@@ -171,8 +171,8 @@ func (r *Room) settle(ctx context.Context) error {
 	return nil
 }
 
-// teach transfers to the database what happened while it was away, and changes a to what the store may keep.
-func (r *Room) teach(ctx context.Context, tx *db.Tx, a *StoreAdmin) error {
+// transfer transfers to the database what happened while it was away, and changes a to what the store may keep.
+func (r *Room) transfer(ctx context.Context, tx *db.Tx, a *StoreAdmin) error {
 	if err := lock(ctx, tx); err != nil {
 		return err
 	}

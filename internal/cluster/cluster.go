@@ -115,7 +115,7 @@ type Room struct {
 	identity atomic.Pointer[identity] // nil while the node is in no cluster
 	changed  chan struct{}            // notified when the identity has changed
 	port     atomic.Int64             // the agent listener's
-	heard    heard
+	answers  peerAnswers
 	joins    atomic.Pointer[string] // the step in progress while the node joins a cluster
 	follows  sync.Mutex             // held while following another node
 	admits   sync.Mutex             // held while the database's settings are changed

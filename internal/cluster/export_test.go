@@ -18,8 +18,8 @@ func (r *Room) Beat(ctx context.Context) error {
 }
 
 // Judge returns the decision of a node, and which node it is about.
-func Judge(mine State, me string, heard []Identity) (do, node string) {
-	v := judge(mine, me, heard)
+func Judge(mine State, me string, reports []Identity) (do, node string) {
+	v := judge(mine, me, reports)
 	return v.do, v.node.ID
 }
 

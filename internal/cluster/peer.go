@@ -108,7 +108,7 @@ func send[T any](ctx context.Context, client *http.Client, method, to string, in
 	}
 	out, refused, err := httpd.Open[T](body)
 	if err != nil {
-		return out, fmt.Errorf("the answer (%s) is none of a gateway: %w", res.Status, err)
+		return out, fmt.Errorf("the answer (%s) is not from a gateway: %w", res.Status, err)
 	}
 	if refused != nil {
 		kind, ok := fault.KindOf(refused.Code)

@@ -154,7 +154,7 @@ func (r *Room) status(ctx context.Context, silent map[string]error, compare bool
 	}
 	slots := me.Slots
 	if mine.Role == Standby {
-		slots = r.heard.last(mine.PrimaryID).Slots
+		slots = r.answers.last(mine.PrimaryID).Slots
 	}
 	out := ClusterStatus{LocalID: r.node().ID, Peers: []NodeStatus{}, UpdatedAt: r.Clock.Now(), Problems: []string{}}
 	out.LocalNode = NodeStatus{ID: me.ID, FQDN: me.FQDN, Local: true, Role: me.Role, Status: Online, Version: me.Version, ConfigHash: me.ConfigHash, HoldsVIP: me.HoldsVIP, Drift: []string{}, Differ: []string{}}
@@ -169,7 +169,7 @@ func (r *Room) status(ctx context.Context, silent map[string]error, compare bool
 			continue
 		}
 		n.Drift = append(n.Drift, drift[m.ID]...)
-		if answer := r.heard.last(m.ID); answer.err == nil {
+		if answer := r.answers.last(m.ID); answer.err == nil {
 			n.Differ = differ(me.Settings, answer.Settings)
 		}
 		out.Peers = append(out.Peers, n)
@@ -188,7 +188,7 @@ func (r *Room) unjudged() ClusterStatus {
 	if r.identity.Load() != nil {
 		out.Mode, out.LocalNode.Role = "cluster", cmp.Or(r.Role(), Standby)
 	}
-	for _, x := range r.heard.all() {
+	for _, x := range r.answers.all() {
 		if x.ID == "" {
 			continue
 		}
@@ -216,7 +216,7 @@ func (r *Room) view(mine State, m Member) NodeStatus {
 		n.Role, n.Epoch, n.Status, n.SyncedAt = mine.Role, mine.Epoch, Online, mine.SyncedAt
 		return n
 	}
-	x := r.heard.last(m.ID)
+	x := r.answers.last(m.ID)
 	if x.ID != "" {
 		n.Role, n.Epoch, n.SyncedAt, n.SeenAt, n.Repair = x.Role, x.Epoch, x.SyncedAt, &x.at, x.Repair.some()
 	}
@@ -404,7 +404,7 @@ const forcedWithin = time.Second
 
 // patience returns how long a node may take to answer during a promotion.
 func (r *Room) patience(id string, force bool) time.Duration {
-	if force && r.heard.last(id).err != nil {
+	if force && r.answers.last(id).err != nil {
 		return forcedWithin
 	}
 	return askWithin

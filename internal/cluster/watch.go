@@ -37,10 +37,10 @@ type Pace struct {
 
 var usual = Pace{Beat: 10 * time.Second, Resume: 15 * time.Second, ResumeAnyway: time.Minute, Retry: time.Minute, Stray: time.Minute, Stuck: 30 * time.Second, Resync: 10 * time.Minute}
 
-// heard holds the last answers of the other nodes. It is not stored: a node asks first when it starts.
-type heard struct {
+// peerAnswers holds the last answers of the other nodes. It is not stored: a node asks first when it starts.
+type peerAnswers struct {
 	mu       sync.Mutex
-	of       map[string]*hearing
+	of       map[string]*peerAnswer
 	hash     replica.Hash
 	hashedAt time.Time
 	followed time.Time // when following another node was last begun
@@ -48,23 +48,23 @@ type heard struct {
 	troubles troubles
 }
 
-type hearing struct {
+type peerAnswer struct {
 	Identity
 	at     time.Time // zero if it has not answered yet
 	missed int
 	err    error
 }
 
-// hear records an answer or its absence, and returns the node's status, if it is known.
-func (h *heard) hear(id string, answer Identity, err error, now time.Time) Status {
+// record records an answer or its absence, and returns the node's status, if it is known.
+func (h *peerAnswers) record(id string, answer Identity, err error, now time.Time) Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.of == nil {
-		h.of = map[string]*hearing{}
+		h.of = map[string]*peerAnswer{}
 	}
 	x := h.of[id]
 	if x == nil {
-		x = new(hearing)
+		x = new(peerAnswer)
 		h.of[id] = x
 	}
 	if x.err = err; err == nil {
@@ -75,7 +75,7 @@ func (h *heard) hear(id string, answer Identity, err error, now time.Time) Statu
 }
 
 // miss records a missed heartbeat, and reports whether the node is offline.
-func (h *heard) miss(id string) bool {
+func (h *peerAnswers) miss(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	x := h.of[id]
@@ -84,24 +84,24 @@ func (h *heard) miss(id string) bool {
 }
 
 // last returns the last answer of a node.
-func (h *heard) last(id string) hearing {
+func (h *peerAnswers) last(id string) peerAnswer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if x := h.of[id]; x != nil {
 		return *x
 	}
-	return hearing{}
+	return peerAnswer{}
 }
 
 // all returns the last answers of all nodes, by name.
-func (h *heard) all() []hearing {
+func (h *peerAnswers) all() []peerAnswer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var list []hearing
+	var list []peerAnswer
 	for _, x := range h.of {
 		list = append(list, *x)
 	}
-	slices.SortFunc(list, func(a, b hearing) int { return cmp.Compare(a.FQDN, b.FQDN) })
+	slices.SortFunc(list, func(a, b peerAnswer) int { return cmp.Compare(a.FQDN, b.FQDN) })
 	return list
 }
 
@@ -157,17 +157,17 @@ func (r *Room) rehash(ctx context.Context) (replica.Hash, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.heard.mu.Lock()
-	defer r.heard.mu.Unlock()
-	r.heard.hash, r.heard.hashedAt = h, r.Clock.Now()
+	r.answers.mu.Lock()
+	defer r.answers.mu.Unlock()
+	r.answers.hash, r.answers.hashedAt = h, r.Clock.Now()
 	return h, nil
 }
 
 // hashed returns the last hash, which is at most five minutes old.
 func (r *Room) hashed(ctx context.Context) string {
-	r.heard.mu.Lock()
-	h, at := r.heard.hash, r.heard.hashedAt
-	r.heard.mu.Unlock()
+	r.answers.mu.Lock()
+	h, at := r.answers.hash, r.answers.hashedAt
+	r.answers.mu.Unlock()
 	if r.past(at, hashEvery) {
 		fresh, err := r.rehash(ctx)
 		if err != nil {
@@ -227,7 +227,7 @@ func (r *Room) askAll(ctx context.Context, ask func(ctx context.Context, m Membe
 			}
 			continue
 		}
-		status, version, hash := r.heard.hear(a.ID, a.answer, a.err, now), a.answer.Version, a.answer.ConfigHash
+		status, version, hash := r.answers.record(a.ID, a.answer, a.err, now), a.answer.Version, a.answer.ConfigHash
 		if a.err != nil {
 			version, hash = a.Version, a.ConfigHash
 		}
@@ -261,17 +261,17 @@ func (r *Room) beat(ctx context.Context, s State) {
 	} else if err := r.publishMembers(ctx); err != nil {
 		r.Log.Warn("the list of nodes was not applied everywhere", "err", err)
 	}
-	var heard []Identity
+	var reports []Identity
 	whole := true
 	for _, a := range answers {
 		switch {
 		case a.Expected():
 		case a.err == nil:
-			heard = append(heard, a.answer)
+			reports = append(reports, a.answer)
 		default:
 			whole = false
 			// Only heartbeats count, because viewing the cluster asks more often.
-			if r.heard.miss(a.ID) {
+			if r.answers.miss(a.ID) {
 				if err := r.think(ctx, a.ID, Offline, a.Version, a.ConfigHash); err != nil {
 					r.Log.Warn("the status of an offline node was not stored", "node", a.FQDN, "err", err)
 				}
@@ -281,7 +281,7 @@ func (r *Room) beat(ctx context.Context, s State) {
 	if s, err = Load(ctx, r.DB); err != nil {
 		return
 	}
-	r.act(ctx, s, judge(s, r.node().ID, heard), whole)
+	r.act(ctx, s, judge(s, r.node().ID, reports), whole)
 }
 
 // verdict is the decision that follows from the answers of other nodes.
@@ -299,10 +299,10 @@ const (
 )
 
 // judge decides what this node does about the answers. Of two primaries the one with the newer epoch is right.
-func judge(mine State, me string, heard []Identity) verdict {
+func judge(mine State, me string, reports []Identity) verdict {
 	var newest, primary Identity // the newest epoch of all, and the newest primary
 	primaries := 0               // of that epoch
-	for _, i := range heard {
+	for _, i := range reports {
 		if i.ID == me {
 			continue
 		}
@@ -326,7 +326,7 @@ func judge(mine State, me string, heard []Identity) verdict {
 			return verdict{doFence, newest}
 		}
 		if mine.Role == Primary {
-			for _, i := range heard {
+			for _, i := range reports {
 				if i.ID != me && i.Epoch == mine.Epoch && (i.Role == Primary || i.Split) {
 					return verdict{doSplit, i}
 				}
@@ -388,26 +388,26 @@ func (r *Room) past(at time.Time, limit time.Duration) bool {
 
 // stepping returns how long this node has been seen stepping down.
 func (r *Room) stepping(s State) time.Duration {
-	r.heard.mu.Lock()
-	defer r.heard.mu.Unlock()
+	r.answers.mu.Lock()
+	defer r.answers.mu.Unlock()
 	switch {
 	case s.Role != SteppingDown:
-		r.heard.stepped = time.Time{}
+		r.answers.stepped = time.Time{}
 		return 0
-	case r.heard.stepped.IsZero() || r.heard.stepped.After(r.Clock.Now()):
-		r.heard.stepped = r.Clock.Now()
+	case r.answers.stepped.IsZero() || r.answers.stepped.After(r.Clock.Now()):
+		r.answers.stepped = r.Clock.Now()
 	}
-	return r.Clock.Now().Sub(r.heard.stepped)
+	return r.Clock.Now().Sub(r.answers.stepped)
 }
 
 // followSoon makes this node a standby of another one, in the background.
 func (r *Room) followSoon(ctx context.Context, id string) {
-	r.heard.mu.Lock()
-	early := !r.past(r.heard.followed, r.deps.Pace.Retry) || r.refusedLately()
+	r.answers.mu.Lock()
+	early := !r.past(r.answers.followed, r.deps.Pace.Retry) || r.refusedLately()
 	if !early {
-		r.heard.followed = r.Clock.Now()
+		r.answers.followed = r.Clock.Now()
 	}
-	r.heard.mu.Unlock()
+	r.answers.mu.Unlock()
 	if early {
 		return
 	}

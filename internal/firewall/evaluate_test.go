@@ -150,7 +150,7 @@ func TestNarration(t *testing.T) {
 	tell := func(p Packet) Explanation {
 		p.InZone = rs.zoneOf(p.In)
 		n := newNarrator(c, &rs)
-		return n.story(p, rs.evaluate(p, smallWay, n.hear))
+		return n.story(p, rs.evaluate(p, smallWay, n.see))
 	}
 	lan := value.Must[value.IfName]("lan0")
 	for _, x := range []struct {

@@ -252,7 +252,7 @@ func (r *Room) explain(c *httpd.Call, q Question, s supposed) (Explanation, erro
 			failed = err
 		}
 		return way
-	}, n.hear)
+	}, n.see)
 	if failed != nil {
 		return Explanation{}, noWay(failed)
 	}

@@ -20,7 +20,7 @@ type Deps struct {
 	Addresses func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
 	// Peers returns the addresses of the other nodes of the cluster.
 	Peers func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
-	// Proxies returns the networks of trusted proxies: not the proxy is banned, but the visitor behind it.
+	// Proxies returns the networks of trusted proxies: bans apply to the visitor behind a proxy, never to the proxy.
 	Proxies func(ctx context.Context, q db.Querier) ([]netip.Prefix, error)
 	// Operators returns the addresses from which administrators are logged in.
 	Operators func(ctx context.Context) ([]netip.Addr, error)

@@ -81,13 +81,13 @@ func (r *Room) Run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-r.Clock.After(hearAgain):
+		case <-r.Clock.After(followAgain):
 		}
 	}
 }
 
-// hearAgain is the pause before keepalived is followed again.
-const hearAgain = 5 * time.Second
+// followAgain is the pause before keepalived is followed again.
+const followAgain = 5 * time.Second
 
 // become records keepalived's new state.
 func (r *Room) become(s host.RouterState) {
