@@ -142,7 +142,7 @@ func (r *Room) findOwn(pairs []Pair) {
 		r.own.Store(nil)
 		return
 	}
-	if shown := r.own.Load(); shown != nil && fingerprint(shown.Leaf) == best.Fingerprint {
+	if served := r.own.Load(); served != nil && fingerprint(served.Leaf) == best.Fingerprint {
 		return
 	}
 	cert, err := tls.X509KeyPair(best.PEM, best.PEM)

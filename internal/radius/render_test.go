@@ -89,21 +89,21 @@ func TestRedaction(t *testing.T) {
 	}
 	c.Own = value.Must[radius.SharedSecret]("canary")
 	for _, f := range rendered(t, c) {
-		shown := string(f.Content)
+		redacted := string(f.Content)
 		if f.Redact != nil {
-			shown = string(f.Redact(f.Content))
+			redacted = string(f.Redact(f.Content))
 		}
-		if strings.Contains(shown, "canary") {
-			t.Errorf("%s tells:\n%s", f.Place, shown)
+		if strings.Contains(redacted, "canary") {
+			t.Errorf("%s tells:\n%s", f.Place, redacted)
 		}
-		if strings.Count(shown, "\n") != strings.Count(string(f.Content), "\n") {
-			t.Errorf("%s has other lines:\n%s", f.Place, shown)
+		if strings.Count(redacted, "\n") != strings.Count(string(f.Content), "\n") {
+			t.Errorf("%s has other lines:\n%s", f.Place, redacted)
 		}
-		if regexp.MustCompile(`[0-9a-f]{16}`).MatchString(shown) {
-			t.Errorf("%s shows the probe:\n%s", f.Place, shown)
+		if regexp.MustCompile(`[0-9a-f]{16}`).MatchString(redacted) {
+			t.Errorf("%s shows the probe:\n%s", f.Place, redacted)
 		}
-		if f.Place == host.RadiusUsers && !strings.Contains(shown, "\nswitch Cleartext-Password := <redacted>\n") {
-			t.Errorf("%s tells too little:\n%s", f.Place, shown)
+		if f.Place == host.RadiusUsers && !strings.Contains(redacted, "\nswitch Cleartext-Password := <redacted>\n") {
+			t.Errorf("%s tells too little:\n%s", f.Place, redacted)
 		}
 	}
 }
