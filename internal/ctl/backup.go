@@ -268,7 +268,7 @@ func restoreCommand(cfg *config) *cobra.Command {
 			return nil
 		},
 	}
-	show.Flags().BoolVar(&whole, "output", false, "with what the programs of each step said")
+	show.Flags().BoolVar(&whole, "output", false, "also show the output of each step's programs")
 	var file, from string
 	var links map[string]string
 	var target offsite

@@ -216,7 +216,7 @@ func (r *Room) settle(c *httpd.Call, who, fqdn string, decide func(*State) error
 	}
 	// The setup is complete whatever happens from here on; a token that remains is useless.
 	if err := removeToken(r.Paths); err != nil {
-		r.Log.Warn("setup token stays", "err", err)
+		r.Log.Warn("the setup token was not removed", "err", err)
 	}
 	r.Log.Info("the setup is complete")
 	if r.deps.Decided != nil {

@@ -107,7 +107,7 @@ func (l *lane) inUse(cause string) string {
 	for _, n := range ports {
 		users, err := l.engine.host.PortUsers(n)
 		if err != nil {
-			l.engine.log.Warn("who uses a port cannot be found", "component", l.id, "err", err)
+			l.engine.log.Warn("finding the users of a port failed", "component", l.id, "err", err)
 		}
 		for _, u := range users {
 			sentences = append(sentences, u.String())

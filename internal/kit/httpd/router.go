@@ -414,7 +414,7 @@ func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) er
 		return err
 	}
 	if err := http.NewResponseController(w).Flush(); err != nil {
-		r.Log.Warn("an answer may come too late", "err", err)
+		r.Log.Warn("flushing an answer failed", "err", err)
 	}
 	go c.afterwards()
 	return nil

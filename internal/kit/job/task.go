@@ -97,7 +97,7 @@ func (t *Task[W, R]) advance(ctx context.Context, rec *R) error {
 	}
 	// The reserved space is for taking the job back.
 	if err := t.Folder.Release(); err != nil {
-		t.Log.Warn("giving back the space that was set aside", "err", err)
+		t.Log.Warn("releasing the reserved space failed", "err", err)
 	}
 	if err := t.Back(ctx, rec); ctx.Err() != nil {
 		return context.Cause(ctx)

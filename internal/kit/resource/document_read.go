@@ -310,7 +310,7 @@ func readJSON(body []byte, most allowance) (*written, error) {
 }
 
 // errFragment says that a row cannot be parsed without the rest of its document.
-var errFragment = errors.New("a row that is no whole")
+var errFragment = errors.New("an incomplete row")
 
 // reader parses the rows of a document, within what is left of its allowance.
 type reader struct{ left allowance }

@@ -184,7 +184,7 @@ func (s *Scheduler) turn(ctx context.Context, j Job, wanted bool) {
 	release, free, err := s.locks.Try(ctx, "job "+j.Name)
 	s.tidying.RUnlock()
 	if err != nil && ctx.Err() == nil {
-		s.Log.Warn("a job has to wait for the database", "job", j.Name, "err", err)
+		s.Log.Warn("a job is waiting for the database", "job", j.Name, "err", err)
 	}
 	if err != nil || !free {
 		return
@@ -199,7 +199,7 @@ func (s *Scheduler) turn(ctx context.Context, j Job, wanted bool) {
 		release()
 	}
 	if err != nil && ctx.Err() == nil {
-		s.Log.Warn("what a job did could not be written down", "job", j.Name, "err", err)
+		s.Log.Warn("the result of a job could not be recorded", "job", j.Name, "err", err)
 	}
 }
 

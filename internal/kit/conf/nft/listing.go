@@ -71,7 +71,7 @@ func pieces(table, text string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		rest, ok := strings.CutPrefix(text, head(table))
 		if !ok {
-			yield("", fmt.Errorf("the text does not put the table %s in the place of its former self", table))
+			yield("", fmt.Errorf("the text does not replace the table %s", table))
 			return
 		}
 		if !yield(head(table), nil) {
