@@ -1,5 +1,5 @@
-// Package alert owns who is told what goes wrong: the channels, what each of them was told, what is muted, and from when on something
-// counts as wrong. What goes wrong is reported by others, at kit/alarm.
+// Package alert sends alerts to people: the channels, what was sent to each of them, the mutes, and the thresholds above which something
+// counts as wrong. The other rooms report what goes wrong, through kit/alarm.
 package alert
 
 import (
@@ -14,7 +14,6 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Room is the alerts.
 type Room struct {
 	*kit.Kit
 	deps     Deps
@@ -26,24 +25,23 @@ type Room struct {
 	timing   timing
 }
 
-// Deps is what other rooms lend.
+// Deps holds what other rooms provide.
 type Deps struct {
-	// FQDN is the gateway's own name, which messages carry; it may be empty.
+	// FQDN returns the gateway's own name for the messages; it may be empty.
 	FQDN func() string
-	// Kinds are all that the rooms report.
+	// Kinds lists every kind that a room reports.
 	Kinds []*alarm.Kind
 }
 
 var (
 	testKind = &alarm.Kind{Name: "alert.test", Severity: alarm.Info, Meaning: "A test, sent by an administrator."}
-	// Digest is sent in the place of many.
+	// Digest is sent instead of many single messages.
 	Digest = &alarm.Kind{Name: "alert.digest", Severity: alarm.Warning, Meaning: "Several alerts in one message, because there were many."}
 )
 
-// Alarms are the kinds that the room reports.
+// Alarms lists the kinds that this room reports.
 var Alarms = []*alarm.Kind{testKind, Digest}
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, settings: settings, pace: pace{sent: map[uuid.UUID]*sent{}}, timing: usual}
 	r.channels, r.mutes = r.channelKind(), r.muteKind()
@@ -71,7 +69,7 @@ func (r *Room) Mount() {
 
 const tag httpd.Tag = "alert"
 
-// host is how messages name the gateway.
+// host returns the gateway's name for messages.
 func (r *Room) host() string {
 	if name := r.deps.FQDN(); name != "" {
 		return name

@@ -34,11 +34,11 @@ const (
 	maxRecipients = 20
 	maxHeaders    = 20
 	maxPassword   = 1000
-	// implicitPort is the port on which TLS begins with the first byte.
+	// implicitPort is the port on which TLS starts with the first byte.
 	implicitPort = 465
 )
 
-// Channel is a way to tell people.
+// Channel is a destination for alerts.
 type Channel struct {
 	resource.Meta
 	resource.Secrets
@@ -51,7 +51,7 @@ type Channel struct {
 	Active        bool            `json:"active" doc:"Whether alerts are sent to it; true by default."`
 }
 
-// ChannelSettings are those of a channel. Which of them have a meaning depends on its kind.
+// ChannelSettings holds the settings of all kinds of channel; which of them apply depends on the kind.
 type ChannelSettings struct {
 	SMTPHost    value.Host    `json:"smtp_host" doc:"For e-mail: the server, by name or address."`
 	SMTPPort    int           `json:"smtp_port" doc:"For e-mail: its port; 465 is TLS from the first byte."`
@@ -63,10 +63,10 @@ type ChannelSettings struct {
 	Headers     Headers       `json:"headers" doc:"For a webhook: headers of the request, for example Authorization. Their values are never shown."`
 }
 
-// Headers are those of a webhook's requests. Their values may be secrets.
+// Headers are added to a webhook's requests. Their values may be secrets.
 type Headers map[string]secret.Masked
 
-// UnmarshalJSONFrom replaces all of them; a value that is the mask keeps what is stored under that name.
+// UnmarshalJSONFrom replaces all headers; a value equal to the mask keeps what is stored under that name.
 func (h *Headers) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	var values map[string]jsontext.Value
 	if err := json.UnmarshalDecode(d, &values); err != nil {
@@ -95,7 +95,7 @@ func (c *Channel) Label() string {
 	return c.Target
 }
 
-// Validate complains about what the kind lacks, and about what it does not take.
+// Validate reports settings that the kind needs but lacks, and settings that it does not take.
 func (c *Channel) Validate() error {
 	var l check.List
 	switch c.Kind {
@@ -136,7 +136,7 @@ func (c *Channel) validateWebhook(l *check.List) {
 	}
 }
 
-// reserved are the headers that belong to the request itself.
+// reserved lists the headers that belong to the request itself.
 var reserved = []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Expect"}
 
 func (c *Channel) validateEmail(l *check.List) {
@@ -182,7 +182,7 @@ func (r *Room) channelKind() resource.Kind[Channel] {
 	}
 }
 
-// checkChannel keeps secrets from going where they were not meant for, and ends what waits for a channel that goes or is switched off.
+// checkChannel keeps secrets from being sent to a new destination, and ends what waits for a channel that is deleted or switched off.
 func (r *Room) checkChannel(ctx context.Context, tx *db.Tx, was, now *Channel) error {
 	if now == nil {
 		tx.Queue(`UPDATE alert_deliveries SET state = 'error', error = 'The channel was deleted before the alert was sent.', ended_at = $2 WHERE channel_id = $1 AND state = 'waiting'`, was.ID, r.Clock.Now())
@@ -200,7 +200,8 @@ func (r *Room) checkChannel(ctx context.Context, tx *db.Tx, was, now *Channel) e
 	return c.Err()
 }
 
-// destination is whom a channel's secrets are told: a mail server, or a webhook's address, for one server may serve many receivers.
+// destination identifies the receiver of a channel's secrets: a mail server, or a webhook's whole address, because one server may serve
+// many receivers.
 func destination(c *Channel) string {
 	if c.Kind == email {
 		return "smtp://" + net.JoinHostPort(c.Settings.SMTPHost.String(), strconv.Itoa(c.Settings.SMTPPort))

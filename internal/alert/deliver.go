@@ -15,34 +15,34 @@ import (
 )
 
 const (
-	// lookEvery is how often the outbox is looked at when nothing is announced.
+	// lookEvery is how often the outbox is polled when nothing is announced.
 	lookEvery = 5 * time.Second
-	// lease is how long what is being sent belongs to the process that sends it. One that dies leaves it to the next.
+	// lease is how long a claimed event belongs to the process that sends it. If that process dies, another one may claim it after this
+	// time.
 	lease = 2 * time.Minute
-	// perTurn is how many events get their channels in one transaction.
+	// perTurn is how many events are assigned to channels in one transaction.
 	perTurn = 1000
-	// rest is how long a worker waits when the database let it down.
+	// rest is how long a worker pauses after a database error.
 	rest = time.Second
-	// skipped is why a channel is not told that something is over.
+	// skipped is why the end of an alarm is not sent to a channel.
 	skipped = "Its start was not sent."
 )
 
-// timing says how long everything takes.
 type timing struct {
-	// within bounds one attempt, whatever the receiver does.
+	// within limits one attempt, whatever the receiver does.
 	within time.Duration
-	// gather is how long an event waits for others before the first attempt, so that a flood is one message.
+	// gather is how long an event waits for others before the first attempt, so that a flood becomes one message.
 	gather time.Duration
 	// pauses are the times between attempts.
 	pauses []time.Duration
-	// digestEvery is the least time between two digests of a channel, and the time over which its messages are counted.
+	// digestEvery is the minimum time between two digests of a channel, and the window in which its messages are counted.
 	digestEvery time.Duration
 }
 
-// usual has attempts after one second, five and twenty-five.
+// usual makes attempts after 1, 5 and 25 seconds.
 var usual = timing{within: 10 * time.Second, gather: time.Second, pauses: []time.Duration{4 * time.Second, 20 * time.Second}, digestEvery: time.Minute}
 
-// Deliver tells the channels what happens until the context ends. Each has a worker of its own: one that is slow delays no other.
+// Deliver sends events to the channels until the context ends. Each channel has its own worker, so a slow one delays no other.
 func (r *Room) Deliver(ctx context.Context) {
 	woken := make(chan struct{}, 1)
 	var workers sync.WaitGroup
@@ -63,7 +63,7 @@ func (r *Room) Deliver(ctx context.Context) {
 		case id := <-ended:
 			delete(busy, id)
 		case <-woken:
-			// More may come, and nothing is due sooner.
+			// Wait for more: nothing is due earlier.
 			select {
 			case <-ctx.Done():
 			case <-r.Clock.After(r.timing.gather / 2):
@@ -89,7 +89,7 @@ func (r *Room) Deliver(ctx context.Context) {
 	}
 }
 
-// turn gives new events their channels, and finds the channels for which something is due, and when the next will be.
+// turn assigns new events to channels. It returns the channels for which something is due, and when the next delivery is.
 func (r *Room) turn(ctx context.Context) (due []Channel, next time.Duration, err error) {
 	for {
 		n, err := r.fanOut(ctx)
@@ -101,7 +101,7 @@ func (r *Room) turn(ctx context.Context) (due []Channel, next time.Duration, err
 		}
 	}
 	now := r.Clock.Now()
-	// The index has the first of each channel, however many wait behind it.
+	// The index finds the first delivery of each channel, no matter how many wait behind it.
 	rows, err := r.DB.Query(ctx, `SELECT id, at FROM alert_channels, LATERAL (SELECT min(next_at) AS at FROM alert_deliveries WHERE channel_id = id AND state = 'waiting') w WHERE at IS NOT NULL`)
 	if err != nil {
 		return nil, lookEvery, err
@@ -132,7 +132,7 @@ func (r *Room) turn(ctx context.Context) (due []Channel, next time.Duration, err
 	return due, next, nil
 }
 
-// fanOut takes events out of the outbox and notes which channels are to be told, and tells how many events.
+// fanOut takes events from the outbox and records which channels get them. It returns how many events it took.
 func (r *Room) fanOut(ctx context.Context) (n int, err error) {
 	err = r.DB.Write(ctx, func(tx *db.Tx) error {
 		events, err := r.Alarms.Take(ctx, tx, perTurn)
@@ -148,7 +148,7 @@ func (r *Room) fanOut(ctx context.Context) (n int, err error) {
 		if err != nil {
 			return err
 		}
-		var muted, ids, whom []uuid.UUID
+		var muted, ids, channelIDs []uuid.UUID
 		var names []string
 		var when []time.Time
 		for i := range events {
@@ -158,7 +158,7 @@ func (r *Room) fanOut(ctx context.Context) (n int, err error) {
 				continue
 			}
 			if e.Resolves != nil {
-				// Who was told of the beginning, or is about to be, is told of the end.
+				// Channels that got the start of an alarm, or are about to, also get its end.
 				tx.Queue(`INSERT INTO alert_deliveries (event_id, channel_id, channel, state, next_at)
 					SELECT $1, channel_id, channel, 'waiting', $3 FROM alert_deliveries JOIN alert_channels c ON c.id = channel_id AND c.active
 					WHERE event_id = $2 AND state IN ('ok', 'waiting') ON CONFLICT DO NOTHING`, e.ID, *e.Resolves, e.CreatedAt.Add(r.timing.gather))
@@ -167,21 +167,21 @@ func (r *Room) fanOut(ctx context.Context) (n int, err error) {
 			for j := range channels {
 				c := &channels[j]
 				if !c.MinSeverity.Worse(e.Severity) {
-					ids, whom, names, when = append(ids, e.ID), append(whom, c.ID), append(names, c.Label()), append(when, e.CreatedAt.Add(r.timing.gather))
+					ids, channelIDs, names, when = append(ids, e.ID), append(channelIDs, c.ID), append(names, c.Label()), append(when, e.CreatedAt.Add(r.timing.gather))
 				}
 			}
 		}
 		r.Alarms.Mute(tx, muted)
 		if len(ids) > 0 {
 			tx.Queue(`INSERT INTO alert_deliveries (event_id, channel_id, channel, state, next_at)
-				SELECT e, c, n, 'waiting', t FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[]) AS x (e, c, n, t) ON CONFLICT DO NOTHING`, ids, whom, names, when)
+				SELECT e, c, n, 'waiting', t FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[]) AS x (e, c, n, t) ON CONFLICT DO NOTHING`, ids, channelIDs, names, when)
 		}
 		return nil
 	})
 	return n, err
 }
 
-// Forget ends what a database that comes from a backup has still to tell: it is of another time, and was told then if it could be.
+// Forget drops what still waits in a database restored from a backup: it is old, and was sent at the time if possible.
 func (r *Room) Forget(ctx context.Context, tx *db.Tx) error {
 	for {
 		left, err := r.Alarms.Take(ctx, tx, perTurn)
@@ -201,13 +201,12 @@ func (r *Room) Forget(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// claimed is an event that is being sent to a channel.
 type claimed struct {
 	Event    uuid.UUID
 	Attempts int
 }
 
-// serve tells a channel all that is due for it now.
+// serve sends everything that is now due for a channel.
 func (r *Room) serve(ctx context.Context, c Channel) {
 	var failure error
 	defer func() {
@@ -238,13 +237,13 @@ func (r *Room) serve(ctx context.Context, c Channel) {
 	switch {
 	case len(list) <= budget:
 		for i, x := range list {
-			told, err := r.tell(ctx, &c, x)
+			done, err := r.sendOne(ctx, &c, x)
 			if err != nil {
 				failure = err
 				return
 			}
-			if !told {
-				// The others would fare no better now: they come with its next attempt.
+			if !done {
+				// The others would also fail now: they go out with the next attempt.
 				failure = r.postpone(ctx, c.ID, list[i+1:], r.Clock.Now().Add(r.timing.pauses[0]))
 				return
 			}
@@ -252,11 +251,11 @@ func (r *Room) serve(ctx context.Context, c Channel) {
 	case now.Before(again):
 		failure = r.postpone(ctx, c.ID, list, again)
 	default:
-		failure = r.tellMany(ctx, &c, list)
+		failure = r.sendDigest(ctx, &c, list)
 	}
 }
 
-// claim takes all that is due for a channel, the oldest first. Until the lease is over, it is not due again.
+// claim takes everything that is due for a channel, oldest first. It is not due again before the lease ends.
 func (r *Room) claim(ctx context.Context, channel uuid.UUID) (list []claimed, err error) {
 	now := r.Clock.Now()
 	err = r.DB.Write(ctx, func(tx *db.Tx) error {
@@ -273,7 +272,7 @@ func (r *Room) claim(ctx context.Context, channel uuid.UUID) (list []claimed, er
 	return list, err
 }
 
-// postpone gives back what was not tried.
+// postpone returns deliveries that were not attempted.
 func (r *Room) postpone(ctx context.Context, channel uuid.UUID, list []claimed, until time.Time) error {
 	return r.DB.Write(context.WithoutCancel(ctx), func(tx *db.Tx) error {
 		tx.Queue(`UPDATE alert_deliveries SET next_at = $3 WHERE channel_id = $1 AND event_id = ANY ($2) AND state = 'waiting'`, channel, events(list), until)
@@ -289,8 +288,8 @@ func events(list []claimed) []uuid.UUID {
 	return ids
 }
 
-// tell tells a channel of one event, and says whether the channel took it.
-func (r *Room) tell(ctx context.Context, c *Channel, x claimed) (told bool, err error) {
+// sendOne sends one event to a channel, and reports whether the channel is done with it.
+func (r *Room) sendOne(ctx context.Context, c *Channel, x claimed) (done bool, err error) {
 	// The channel may have been switched off since it was claimed.
 	found, err := readEvents(ctx, r.DB, `WHERE id = $1 AND EXISTS (SELECT FROM alert_deliveries d WHERE d.event_id = e.id AND d.channel_id = $2 AND d.state = 'waiting')`, x.Event, c.ID)
 	if err != nil || len(found) == 0 {
@@ -298,12 +297,12 @@ func (r *Room) tell(ctx context.Context, c *Channel, x claimed) (told bool, err 
 	}
 	e := &found[0]
 	if e.Resolves != nil {
-		var untold bool
-		err := r.DB.QueryRow(ctx, `SELECT EXISTS (SELECT FROM alert_deliveries WHERE event_id = $1 AND channel_id = $2 AND state IN ('error', 'skipped'))`, *e.Resolves, c.ID).Scan(&untold)
+		var startNotSent bool
+		err := r.DB.QueryRow(ctx, `SELECT EXISTS (SELECT FROM alert_deliveries WHERE event_id = $1 AND channel_id = $2 AND state IN ('error', 'skipped'))`, *e.Resolves, c.ID).Scan(&startNotSent)
 		if err != nil {
 			return false, err
 		}
-		if untold {
+		if startNotSent {
 			return true, r.DB.Write(ctx, func(tx *db.Tx) error {
 				tx.Queue(`UPDATE alert_deliveries SET state = 'skipped', error = $3, ended_at = $4 WHERE event_id = $1 AND channel_id = $2`, x.Event, c.ID, skipped, r.Clock.Now())
 				return nil
@@ -316,8 +315,8 @@ func (r *Room) tell(ctx context.Context, c *Channel, x claimed) (told bool, err 
 	return result == nil, r.record(ctx, c, []claimed{x}, false, result)
 }
 
-// tellMany tells a channel of many events in one message.
-func (r *Room) tellMany(ctx context.Context, c *Channel, list []claimed) error {
+// sendDigest sends many events to a channel in one message.
+func (r *Room) sendDigest(ctx context.Context, c *Channel, list []claimed) error {
 	rows, err := r.DB.Query(ctx, `SELECT kind, severity, resolves IS NOT NULL, count(*), min(subject), min(created_at) FROM alarm_events WHERE id = ANY ($1)
 		GROUP BY 1, 2, 3 ORDER BY array_position(ARRAY['critical', 'error', 'warning', 'info'], severity), 4 DESC, 1`, events(list))
 	if err != nil {
@@ -334,13 +333,13 @@ func (r *Room) tellMany(ctx context.Context, c *Channel, list []claimed) error {
 	return r.record(ctx, c, list, true, result)
 }
 
-// record writes down how an attempt went. What failed is tried again, or given up after the last time.
+// record stores the result of an attempt. A failed delivery is retried, or given up after the last attempt.
 func (r *Room) record(ctx context.Context, c *Channel, list []claimed, many bool, result error) error {
 	if result != nil && ctx.Err() != nil {
 		return r.postpone(ctx, c.ID, list, r.Clock.Now()) // the program ends: the receiver is not to blame
 	}
 	if result != nil {
-		r.Log.Warn("an alert channel was not told", "channel", c.Label(), "events", len(list), "err", result)
+		r.Log.Warn("alerts not sent", "channel", c.Label(), "events", len(list), "err", result)
 	}
 	return r.DB.Write(context.WithoutCancel(ctx), func(tx *db.Tx) error {
 		now := r.Clock.Now()
@@ -373,11 +372,11 @@ type pace struct {
 
 type sent struct {
 	messages []time.Time // in the last minute
-	again    time.Time   // when there may be another message after a digest
-	failures int         // digests in a row that failed
+	again    time.Time   // when another message is allowed after a digest
+	failures int         // failed digests in a row
 }
 
-// budget is how many messages a channel may have now, and when there may be a digest.
+// budget returns how many messages a channel may get now, and when a digest is allowed.
 func (p *pace) budget(channel uuid.UUID, limit int, now time.Time, t timing) (n int, again time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -396,7 +395,7 @@ func (p *pace) count(channel uuid.UUID, now time.Time) {
 	s.messages = append(s.messages, now)
 }
 
-// digested notes how a digest went: after one that arrived there is a minute of silence, and after one that did not the usual pause.
+// digested records the result of a digest: after a success there is a minute of silence, after a failure the usual pause.
 func (p *pace) digested(channel uuid.UUID, now time.Time, ok bool, t timing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

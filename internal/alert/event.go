@@ -17,13 +17,13 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// shownEvents is how many events the history shows.
-const shownEvents = 200
+// historyLimit is how many events the history returns at most.
+const historyLimit = 200
 
-// liveSnapshot is how many events a stream begins with.
+// liveSnapshot is how many past events a stream begins with.
 const liveSnapshot = 20
 
-// Event is something that happened, and whom it was told.
+// Event is something that happened, with the channels it was sent to.
 type Event struct {
 	ID        uuid.UUID      `json:"id" doc:"Id of the event; later events have greater ids."`
 	CreatedAt time.Time      `json:"created_at" doc:"When it happened."`
@@ -37,7 +37,7 @@ type Event struct {
 	SentTo    []Delivery     `json:"sent_to" doc:"Result at each channel."`
 }
 
-// Delivery is what became of an event at one channel.
+// Delivery is the state of an event at one channel.
 type Delivery struct {
 	ChannelID uuid.UUID  `json:"channel_id" doc:"Id of the channel; it may be deleted by now."`
 	Channel   string     `json:"channel" doc:"Its name."`
@@ -67,13 +67,13 @@ func (r *Room) mountEvents() {
 
 func (r *Room) events(ctx context.Context, f eventFilter) ([]Event, error) {
 	if f.Limit == 0 {
-		f.Limit = shownEvents
+		f.Limit = historyLimit
 	}
 	switch {
 	case f.Severity != "" && !slices.Contains(alarm.Severities, alarm.Severity(f.Severity)):
 		return nil, fault.Field("severity", "must be one of info, warning, error, critical")
-	case f.Limit < 1 || f.Limit > shownEvents:
-		return nil, fault.Field("limit", "must be between 1 and %d", shownEvents)
+	case f.Limit < 1 || f.Limit > historyLimit:
+		return nil, fault.Field("limit", "must be between 1 and %d", historyLimit)
 	}
 	before := uuid.Max
 	if f.Before != uuid.Nil {
@@ -96,7 +96,7 @@ func (r *Room) announced(ctx context.Context, payload string) ([]Event, error) {
 	return readEvents(ctx, r.DB, `WHERE id = $1`, id)
 }
 
-// readEvents reads events with what became of them. The channels of an event are in the order of their creation.
+// readEvents reads events with their deliveries. The deliveries of an event are in the order in which the channels were created.
 func readEvents(ctx context.Context, q db.Querier, where string, args ...any) ([]Event, error) {
 	rows, err := q.Query(ctx, `SELECT id, created_at, kind, severity, subject, message, resolves, muted,
 			(SELECT coalesce(json_agg(json_build_object('channel_id', d.channel_id, 'channel', d.channel, 'result', d.state, 'error', d.error,
@@ -116,7 +116,7 @@ func readEvents(ctx context.Context, q db.Querier, where string, args ...any) ([
 	return list, err
 }
 
-// Prune deletes the events that are older than they are to be kept, and mutes that are over. It tells how many events.
+// Prune deletes mutes that are over and events older than the retention time. It returns the number of deleted events.
 func (r *Room) Prune(ctx context.Context) (int64, error) {
 	s, err := r.settings.Load(ctx, r.DB)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/user"
@@ -19,10 +20,11 @@ import (
 	"testing"
 	"time"
 
+	"edge.internal/gateway/internal/kit/outbound"
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// exim is a real mail server. It takes mail for everybody, puts it into one file, and wants a password when it is told one.
+// exim is a real mail server. It accepts mail for everyone, stores it in one file, and requires a password if asked to.
 type exim struct {
 	plain, implicit int // ports
 	folder          string
@@ -31,7 +33,7 @@ type exim struct {
 
 const mailUser, mailPassword = "gateway", `s3cret "pass`
 
-// startExim runs Exim until the test ends. Without TLS it offers none.
+// startExim runs Exim until the test ends. Without withTLS it offers no TLS.
 func startExim(t *testing.T, withTLS, wantsLogin bool) *exim {
 	t.Helper()
 	account, err := user.Lookup("Debian-exim")
@@ -40,7 +42,7 @@ func startExim(t *testing.T, withTLS, wantsLogin bool) *exim {
 	}
 	uid, _ := strconv.Atoi(account.Uid)
 	gid, _ := strconv.Atoi(account.Gid)
-	// Not t.TempDir, which other users may not enter.
+	// t.TempDir does not work here: other users may not enter it.
 	folder, err := os.MkdirTemp("", "exim-*")
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +135,7 @@ plain:
 	return e
 }
 
-// mail waits until a message has arrived that has a text in it, and is all of the mail.
+// mail waits for a message that contains the text, and returns all mail.
 func (e *exim) mail(t *testing.T, text string) string {
 	t.Helper()
 	var all []byte
@@ -158,7 +160,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// selfSigned is a certificate for this machine, and whom to trust for it.
+// selfSigned returns a certificate for this machine, and the roots that trust it.
 func selfSigned(t *testing.T) (certificate, key string, roots *x509.CertPool) {
 	t.Helper()
 	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -183,4 +185,63 @@ func selfSigned(t *testing.T) (certificate, key string, roots *x509.CertPool) {
 	roots = x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(certificate))
 	return certificate, key, roots
+}
+
+// E-mail works with STARTTLS, with implicit TLS, and without TLS; a failure says why.
+func TestMailByExim(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	secured, open := startExim(t, true, true), startExim(t, false, false)
+	trusting := outbound.New(h.Host).Trusting(secured.roots)
+	send := func(door *outbound.Door, port int, settings map[string]any) string {
+		t.Helper()
+		h.Outbound = door
+		all := map[string]any{"smtp_host": "localhost", "smtp_port": port, "from": "gateway@example.net"}
+		for k, v := range settings {
+			all[k] = v
+		}
+		c := h.channel(t, map[string]any{"kind": "email", "target": "ann@example.net", "allow_internal": true, "settings": all})
+		var out Tested
+		h.Do(t, "admin", http.MethodPost, "/alerts/"+c.ID.String()+"/test", nil).Want(t, http.StatusOK).Into(t, &out)
+		if len(out.Results) != 1 || out.Results[0].OK != (out.Results[0].Error == "") {
+			t.Fatalf("%+v", out)
+		}
+		return out.Results[0].Error
+	}
+	login := map[string]any{"username": mailUser, "password": mailPassword, "use_tls": true}
+	with := func(more map[string]any) map[string]any {
+		all := map[string]any{}
+		for _, m := range []map[string]any{login, more} {
+			for k, v := range m {
+				all[k] = v
+			}
+		}
+		return all
+	}
+	for _, c := range []struct {
+		name     string
+		door     *outbound.Door
+		port     int
+		settings map[string]any
+		says     string
+	}{
+		{"STARTTLS", trusting, secured.plain, login, ""},
+		{"implicit TLS", trusting, secured.implicit, with(map[string]any{"implicit_tls": true}), ""},
+		{"no TLS", trusting, open.plain, nil, ""},
+		{"STARTTLS at an IPv6 address", trusting, secured.plain, with(map[string]any{"smtp_host": "::1"}), ""},
+		{"implicit TLS at an IPv6 address", trusting, secured.implicit, with(map[string]any{"smtp_host": "::1", "implicit_tls": true}), ""},
+		{"no TLS at an IPv6 address", trusting, open.plain, map[string]any{"smtp_host": "::1"}, ""},
+		{"no TLS offered", trusting, open.plain, map[string]any{"use_tls": true}, "The mail server does not offer STARTTLS."},
+		{"the password is not sent in the clear", trusting, secured.plain, with(map[string]any{"use_tls": false}), "The mail server offers no login method, or none that is safe without TLS."},
+		{"wrong password", trusting, secured.plain, with(map[string]any{"password": "wrong"}), "The mail server refused the user and password (535)."},
+		{"no login", trusting, secured.plain, map[string]any{"use_tls": true}, "The mail server refused the message (550)."},
+		{"unknown authority", outbound.New(h.Host), secured.plain, login, "Its certificate is from an authority that this gateway does not trust."},
+		{"unknown authority, implicit", outbound.New(h.Host), secured.implicit, with(map[string]any{"implicit_tls": true}), "Its certificate is from an authority that this gateway does not trust."},
+		{"another protocol", trusting, secured.plain, with(map[string]any{"implicit_tls": true}), "It does not speak TLS."},
+		{"no listener", trusting, freePort(t), nil, "It refuses the connection: nothing listens there, or a firewall is in between."},
+	} {
+		if said := send(c.door, c.port, c.settings); said != c.says {
+			t.Errorf("%s: %q", c.name, said)
+		}
+	}
 }

@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/alarm"
 )
 
-// message is what a receiver gets.
+// message is the content of an alert, whatever the channel.
 type message struct {
 	Kind     alarm.Name
 	Severity alarm.Severity
@@ -19,7 +19,7 @@ type message struct {
 	resolved bool
 }
 
-// readableLimit is how much text every receiver takes: Discord is the strictest of those that are common.
+// readableLimit is the maximum length of the text: Discord has the strictest limit of the common receivers.
 const readableLimit = 1900
 
 func of(e *Event) message {
@@ -34,7 +34,7 @@ func (m *message) headline() string {
 	return fmt.Sprintf("[%s] %s", word, m.Subject)
 }
 
-// readable is the message as people read it.
+// readable formats the message for people.
 func (m *message) readable(host string) string {
 	text := m.headline()
 	if m.Message != "" {
@@ -47,7 +47,7 @@ func (m *message) readable(host string) string {
 	return text + tail
 }
 
-// tally is how many events of one kind wait.
+// tally counts the waiting events of one kind.
 type tally struct {
 	Kind     alarm.Name
 	Severity alarm.Severity
@@ -57,10 +57,10 @@ type tally struct {
 	First    time.Time
 }
 
-// digestLines is how many kinds of event a digest names.
+// digestLines is how many kinds of event a digest lists.
 const digestLines = 15
 
-// digest is one message for many events, the worst first.
+// digest combines many events into one message, the worst first.
 func digest(list []tally, now time.Time) message {
 	m := message{Kind: Digest.Name, Severity: alarm.Info, FiredAt: now}
 	total := 0

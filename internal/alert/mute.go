@@ -12,10 +12,10 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// longestMute is how long something can be muted.
+// longestMute is the maximum duration of a mute.
 const longestMute = 366 * 24 * time.Hour
 
-// Mute silences a kind of alert for a time. What happens is in the history all the same.
+// Mute silences a kind of alert for a time. Its events still appear in the history.
 type Mute struct {
 	resource.Meta
 	Kind   alarm.Name `json:"kind" required:"true" maxLength:"100" doc:"Which kind; see /alerts/kinds."`
@@ -25,7 +25,6 @@ type Mute struct {
 
 func (m *Mute) Label() string { return string(m.Kind) }
 
-// Validate says what can be muted.
 func (m *Mute) Validate() error {
 	var c check.List
 	c.That(!m.Until.IsZero(), "until", "must be a time, for example 2026-01-31T08:00:00Z")

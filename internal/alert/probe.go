@@ -12,16 +12,16 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// atOnce is how many channels a test tells at the same time.
+// atOnce is how many channels are tested at the same time.
 const atOnce = 100
 
-// Tested says which channels a test reached.
+// Tested lists the results of a test.
 type Tested struct {
 	EventID uuid.UUID    `json:"event_id" doc:"The test in the history."`
 	Results []TestResult `json:"results" doc:"One for each channel that was tried."`
 }
 
-// TestResult is what came of a test at one channel.
+// TestResult is the result of a test at one channel.
 type TestResult struct {
 	ChannelID  uuid.UUID `json:"channel_id" doc:"Which channel."`
 	Channel    string    `json:"channel" doc:"Its name."`
@@ -53,7 +53,7 @@ func (r *Room) mountTest() {
 	})
 }
 
-// test tells channels something, each once and all at the same time.
+// test sends a message to every channel in the list, once each and concurrently.
 func (r *Room) test(c *httpd.Call, list []Channel, subject string) (Tested, error) {
 	out := Tested{Results: make([]TestResult, len(list))}
 	m := message{Kind: testKind.Name, Severity: alarm.Info, Subject: "Test", Message: "This is a test. The gateway sends its alerts here.", FiredAt: r.Clock.Now()}

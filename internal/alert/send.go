@@ -20,15 +20,15 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// mailAnswers is more than any mail server has to say.
+// mailAnswers limits the bytes read from a mail server; none needs more.
 const mailAnswers = 256 << 10
 
-// refusal is an error whose text is for the operator. Nothing that a receiver said is in it, but for numbers.
+// refusal is an error for the operator. It quotes nothing from the receiver except numbers.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// send tells a channel something, once.
+// send makes one attempt to send a message to a channel.
 func (r *Room) send(ctx context.Context, c *Channel, m *message) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timing.within)
 	defer cancel()
@@ -41,7 +41,7 @@ func (r *Room) send(ctx context.Context, c *Channel, m *message) error {
 	return r.explain(ctx, err)
 }
 
-// explain turns what went wrong into a sentence, without anything that a receiver said.
+// explain turns an error into a sentence without quoting the receiver.
 func (r *Room) explain(ctx context.Context, err error) error {
 	refused, isRefused := errors.AsType[*outbound.Refused](err)
 	said, isSaid := errors.AsType[refusal](err)
@@ -66,7 +66,7 @@ func (r *Room) explain(ctx context.Context, err error) error {
 	return refusal("It does not speak the expected protocol.")
 }
 
-// post sends a message to a webhook. The answer's body is not read.
+// post sends a message to a webhook. It does not read the body of the answer.
 func (r *Room) post(ctx context.Context, c *Channel, m *message) error {
 	text := m.readable(r.host())
 	body, err := wire.Encode(struct {
@@ -97,7 +97,7 @@ func (r *Room) post(ctx context.Context, c *Channel, m *message) error {
 		req.Header.Set("User-Agent", "gateway/"+r.Version)
 	}
 	client := r.Outbound.PlainClient(c.AllowInternal)
-	client.Timeout = 0 // the context has one
+	client.Timeout = 0 // the context has a timeout
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	defer client.CloseIdleConnections()
 	res, err := client.Do(req)
@@ -114,7 +114,6 @@ func (r *Room) post(ctx context.Context, c *Channel, m *message) error {
 	return nil
 }
 
-// mail sends a message by e-mail.
 func (r *Room) mail(ctx context.Context, c *Channel, m *message) error {
 	s := &c.Settings
 	msg := mail.NewMsg()
@@ -140,7 +139,7 @@ func (r *Room) mail(ctx context.Context, c *Channel, m *message) error {
 	security := r.Outbound.TLS(s.SMTPHost.String())
 	options := []mail.Option{
 		mail.WithPort(s.SMTPPort), mail.WithTimeout(r.timing.within), mail.WithHELO(host), mail.WithTLSConfig(security),
-		// The package's own address has no brackets around one of IPv6.
+		// The package's own address lacks the brackets that IPv6 needs.
 		mail.WithDialContextFunc(func(_ context.Context, _, _ string) (net.Conn, error) {
 			plain, err := r.Outbound.Dial(ctx, net.JoinHostPort(s.SMTPHost.String(), strconv.Itoa(s.SMTPPort)), outbound.Limits{Internal: c.AllowInternal, Dial: r.timing.within, Stall: r.timing.within, Answer: mailAnswers})
 			if err != nil || !implicit {
@@ -156,7 +155,7 @@ func (r *Room) mail(ctx context.Context, c *Channel, m *message) error {
 	}
 	switch {
 	case implicit:
-		// The connection is encrypted already; this has the client find out.
+		// The connection is already encrypted; this lets the client detect it.
 		options = append(options, mail.WithTLSPolicy(mail.TLSOpportunistic))
 	case s.UseTLS:
 		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory))
@@ -178,11 +177,11 @@ func (r *Room) mail(ctx context.Context, c *Channel, m *message) error {
 		return greeting(err)
 	}
 	err = client.Send(msg)
-	_ = client.Close() // the message is accepted or not by now
+	_ = client.Close() // the message is already accepted or refused
 	return err
 }
 
-// greeting explains why a mail server and the gateway did not come to an understanding.
+// greeting explains why the session with a mail server failed before a message was sent.
 func greeting(err error) error {
 	said, isSaid := errors.AsType[*textproto.Error](err)
 	switch {

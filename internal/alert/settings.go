@@ -8,7 +8,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Settings say from when on something counts as wrong, and how much is told of it.
+// Settings holds the thresholds of alarms, and how many messages are sent.
 type Settings struct {
 	resource.Meta
 	alarm.Limits
@@ -34,7 +34,7 @@ func (s *Settings) Validate() error {
 
 var settings = resource.Singleton[Settings]{Name: "alert.settings", Title: "alert settings", Path: "/alerts/settings", Table: "alert_settings"}
 
-// Limits are those that are set.
+// Limits returns the thresholds in force.
 func (r *Room) Limits(ctx context.Context) (alarm.Limits, error) {
 	s, err := r.settings.Load(ctx, r.DB)
 	return s.Limits, err

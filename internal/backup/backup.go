@@ -1,7 +1,7 @@
-// Package backup owns backups: making, proving, keeping and handing out archives, and asking for a restore.
+// Package backup makes, proves, keeps and hands out archives, and starts restores.
 //
-// A backup is an archive in a folder of its own, with its description in a file beside it, and not in the database: which backups there are
-// must be known while the database is away, and after it was replaced by an older one.
+// Each backup is an archive in a folder of its own, with its description in a file beside it instead of in the database: the list of
+// backups must be available while the database is down, and after it was replaced by an older one.
 package backup
 
 import (
@@ -27,45 +27,43 @@ import (
 	"edge.internal/gateway/internal/kit/throttle"
 )
 
-// Deps is what the room needs of others.
+// Deps holds what the room needs from others.
 type Deps struct {
-	// Server has the database and those beside it, and Migrations make its schema.
+	// Server holds the database and those beside it; Migrations create its schema.
 	Server     *db.Server
 	Migrations fs.FS
-	// Transient are the tables whose rows are in no backup: an archive must not be a way into someone's session.
+	// Transient lists the tables whose rows are in no backup: an archive must not be a way into someone's session.
 	Transient []string
-	// Keep is how many successful backups are kept.
+	// Keep returns how many successful backups are kept.
 	Keep func() int
-	// Links are the links of the machine that the configuration speaks of.
+	// Links returns the interfaces that the configuration uses.
 	Links func(ctx context.Context, q db.Querier) ([]string, error)
-	// Try builds the gateway on another database and another state folder, brings the database up to date, renders every component, and asks
-	// its daemon. It answers the components that would not take it, and why.
+	// Try builds the gateway on another database and another state folder, migrates the database, renders every component, and asks its
+	// daemon to check the result. It returns the components that failed, and why.
 	Try func(ctx context.Context, database, state string, box *secret.Box) (map[string]string, error)
-	// MayRestore says why this node must not be restored; nil where nothing can be in the way.
+	// MayRestore returns why this node must not be restored. It is nil if nothing can prevent a restore.
 	MayRestore func(ctx context.Context) error
-	// Uploads takes finished archives to the off-site targets; nil where there are none.
+	// Uploads sends finished archives to the off-site targets. It is nil if there are none.
 	Uploads Uploads
 }
 
-// Room is the backups.
 type Room struct {
 	*kit.Kit
 	deps     Deps
 	settings resource.Singleton[Settings]
 	changes  bus.Topic[Backup]
-	// life ends with the program: a backup outlives the request that asked for it.
+	// life ends with the program, because a backup outlives the request that started it.
 	life context.Context
 	end  context.CancelFunc
-	// tries are those of the owner of a machine that is not set up yet.
+	// tries limits the attempts of the owner of a machine that is not set up yet.
 	tries *throttle.Throttle
 
 	mu   sync.Mutex
-	busy string // what runs, in words; empty when nothing does
-	// running are the descriptions of what runs, which change faster than they are written down.
+	busy string // the operation in progress, for messages; empty if there is none
+	// running holds the descriptions of running operations, which change more often than they are saved.
 	running map[uuid.UUID]Backup
 }
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, running: map[uuid.UUID]Backup{}, tries: throttle.New(k.Clock, Tries)}
 	r.life, r.end = context.WithCancel(context.Background())
@@ -77,13 +75,13 @@ type byID struct {
 	ID uuid.UUID `path:"id"`
 }
 
-// Within is how long a backup may take, with its uploads and its trial restore.
+// Within limits a backup with its uploads and its trial restore.
 const Within = 2 * time.Hour
 
-// Path is where a backup is in the API.
+// Path is the path of a backup in the API.
 const Path = "/backups/{id}"
 
-// Mount adds the room's routes. Those that need no database answer without it, too: that is when a restore is needed.
+// Mount adds the room's routes. Those that need no database also answer without one, because that is when a restore is needed.
 func (r *Room) Mount() {
 	r.settings.Mount(r.Resources)
 	const tag httpd.Tag = "backup"
@@ -92,7 +90,7 @@ func (r *Room) Mount() {
 	httpd.Handle(r.Router, http.MethodGet, "/backups/{id}", httpd.Read.Offline(), tag.Doc("backup.get", "One backup"),
 		func(c *httpd.Call, in byID) (Backup, error) {
 			b, err := r.find(in.ID)
-			return shown(b, c.Actor), err
+			return viewFor(b, c.Actor), err
 		})
 	httpd.Stream(r.Router, "/backups/live", httpd.Read.Offline(), tag.Doc("backup.live", "Changes of backups, live"), r.follow)
 	made := tag.Audited("backup.create", "Back up the gateway. The answer comes when the backup is done or has failed")
@@ -109,7 +107,7 @@ func (r *Room) Mount() {
 	r.mountOwner()
 }
 
-// Run ends what a former process has begun and not ended, and then lets backups run until the context ends.
+// Run cleans up after a previous process, and then allows backups until the context ends.
 func (r *Room) Run(ctx context.Context) {
 	r.sweep()
 	defer r.end()
@@ -132,7 +130,7 @@ func (r *Room) Run(ctx context.Context) {
 // noteEvery is how often we poll for the end of a restore.
 const noteEvery = time.Second
 
-// begin takes the turn: one thing is done at a time.
+// begin reserves the room for one operation: only one runs at a time.
 func (r *Room) begin(what string) (end func(), err error) {
 	for _, name := range []job.Name{job.Restore, job.Upgrade} {
 		if err := name.Free(r.Host); err != nil {
@@ -154,7 +152,7 @@ func (r *Room) begin(what string) (end func(), err error) {
 	}, nil
 }
 
-// sweep fails what was running when the last process ended, and removes what it had not finished.
+// sweep marks operations that were running when the last process ended as failed, and removes their unfinished files.
 func (r *Room) sweep() {
 	list, err := r.read()
 	if err != nil {
@@ -180,7 +178,7 @@ func (r *Room) sweep() {
 			r.Log.Warn("what an interrupted backup has left cannot be removed", "err", err)
 		}
 	}
-	// An archive without a description is one whose deletion was interrupted.
+	// An archive without a description is left over from an interrupted deletion.
 	archives, _ := filepath.Glob(r.Paths.Backups("*" + archiveSuffix))
 	for _, path := range archives {
 		id, err := uuid.Parse(filepath.Base(path)[:max(0, len(filepath.Base(path))-len(archiveSuffix))])
@@ -207,10 +205,10 @@ func (r *Room) runs(id uuid.UUID) bool {
 	return is
 }
 
-// scratch is the name of the database that proves a backup.
+// scratch returns the name of the database that backups are proven in.
 func (r *Room) scratch() string { return r.deps.Server.Live() + "_proof" }
 
-// follow sends each backup that changes.
+// follow sends each changed backup.
 func (r *Room) follow(ctx context.Context, _ struct{}, send func(Backup) error) error {
 	reader := r.changes.Subscribe()
 	defer reader.Close()

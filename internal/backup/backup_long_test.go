@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/kittest"
 )
 
-// A backup, its proof and its upload pass a database through that would not fit into the memory that they may take.
+// A backup, its proof and its upload handle a database larger than the memory that they may use.
 func TestLargeDatabaseInLittleMemory(t *testing.T) {
 	b := newBench(t)
 	dbtest.Exec(t, b.DB, `INSERT INTO audit_entries (id, created_at, actor, action, subject, node_id, details)

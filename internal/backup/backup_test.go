@@ -48,7 +48,7 @@ import (
 type bench struct {
 	*kittest.Bench
 	room *backup.Room
-	// problems are what a trial finds, and tried the databases that were tried.
+	// problems is what a trial finds, and tried lists the databases that were tried.
 	problems map[string]string
 	tried    []string
 	// uploading is called while an archive is sent.
@@ -90,9 +90,9 @@ func newBench(t *testing.T) *bench {
 
 var target = uuid.MustParse("00000000-0000-7000-8000-0000000000aa")
 
-func (b *bench) UploadAll(_ context.Context, a backup.Archive, tell func([]backup.UploadResult)) []backup.UploadResult {
+func (b *bench) UploadAll(_ context.Context, a backup.Archive, report func([]backup.UploadResult)) []backup.UploadResult {
 	if b.uploading != nil {
-		tell([]backup.UploadResult{{RemoteID: target, Target: "sftp://backup.example.net", Status: "running", Sent: 1}})
+		report([]backup.UploadResult{{RemoteID: target, Target: "sftp://backup.example.net", Status: "running", Sent: 1}})
 		b.uploading()
 	}
 	info, err := os.Stat(a.Path)
@@ -150,7 +150,7 @@ func (b *bench) folder(t *testing.T) []string {
 	return names
 }
 
-// BK01: what the description says is what the archive and its manifest say; the newest is first; a delete removes both.
+// BK01: the description matches the archive and its manifest; the newest comes first; deleting removes both.
 func TestBK01Backup(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -205,8 +205,7 @@ func TestBK01Backup(t *testing.T) {
 	}
 }
 
-// A download can go on where it was, and is for administrators.
-// While an archive is sent, everyone sees how far it is at each target.
+// While an archive is sent, everyone sees its progress at each target.
 func TestUploadsAreFollowed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -259,7 +258,7 @@ func TestBK02Ids(t *testing.T) {
 	}
 }
 
-// One thing at a time: who comes second is told what runs.
+// Only one operation runs at a time; a second one is refused and learns what runs.
 func TestOneAtATime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -287,7 +286,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// What a former process has begun and not ended is interrupted, and its files go.
+// What a previous process left unfinished is marked as interrupted, and its files are removed.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -330,7 +329,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// The newest successful backups are kept; what was brought from elsewhere is not counted.
+// The newest successful backups are kept; uploaded ones do not count.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -364,7 +363,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// BK11: a full disk fails the backup, with the cause, and leaves nothing; a scheduled one raises an alarm.
+// BK11: a full disk fails the backup, states the cause, and leaves nothing behind; a scheduled one raises an alarm.
 func TestBK11FullDisk(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -399,7 +398,7 @@ func TestBK11FullDisk(t *testing.T) {
 	}
 }
 
-// A backup is proven by loading it, comparing its rows, and asking the daemons; what fails is said, and is an alarm.
+// A backup is proven by loading it, comparing its rows, and asking the daemons; a failure is reported and raises an alarm.
 func TestProof(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -422,7 +421,7 @@ func TestProof(t *testing.T) {
 		t.Errorf("%+v", made.Proof)
 	}
 	b.problems = nil
-	// One byte of the archive is another one.
+	// Change one byte of the archive.
 	path := b.Paths.Backups(made.ID.String() + ".archive")
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -443,13 +442,13 @@ func TestProof(t *testing.T) {
 	if _, err := job.Restore.Last(b.Machine); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("a restore has begun", err)
 	}
-	// What is gone is not reported any more.
+	// A deleted backup is no longer reported.
 	b.wantOpen(t, 1)
 	b.Do(t, "admin", http.MethodDelete, "/backups/"+made.ID.String(), nil).Want(t, 200)
 	b.wantOpen(t, 0)
 }
 
-// wantOpen complains unless so many alarms are open.
+// wantOpen fails unless n alarms are open.
 func (b *bench) wantOpen(t *testing.T, n int) {
 	t.Helper()
 	if open, err := b.Alarms.Open(t.Context()); err != nil || len(open) != n {
@@ -479,7 +478,7 @@ func TestPassphrase(t *testing.T) {
 	if made.Proof.Status != "proven" {
 		t.Errorf("%+v", made.Proof)
 	}
-	// Brought back from elsewhere it is unknown until its passphrase is.
+	// After an upload it is unknown until its passphrase is given.
 	var back backup.Backup
 	w := b.upload(t, "admin", content)
 	decode(t, w, &back)
@@ -508,7 +507,7 @@ func decode(t *testing.T, w *httptest.ResponseRecorder, into any) {
 	}
 }
 
-// What is brought here is an archive, or refused.
+// An upload is an archive, or is refused.
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -555,7 +554,7 @@ func plainTar(t *testing.T) []byte {
 
 func second(_ int, err error) error { return err }
 
-// The plan says what a restore would do, before anything is touched.
+// The plan describes a restore before anything is touched.
 func TestRestorePlan(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -568,7 +567,7 @@ func TestRestorePlan(t *testing.T) {
 	if len(p.Interfaces) != 2 || p.Interfaces[0].Here != slices.Contains(p.Links, "lan0") {
 		t.Errorf("%+v, links %q", p.Interfaces, p.Links)
 	}
-	// Another machine: its own key, other links, an older and a newer schema, a file that this one has and it has not.
+	// Another machine: its own key, other interfaces, an older and a newer schema, a file that only this machine has.
 	foreign := func(change func(m *archive.Manifest)) backup.Plan {
 		t.Helper()
 		var back backup.Backup
@@ -598,7 +597,7 @@ func TestRestorePlan(t *testing.T) {
 	}
 }
 
-// forge makes an archive of what another one has, with another manifest and another dump.
+// forge copies an archive with another manifest and another dump.
 func forge(t *testing.T, b *bench, from backup.Backup, change func(m *archive.Manifest), dump func([]byte) []byte) []byte {
 	t.Helper()
 	f, err := os.Open(b.Paths.Backups(from.ID.String() + ".archive"))
@@ -640,7 +639,7 @@ func forge(t *testing.T, b *bench, from backup.Backup, change func(m *archive.Ma
 	return out.Bytes()
 }
 
-// A restore is begun by root's job; what it gets was checked.
+// A restore is started through root's job, with a checked request.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -685,13 +684,13 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// footed gives a forged stream its right end.
+// footed adds a correct footer to a forged stream.
 func footed(content []byte) []byte {
 	sum := sha256.Sum256(content)
 	return append(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(content, 0x184D2A5E), 32), sum[:]...)
 }
 
-// Dumps that want to do something are refused, and do nothing: not a word of them is executed.
+// Malicious dumps are refused, and none of their content is executed.
 func TestHostileDumps(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -702,7 +701,7 @@ func TestHostileDumps(t *testing.T) {
 	}
 	defer os.RemoveAll(folder)
 	mark := filepath.Join(folder, "x")
-	// statement replaces the one by which rows are loaded, which is part of the dump. Its length must stay.
+	// statement replaces the COPY statement in the dump. The length must stay the same.
 	statement := func(sql string) func([]byte) []byte {
 		return func(d []byte) []byte {
 			was := regexp.MustCompile(`COPY public\.ntp_pools \([^)]*\) FROM stdin;\n`).Find(d)
@@ -712,7 +711,7 @@ func TestHostileDumps(t *testing.T) {
 			return bytes.Replace(d, was, []byte(sql+strings.Repeat(" ", len(was)-len(sql)-1)+"\n"), 1)
 		}
 	}
-	// named replaces the table's name where the dump lists what it has; rows are loaded by other words.
+	// named replaces the table's name in the dump's list of contents; the rows are loaded by another statement.
 	named := func(name string) func([]byte) []byte {
 		entry := func(name string) []byte {
 			return append([]byte{0, byte(len(name)), 0, 0, 0}, name...)
@@ -762,7 +761,7 @@ func TestHostileDumps(t *testing.T) {
 	}
 }
 
-// What is forged with a right footer but no right tar is refused, too.
+// A forged stream with a correct footer but an invalid tar is refused, too.
 func TestForgedStream(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

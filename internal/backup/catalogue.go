@@ -22,7 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// The states of a backup and of its proof.
+// States of a backup and of its proof.
 const (
 	running = "running"
 	success = "success"
@@ -30,13 +30,11 @@ const (
 	proven  = "proven"
 )
 
-// The kinds of backup.
 const (
 	manual    = "manual"
 	scheduled = "scheduled"
 )
 
-// Backup is one backup.
 type Backup struct {
 	ID            uuid.UUID      `json:"id" doc:"Id of the backup."`
 	CreatedAt     time.Time      `json:"created_at" doc:"When it came to this gateway."`
@@ -63,7 +61,7 @@ type Backup struct {
 	Proof         *Proof         `json:"proof" doc:"The last trial restore; null if there was none."`
 }
 
-// Proof is a trial to restore a backup.
+// Proof is the result of a trial restore.
 type Proof struct {
 	Status     string     `json:"status" enum:"running,proven,failed" doc:"Whether it can be restored."`
 	StartedAt  time.Time  `json:"started_at" doc:"When the trial began."`
@@ -72,15 +70,15 @@ type Proof struct {
 	Error      string     `json:"error" doc:"Why it failed, for administrators; empty when it did not."`
 	Rows       int64      `json:"rows" doc:"Rows that were loaded and compared with the backup."`
 	Tables     int        `json:"tables" doc:"Tables that they are in."`
-	// Changed are the tables that hold something else by now.
+	// Changed lists the tables that have changed since the backup.
 	Changed []string `json:"changed" doc:"Tables whose rows have changed since the backup."`
 }
 
-// The files of a backup.
+// Names of a backup's files.
 const (
 	archiveSuffix = ".archive"
 	descriptions  = ".json"
-	// unfinished is how the names of files begin that are not complete.
+	// unfinished is the prefix of incomplete files.
 	unfinished = ".unfinished-"
 )
 
@@ -94,7 +92,7 @@ func (r *Room) now() *time.Time {
 	return &t
 }
 
-// save writes a description down, and tells those who follow.
+// save stores a description, and notifies the streams.
 func (r *Room) save(b *Backup) error {
 	b.UpdatedAt = *r.now()
 	content, err := json.MarshalIndent(b, "", "  ")
@@ -111,7 +109,7 @@ func (r *Room) save(b *Backup) error {
 	return nil
 }
 
-// progress tells how far a running backup is, without writing it down.
+// progress publishes the progress of a running backup without saving it.
 func (r *Room) progress(b Backup) {
 	r.mu.Lock()
 	r.running[b.ID] = b
@@ -125,7 +123,7 @@ func (r *Room) finished(id uuid.UUID) {
 	delete(r.running, id)
 }
 
-// read reads all descriptions, the newest first.
+// read returns all descriptions, newest first.
 func (r *Room) read() ([]Backup, error) {
 	entries, err := os.ReadDir(r.Paths.Backups(""))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -139,7 +137,7 @@ func (r *Room) read() ([]Backup, error) {
 		}
 		b, err := r.load(id)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // deleted meanwhile
+			continue // deleted in the meantime
 		}
 		if err != nil {
 			r.Log.Warn("the description of a backup cannot be read", "backup", id, "err", err)
@@ -173,13 +171,13 @@ func (r *Room) load(id uuid.UUID) (b Backup, err error) {
 	return b, nil
 }
 
-// All are the backups, the newest first.
+// All returns the backups, newest first.
 func (r *Room) All() ([]Backup, error) { return r.read() }
 
 func (r *Room) list(reader actor.Actor) ([]Backup, error) {
 	list, err := r.read()
 	for i := range list {
-		list[i] = shown(list[i], reader)
+		list[i] = viewFor(list[i], reader)
 	}
 	return list, err
 }
@@ -194,7 +192,7 @@ func (r *Room) find(id uuid.UUID) (Backup, error) {
 	return b, err
 }
 
-// complete finds a backup that has its archive.
+// complete returns a backup that has its archive.
 func (r *Room) complete(id uuid.UUID) (Backup, error) {
 	b, err := r.find(id)
 	if err == nil && b.Status != success {
@@ -203,8 +201,8 @@ func (r *Room) complete(id uuid.UUID) (Backup, error) {
 	return b, err
 }
 
-// shown is a backup as a reader may see it: the words of programs are for administrators.
-func shown(b Backup, reader actor.Actor) Backup {
+// viewFor hides the output of programs from readers who are not administrators.
+func viewFor(b Backup, reader actor.Actor) Backup {
 	if reader.Role == actor.Admin {
 		return b
 	}
@@ -232,7 +230,6 @@ func hidden(text string) string {
 	return "Administrators can see the reason."
 }
 
-// Deleted is what was deleted.
 type Deleted struct {
 	ID uuid.UUID `json:"id" doc:"Id of what was deleted."`
 }
@@ -252,7 +249,7 @@ func (r *Room) delete(c *httpd.Call, in byID) (Deleted, error) {
 	return Deleted(in), err
 }
 
-// forget ends what is reported about backups that are gone.
+// forget clears the alarms about backups that are gone.
 func (r *Room) forget(ctx context.Context) {
 	if !r.DB.Attached() {
 		return // the next start does it
@@ -272,8 +269,8 @@ func (r *Room) forget(ctx context.Context) {
 	}
 }
 
-// remove removes the description first: an archive without one is removed at the next start, and a description without its archive would
-// promise something.
+// remove deletes the description first: the next start deletes an archive without a description, but a description without an archive
+// would promise a backup that does not exist.
 func (r *Room) remove(id uuid.UUID) error {
 	for _, path := range []string{r.describedAt(id), r.archiveAt(id)} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -283,7 +280,7 @@ func (r *Room) remove(id uuid.UUID) error {
 	return nil
 }
 
-// prune removes the oldest successful backups that are too many, and failed ones that are older than what is left.
+// prune deletes the oldest successful backups beyond the limit, and failed ones that are older than the rest.
 func (r *Room) prune() error {
 	list, err := r.read()
 	if err != nil {

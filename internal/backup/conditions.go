@@ -3,7 +3,7 @@ package backup
 import "edge.internal/gateway/internal/kit/alarm"
 
 var (
-	// Failed is also reported by who asks for the scheduled backup.
+	// Failed is also raised by the scheduler if it cannot start the scheduled backup.
 	Failed = &alarm.Kind{
 		Name: "backup.failed", Severity: alarm.Error, Mutable: true, Meaning: "The scheduled backup failed.",
 	}
@@ -13,5 +13,5 @@ var (
 	}
 )
 
-// Alarms are the kinds that the room reports.
+// Alarms lists the kinds that this room reports.
 var Alarms = []*alarm.Kind{Failed, verifyFailed}

@@ -27,17 +27,16 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Uploads takes finished archives to the off-site targets.
+// Uploads sends finished archives to the off-site targets.
 type Uploads interface {
-	// UploadAll takes an archive to every active target, and says for each how that went: one that fails does not affect the others. Meanwhile
-	// it tells again and again how far each is.
-	UploadAll(ctx context.Context, a Archive, tell func([]UploadResult)) []UploadResult
+	// UploadAll sends an archive to every active target and returns the result for each: one that fails does not affect the others. It
+	// reports its progress repeatedly.
+	UploadAll(ctx context.Context, a Archive, report func([]UploadResult)) []UploadResult
 }
 
-// Archive is a finished archive.
 type Archive struct {
 	ID uuid.UUID
-	// Name is what it is called, and Path where it is.
+	// Name is its display name, and Path its file.
 	Name, Path string
 	Size       int64
 	SHA256     string
@@ -45,7 +44,7 @@ type Archive struct {
 	MadeAt     time.Time
 }
 
-// UploadResult is how the upload to one off-site target goes, or ended.
+// UploadResult is the progress or the result of an upload to one off-site target.
 type UploadResult struct {
 	RemoteID   uuid.UUID  `json:"remote_id" doc:"Id of the off-site target."`
 	Target     string     `json:"target" doc:"Where that is."`
@@ -56,12 +55,11 @@ type UploadResult struct {
 	DurationMS int64      `json:"duration_ms" doc:"How long it took."`
 }
 
-// Wish is how a backup is wanted.
+// Wish is a request for a backup.
 type Wish struct {
 	Passphrase secret.Text `json:"passphrase,omitzero" doc:"Encrypts this backup: at least 12 characters. If empty, the passphrase in the settings is used, if set."`
 }
 
-// Validate complains about a passphrase that is too short.
 func (w *Wish) Validate() error { return checkPassphrase(w.Passphrase) }
 
 func (r *Room) create(c *httpd.Call, in struct{ Body *Wish }) (Backup, error) {
@@ -70,7 +68,7 @@ func (r *Room) create(c *httpd.Call, in struct{ Body *Wish }) (Backup, error) {
 		given, _ = in.Body.Passphrase.Fresh()
 	}
 	b, err := r.audited(c, "backup.create", manual, given, false)
-	return shown(b, c.Actor), err
+	return viewFor(b, c.Actor), err
 }
 
 func (r *Room) scheduled(c *httpd.Call, _ struct{}) (Backup, error) {
@@ -79,10 +77,10 @@ func (r *Room) scheduled(c *httpd.Call, _ struct{}) (Backup, error) {
 		return Backup{}, err
 	}
 	b, err := r.audited(c, "backup.create-scheduled", scheduled, "", settings.Prove)
-	return shown(b, c.Actor), err
+	return viewFor(b, c.Actor), err
 }
 
-// audited makes a backup, and keeps an entry of it. A backup that has failed is an answer: its description says why.
+// audited makes a backup and records it in the audit log. A failed backup is not an error: its description says why it failed.
 func (r *Room) audited(c *httpd.Call, action, kind, passphrase string, prove bool) (b Backup, err error) {
 	end, err := r.begin("A backup")
 	if err != nil {
@@ -94,7 +92,7 @@ func (r *Room) audited(c *httpd.Call, action, kind, passphrase string, prove boo
 			return b, err
 		}
 	}
-	// Neither who asked nor the patience of a request ends it.
+	// A backup ends neither with its caller nor with the request's timeout.
 	ctx := actor.With(r.life, c.Actor)
 	subject := name(r.Host.Facts().Hostname, *r.now(), passphrase != "")
 	err = r.Audit.Do(c, action, subject, func() (any, error) {
@@ -120,7 +118,7 @@ func (r *Room) audited(c *httpd.Call, action, kind, passphrase string, prove boo
 	return b, nil
 }
 
-// report raises an alarm for a scheduled backup that failed, which no one was waiting for.
+// report raises an alarm for a failed scheduled backup, for which no one was waiting.
 func (r *Room) report(ctx context.Context, b Backup) {
 	var err error
 	switch {
@@ -134,7 +132,7 @@ func (r *Room) report(ctx context.Context, b Backup) {
 	}
 }
 
-// name is what an archive is called: it tells where it comes from, and begins with the time in every listing.
+// name returns the display name of an archive: the host it comes from and its time, so that listings are sorted.
 func name(hostname string, at time.Time, encrypted bool) string {
 	safe := strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' {
@@ -149,7 +147,7 @@ func name(hostname string, at time.Time, encrypted bool) string {
 	return n
 }
 
-// make makes a backup from its beginning to its end, whatever that is.
+// make runs a whole backup, and describes its success or failure.
 func (r *Room) make(ctx context.Context, file, kind, passphrase string) Backup {
 	id, err := uuid.NewV7()
 	facts := r.Host.Facts()
@@ -174,7 +172,7 @@ func (r *Room) make(ctx context.Context, file, kind, passphrase string) Backup {
 	}
 	if saved := r.save(&b); saved != nil {
 		r.Log.Error("a backup cannot be described", "err", saved)
-		if b.Status == success { // what is not described is not kept
+		if b.Status == success { // a backup that cannot be described is not kept
 			b.Status, b.Error = failed, sentence(saved)
 			_ = os.Remove(r.archiveAt(id))
 		}
@@ -197,7 +195,7 @@ func (r *Room) make(ctx context.Context, file, kind, passphrase string) Backup {
 	return b
 }
 
-// sentence is why something failed, for an administrator.
+// sentence explains a failure to an administrator.
 func sentence(err error) string {
 	text := err.Error()
 	if f := fault.From(err); f.Kind != fault.Internal {
@@ -213,13 +211,13 @@ func sentence(err error) string {
 	return text
 }
 
-// write writes the archive: under another name until the disk has all of it.
+// write writes the archive, under a temporary name until it is complete on disk.
 func (r *Room) write(ctx context.Context, b *Backup, passphrase string) (err error) {
 	defer rescue.Into(&err, r.Log, "backup")
 	if err := os.MkdirAll(r.Paths.Backups(""), 0o700); err != nil {
 		return err
 	}
-	// It has a name only until it is open, so that no end of the program leaves it behind.
+	// The file is unlinked as soon as it is open, so it never outlives the program.
 	dump, err := os.CreateTemp(r.Paths.Backups(""), unfinished)
 	if err != nil {
 		return err
@@ -253,7 +251,7 @@ func (r *Room) write(ctx context.Context, b *Backup, passphrase string) (err err
 	return r.pack(b, m, sources, passphrase)
 }
 
-// dump writes the database down, and tells what is in it.
+// dump writes the database to a file, and returns a manifest of its content.
 func (r *Room) dump(ctx context.Context, into *os.File) (m archive.Manifest, err error) {
 	if r.deps.Server == nil {
 		return m, errors.New("this program does not know the database")
@@ -276,7 +274,8 @@ func (r *Room) dump(ctx context.Context, into *os.File) (m archive.Manifest, err
 	return m, err
 }
 
-// sources are the parts of an archive. State files are small, and kept in memory from here on: they may change at any time.
+// sources returns the parts of an archive. State files are small and are kept in memory from here on, because they may change at any
+// time.
 func (r *Room) sources(dump *os.File, whole bool) ([]archive.Source, error) {
 	if _, err := dump.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -316,7 +315,7 @@ func (r *Room) sources(dump *os.File, whole bool) ([]archive.Source, error) {
 	return list, nil
 }
 
-// path is where a part of an archive is on the machine.
+// path returns the file of a part on this machine.
 func (r *Room) path(part string) string {
 	if name, ok := archive.StateFile(part); ok {
 		return r.Paths.State(name)
@@ -330,7 +329,7 @@ func (r *Room) pack(b *Backup, m archive.Manifest, sources []archive.Source, pas
 	if err != nil {
 		return err
 	}
-	defer os.Remove(out.Name()) // unless it has got its name
+	defer os.Remove(out.Name()) // unless it was renamed
 	defer out.Close()
 	b.Phase = "pack"
 	var written atomic.Int64
@@ -357,17 +356,17 @@ func (c counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// tellEvery is how often it is told how far a backup is.
-const tellEvery = 250 * time.Millisecond
+// reportEvery is how often the progress of a backup is reported.
+const reportEvery = 250 * time.Millisecond
 
-// measure tells how far a phase is, until it is done.
+// measure reports the progress of a phase until it is done.
 func (r *Room) measure(b *Backup, written func() int64) (done func()) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	now := *b
 	r.progress(now)
 	go func() {
 		defer close(ended)
-		every := time.NewTicker(tellEvery)
+		every := time.NewTicker(reportEvery)
 		defer every.Stop()
 		for {
 			select {

@@ -14,22 +14,23 @@ import (
 	"edge.internal/gateway/internal/kit/throttle"
 )
 
-// Tries bound how often the owner of a machine that is not set up yet may bring it archives: those who fail again and again have to wait.
+// Tries limits how often the owner of a machine that is not set up yet may bring it archives; after repeated failures the owner must
+// wait.
 var Tries = throttle.Limits{Pair: 20, Source: 20, Within: 10 * time.Minute}
 
-// Chosen is the backup that a machine is to become a gateway from.
+// Chosen is the backup that a new machine is restored from.
 type Chosen struct {
 	BackupID   uuid.UUID   `json:"backup_id" required:"true" doc:"Id of the backup, as returned by the upload or the copy."`
 	Passphrase secret.Text `json:"passphrase,omitzero" doc:"Opens an encrypted backup."`
 }
 
-// ChosenWish is how it is to become one.
+// ChosenWish says how it is restored.
 type ChosenWish struct {
 	Chosen
 	Interfaces map[string]string `json:"interfaces" doc:"Interface of this machine for each interface in the backup."`
 }
 
-// mountOwner adds the routes by which a machine becomes a gateway from a backup, instead of being set up.
+// mountOwner adds the routes that restore a new machine from a backup instead of setting it up.
 func (r *Room) mountOwner() {
 	const tag httpd.Tag = "setup"
 	r.Router.Add(httpd.Route{
@@ -62,7 +63,7 @@ func (r *Room) mountOwner() {
 		func(c *httpd.Call, _ struct{}) (Restore, error) { return r.last(c.Actor) })
 }
 
-// Replace is Adopt for a machine that is not set up yet: what was brought before goes, so that trying again does not fill the disk.
+// Replace is Adopt for a machine that is not set up yet: it deletes the previous upload, so that repeated attempts do not fill the disk.
 func (r *Room) Replace(ctx context.Context, in io.Reader) (Backup, error) {
 	return r.adopt(ctx, in, func() error {
 		list, err := r.read()

@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/backup"
 )
 
-// A machine that is not set up yet takes one archive at a time, looks at it as any gateway does, and has root restore it.
+// A machine that is not set up yet accepts one archive at a time, inspects it as any gateway does, and has root restore it.
 func TestOwnerRestores(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -27,8 +27,8 @@ func TestOwnerRestores(t *testing.T) {
 		return x
 	}
 	first, second := brought(), brought()
-	b.Get(t, "/backups/"+first.ID.String()).Want(t, 404) // the second has taken its place
-	b.Get(t, "/backups/"+made.ID.String()).Want(t, 200)  // which was not brought here
+	b.Get(t, "/backups/"+first.ID.String()).Want(t, 404) // the second replaced it
+	b.Get(t, "/backups/"+made.ID.String()).Want(t, 200)  // it was not uploaded
 	if b.Audited(t, "setup.restore.upload") != 2 {
 		t.Error("the audit log does not know")
 	}
@@ -61,7 +61,7 @@ func TestOwnerRestores(t *testing.T) {
 	}
 }
 
-// What is no archive is refused and leaves nothing, and who brings it again and again has to wait.
+// Other files are refused and leave nothing behind, and repeated uploads of them must wait.
 func TestOwnerBringsNonsense(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -24,12 +24,11 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Key opens an encrypted backup.
 type Key struct {
 	Passphrase secret.Text `json:"passphrase,omitzero" doc:"Opens an encrypted backup. By default the passphrase in the settings is tried."`
 }
 
-// passphrase is the one that was given, or that of the settings.
+// passphrase returns the given passphrase, or the one in the settings.
 func (r *Room) passphrase(ctx context.Context, given *Key) (string, error) {
 	if given != nil {
 		if text, fresh := given.Passphrase.Fresh(); fresh {
@@ -43,7 +42,7 @@ func (r *Room) passphrase(ctx context.Context, given *Key) (string, error) {
 	return text, err
 }
 
-// refused says in the caller's terms what is wrong with an archive.
+// refused turns an error about an archive into a fault for the caller.
 func refused(err error) error {
 	switch {
 	case errors.Is(err, archive.ErrPassphrase):
@@ -78,10 +77,10 @@ func (r *Room) verify(c *httpd.Call, in struct {
 		b = r.prove(actor.With(r.life, c.Actor), b, passphrase)
 		return map[string]string{"status": b.Proof.Status}, nil
 	})
-	return shown(b, c.Actor), err
+	return viewFor(b, c.Actor), err
 }
 
-// opens complains about a passphrase that is missing or wrong, before anything is tried.
+// opens refuses a missing or wrong passphrase before anything is tried.
 func (r *Room) opens(b Backup, passphrase string) error {
 	if !b.Encrypted {
 		return nil
@@ -98,10 +97,10 @@ func (r *Room) opens(b Backup, passphrase string) error {
 	if err == nil {
 		opened.Close()
 	}
-	return nil // whatever else is wrong with it is what the trial is to say
+	return nil // the trial reports any other problem
 }
 
-// prove tries to restore a backup, and writes down how that went.
+// prove tries to restore a backup, and records the result.
 func (r *Room) prove(ctx context.Context, b Backup, passphrase string) Backup {
 	p := &Proof{Status: running, StartedAt: *r.now(), Changed: []string{}}
 	b.Proof = p
@@ -133,7 +132,7 @@ func (r *Room) prove(ctx context.Context, b Backup, passphrase string) Backup {
 	return b
 }
 
-// try does what a restore does, up to where something that is live would be replaced.
+// try does what a restore does, up to the point where live data would be replaced.
 func (r *Room) try(ctx context.Context, b Backup, passphrase string, p *Proof) (err error) {
 	defer rescue.Into(&err, r.Log, "backup")
 	folder, err := os.MkdirTemp(r.Paths.Backups(""), unfinished)
@@ -179,7 +178,7 @@ func (r *Room) try(ctx context.Context, b Backup, passphrase string, p *Proof) (
 	compare := func() error { return recovery.Compare(ctx, r.deps.Server, r.scratch(), m) }
 	if m.Schema == newest {
 		trial.Go(compare)
-	} else if err := compare(); err != nil { // what has to be brought up to date is compared before
+	} else if err := compare(); err != nil { // a database that must be migrated was compared before
 		return err
 	}
 	trial.Go(func() error {
@@ -192,7 +191,7 @@ func (r *Room) try(ctx context.Context, b Backup, passphrase string, p *Proof) (
 	return trial.Wait()
 }
 
-// box opens the secrets of an archive: with its own key, if it carries that.
+// box opens the secrets of an archive: with its own key, if it has one.
 func (r *Room) box(m archive.Manifest, folder string) (*secret.Box, error) {
 	if !m.Has(archive.MasterKey) {
 		return r.Secrets, nil
@@ -204,7 +203,7 @@ func (r *Room) box(m archive.Manifest, folder string) (*secret.Box, error) {
 	return box, err
 }
 
-// problemsError says which components would not take a state.
+// problemsError returns an error that names the components that failed.
 func problemsError(problems map[string]string) error {
 	if len(problems) == 0 {
 		return nil

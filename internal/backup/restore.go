@@ -24,27 +24,25 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Plan is what a restore would do.
+// Plan describes what a restore would do.
 type Plan struct {
-	Host          string    `json:"host" doc:"Name of the machine that was backed up."`
-	ThisHost      string    `json:"this_host" doc:"Name of this machine."`
-	MadeAt        time.Time `json:"made_at" doc:"When the backup was made."`
-	Version       string    `json:"version" doc:"Version of the gateway that was backed up."`
-	ThisVersion   string    `json:"this_version" doc:"Version of this gateway."`
-	SchemaVersion int64     `json:"schema_version" doc:"Version of the schema of its database."`
-	ThisSchema    int64     `json:"this_schema" doc:"Schema version of this gateway. An older database is migrated to it."`
-	Key           string    `json:"key" enum:"same,carried,other" doc:"The master key that encrypts its secrets. same: the one of this machine. carried: another one, included in the backup. other: an unknown one, so every secret must be entered again."`
-	Rows          int64     `json:"rows" doc:"Rows of its database."`
-	// Interfaces are those that the configuration speaks of.
-	Interfaces []PlannedInterface `json:"interfaces" doc:"Interfaces that its configuration speaks of."`
-	Links      []string           `json:"links" doc:"Interfaces that this machine has."`
-	Files      []string           `json:"files" doc:"State files that it has."`
-	Missing    []string           `json:"missing" doc:"State files that are not in the backup and are removed from this machine."`
-	Warnings   []string           `json:"warnings" doc:"What to know before you restore it."`
-	Blockers   []string           `json:"blockers" doc:"Why it cannot be restored; empty when it can."`
+	Host          string             `json:"host" doc:"Name of the machine that was backed up."`
+	ThisHost      string             `json:"this_host" doc:"Name of this machine."`
+	MadeAt        time.Time          `json:"made_at" doc:"When the backup was made."`
+	Version       string             `json:"version" doc:"Version of the gateway that was backed up."`
+	ThisVersion   string             `json:"this_version" doc:"Version of this gateway."`
+	SchemaVersion int64              `json:"schema_version" doc:"Version of the schema of its database."`
+	ThisSchema    int64              `json:"this_schema" doc:"Schema version of this gateway. An older database is migrated to it."`
+	Key           string             `json:"key" enum:"same,carried,other" doc:"The master key that encrypts its secrets. same: the one of this machine. carried: another one, included in the backup. other: an unknown one, so every secret must be entered again."`
+	Rows          int64              `json:"rows" doc:"Rows of its database."`
+	Interfaces    []PlannedInterface `json:"interfaces" doc:"Interfaces that its configuration speaks of."`
+	Links         []string           `json:"links" doc:"Interfaces that this machine has."`
+	Files         []string           `json:"files" doc:"State files that it has."`
+	Missing       []string           `json:"missing" doc:"State files that are not in the backup and are removed from this machine."`
+	Warnings      []string           `json:"warnings" doc:"What to know before you restore it."`
+	Blockers      []string           `json:"blockers" doc:"Why it cannot be restored; empty when it can."`
 }
 
-// PlannedInterface is an interface of a backup.
 type PlannedInterface struct {
 	Name string `json:"name" doc:"Its name in the backup."`
 	Here bool   `json:"here" doc:"Whether this machine has one of that name."`
@@ -60,7 +58,7 @@ func (r *Room) plan(c *httpd.Call, in planIn) (Plan, error) {
 	return p, err
 }
 
-// look opens a backup, and says what a restore of it would do.
+// look opens a backup, and plans its restore.
 func (r *Room) look(ctx context.Context, id uuid.UUID, given *Key) (b Backup, p Plan, passphrase string, err error) {
 	if b, err = r.complete(id); err != nil {
 		return b, p, "", err
@@ -72,7 +70,7 @@ func (r *Room) look(ctx context.Context, id uuid.UUID, given *Key) (b Backup, p 
 	return b, p, passphrase, err
 }
 
-// planned reads all of a backup, and compares it with this machine.
+// planned reads a whole backup, and compares it with this machine.
 func (r *Room) planned(ctx context.Context, b Backup, passphrase string) (Plan, error) {
 	f, size, err := recovery.OpenFile(r.archiveAt(b.ID))
 	if err != nil {
@@ -162,7 +160,7 @@ func (r *Room) planLinks(ctx context.Context, p *Plan, m archive.Manifest) error
 	return nil
 }
 
-// RestoreWish is how a backup is to be restored.
+// RestoreWish says how to restore a backup.
 type RestoreWish struct {
 	Passphrase secret.Text       `json:"passphrase,omitzero" doc:"Opens an encrypted backup. By default the passphrase in the settings is tried."`
 	Interfaces map[string]string `json:"interfaces" doc:"Interface of this machine for each interface in the backup."`
@@ -179,7 +177,7 @@ func (r *Room) restore(c *httpd.Call, in struct {
 	return r.beginRestore(c, in.ID, wish)
 }
 
-// beginRestore has root restore a backup, unless something stands in its way.
+// beginRestore starts root's restore job, unless something prevents it.
 func (r *Room) beginRestore(c *httpd.Call, id uuid.UUID, wish RestoreWish) (Restore, error) {
 	b, p, passphrase, err := r.look(c, id, &Key{wish.Passphrase})
 	if err != nil {
@@ -205,7 +203,7 @@ func (r *Room) beginRestore(c *httpd.Call, id uuid.UUID, wish RestoreWish) (Rest
 	return r.last(c.Actor)
 }
 
-// checkInterfaces complains about interfaces that neither the backup nor the machine has, and about one that would be two.
+// checkInterfaces refuses interfaces that the backup or the machine lacks, and one that is assigned twice.
 func checkInterfaces(p Plan, wanted map[string]string) error {
 	taken := map[string]string{}
 	for _, i := range p.Interfaces {
@@ -218,7 +216,7 @@ func checkInterfaces(p Plan, wanted map[string]string) error {
 		}
 		if other, ok := taken[name]; ok {
 			at, by := i.Name, other
-			if _, ok := wanted[at]; !ok { // the complaint is about what was asked for
+			if _, ok := wanted[at]; !ok { // report the name from the request
 				at, by = by, at
 			}
 			return fault.Field("interfaces."+at, "must be another interface: %s already replaces %s of the backup", name, by)
@@ -233,7 +231,7 @@ func checkInterfaces(p Plan, wanted map[string]string) error {
 	return nil
 }
 
-// unable says in the caller's terms why the machine has refused.
+// unable explains to the caller why the machine refused.
 func unable(err error) error {
 	if errors.Is(err, host.ErrNotInstalled) {
 		return fault.Wrap(fault.NotSupported, err, "This gateway was not installed from a package, so it cannot restore itself.")
@@ -241,7 +239,6 @@ func unable(err error) error {
 	return job.Restore.Conflict(err)
 }
 
-// Restore is the running restore of the gateway, or the last one.
 type Restore struct {
 	job.View
 	BackupID string     `json:"backup_id" doc:"Id of the backup."`
@@ -252,13 +249,12 @@ type Restore struct {
 	Steps    []Step     `json:"steps" doc:"Steps in order. A step that was interrupted and repeated is listed again."`
 }
 
-// Step is one step of a restore.
 type Step struct {
 	Name string `json:"name" enum:"verify,load,check,swap,confirm,return,recover" doc:"Step. swap replaces the data while the gateway's programs are stopped; confirm waits until they work; return and recover roll back."`
 	job.StepView
 }
 
-// last is the running restore or the last one, as the reader may see it.
+// last returns the running or the last restore, as the reader may see it.
 func (r *Room) last(reader actor.Actor) (Restore, error) {
 	last, err := restore.Job.Last(r.Host)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -296,10 +292,10 @@ func summary(l restore.Restore) string {
 	return "The restore from " + what + " failed, and so did the return to the previous data. See the log of the restore."
 }
 
-// noted is the file that says of which restore the audit log has an entry.
+// noted is the file with the id of the restore that the audit log already has.
 const noted = "restore-noted"
 
-// note writes an entry about a restore into the data that it has brought: the one that was written when it began went with the former data.
+// note writes an audit entry about a restore into the restored data: the entry written at its start was lost with the old data.
 func (r *Room) note(ctx context.Context) {
 	last, err := restore.Job.Last(r.Host)
 	if err != nil || last.State == job.Running {

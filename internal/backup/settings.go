@@ -11,7 +11,6 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Settings say how backups are made.
 type Settings struct {
 	resource.Meta
 	resource.Secrets
@@ -22,10 +21,9 @@ type Settings struct {
 
 func (s *Settings) Label() string { return "backups" }
 
-// minPassphrase is how many characters a passphrase has at least: it protects the master key wherever the archive goes.
+// minPassphrase is the minimum length of a passphrase: it protects the master key wherever the archive goes.
 const minPassphrase = 12
 
-// Validate complains about a passphrase that is too short.
 func (s *Settings) Validate() error { return checkPassphrase(s.Passphrase) }
 
 func checkPassphrase(given secret.Text) error {
@@ -43,7 +41,7 @@ func (r *Room) newSettings() resource.Singleton[Settings] {
 	}
 }
 
-// configured are the settings with the passphrase that backups are encrypted with.
+// configured returns the settings and the decrypted passphrase for new backups.
 func (r *Room) configured(ctx context.Context, q db.Querier) (s Settings, passphrase string, err error) {
 	row, err := r.settings.Load(ctx, q)
 	if err != nil {

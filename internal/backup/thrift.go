@@ -6,18 +6,18 @@ import (
 	"runtime/metrics"
 )
 
-// frugalBytes is what a backup, a proof or an upload may take on top of what the program has. The program lets garbage pile up for the sake
-// of its answers; these render a whole gateway, and no one waits for them.
+// frugalBytes is how much memory a backup, a proof or an upload may use beyond what the program has. The program lets garbage pile up to
+// answer fast; these render a whole gateway, and nobody waits for them.
 const frugalBytes = 40 << 20
 
-// frugal bounds the program's memory until its end is called. Only one thing is done at a time, so that bounds do not overlap.
+// frugal limits the program's memory until end is called. Only one operation runs at a time, so limits never overlap.
 func frugal() (end func()) {
 	was := debug.SetMemoryLimit(-1)
 	debug.SetMemoryLimit(min(was, taken()+frugalBytes))
 	return func() { debug.SetMemoryLimit(was) }
 }
 
-// taken is the memory that the program has from the system.
+// taken returns the memory that the program has from the system.
 func taken() int64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(sample)

@@ -17,7 +17,6 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// mimeType is that of an archive.
 const mimeType = "application/octet-stream"
 
 func (r *Room) mountTransfer() {
@@ -53,7 +52,7 @@ func (r *Room) download(c *httpd.Call, id uuid.UUID) error {
 		return err
 	}
 	defer f.Close()
-	// A part that goes on is one, too: nothing leaves without an entry.
+	// A resumed download counts too: nothing leaves without an audit entry.
 	if c.Request.Method != http.MethodHead {
 		err := r.Audit.Do(c, "backup.download", b.File, func() (any, error) { return map[string]any{"host": b.Host, "sha256": b.SHA256}, nil })
 		if err != nil {
@@ -68,7 +67,7 @@ func (r *Room) upload(c *httpd.Call) (b Backup, err error) {
 	return r.uploaded(c, "backup.upload", r.Adopt)
 }
 
-// uploaded takes the archive that the request has, in one of the ways.
+// uploaded takes the archive from the request's body.
 func (r *Room) uploaded(c *httpd.Call, action string, take func(context.Context, io.Reader) (Backup, error)) (b Backup, err error) {
 	err = r.Audit.Do(c, action, "an archive", func() (any, error) {
 		if b, err = take(c, c.Body()); err != nil {
@@ -79,11 +78,11 @@ func (r *Room) uploaded(c *httpd.Call, action string, take func(context.Context,
 	return b, err
 }
 
-// spare is the space that is left to others.
+// spare is the space that must stay free.
 const spare = 64 << 20
 
-// Adopt takes an archive from elsewhere among the backups. One that is damaged, or no archive at all, is refused; one that is encrypted can
-// only be looked at when its passphrase is known.
+// Adopt adds an archive from elsewhere to the backups. It refuses damaged archives and other files; the content of an encrypted one is
+// only known once its passphrase is.
 func (r *Room) Adopt(ctx context.Context, in io.Reader) (b Backup, err error) {
 	return r.adopt(ctx, in, func() error { return nil })
 }
@@ -104,7 +103,7 @@ func (r *Room) adopt(ctx context.Context, in io.Reader, prepare func() error) (b
 	return r.Bring(in, passphrase)
 }
 
-// Bring is Adopt for who has the turn, and needs no database.
+// Bring is Adopt for a caller that has already reserved the room. It needs no database.
 func (r *Room) Bring(in io.Reader, passphrase string) (b Backup, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -117,7 +116,7 @@ func (r *Room) Bring(in io.Reader, passphrase string) (b Backup, err error) {
 	if err != nil {
 		return b, err
 	}
-	defer os.Remove(out.Name()) // unless it has got its name
+	defer os.Remove(out.Name()) // unless it was renamed
 	defer out.Close()
 	whole, err := archive.Measure("", io.TeeReader(bounded(in, out), out))
 	if err != nil {
@@ -142,7 +141,7 @@ func (r *Room) Bring(in io.Reader, passphrase string) (b Backup, err error) {
 	return b, nil
 }
 
-// describe reads what an archive says about itself.
+// describe reads the manifest of an archive into its description.
 func describe(b *Backup, f *os.File, passphrase string) error {
 	begin := make([]byte, 64)
 	if _, err := f.ReadAt(begin, 0); err != nil && err != io.EOF {
@@ -165,7 +164,7 @@ func describe(b *Backup, f *os.File, passphrase string) error {
 	return nil
 }
 
-// bounded complains when what arrives leaves too little space to others.
+// bounded fails when the upload leaves too little space.
 func bounded(in io.Reader, into *os.File) io.Reader {
 	var s unix.Statfs_t
 	if err := unix.Fstatfs(int(into.Fd()), &s); err != nil {
@@ -189,7 +188,7 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// arrival says why an archive has not arrived.
+// arrival explains why an archive did not arrive.
 func arrival(err error) error {
 	if errors.Is(err, errNoSpace) || errors.Is(err, unix.ENOSPC) {
 		return errNoSpace

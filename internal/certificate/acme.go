@@ -30,13 +30,13 @@ import (
 )
 
 const (
-	// orderWithin bounds one order, the wait for name servers included.
+	// orderWithin limits one order, including the wait for name servers.
 	orderWithin = 5 * time.Minute
-	// askWithin bounds one request to a certificate authority or a DNS service: some work before they answer.
+	// askWithin limits one request to a certificate authority or a DNS service: some do work before they answer.
 	askWithin = 30 * time.Second
 )
 
-// account is the gateway's account at one certificate authority, as it is kept in a file.
+// account is the gateway's account at one certificate authority, as stored in a file.
 type account struct {
 	Directory    string                `json:"directory"`
 	Email        string                `json:"email"`
@@ -45,13 +45,13 @@ type account struct {
 	key          crypto.Signer
 }
 
-// GetEmail is whom the certificate authority may write to.
+// GetEmail returns the contact address for the certificate authority.
 func (a *account) GetEmail() string { return a.Email }
 
-// GetRegistration is what the certificate authority said about the account; nil before there is one.
+// GetRegistration returns the authority's answer to the registration; nil before there is one.
 func (a *account) GetRegistration() *acme.ExtendedAccount { return a.Registration }
 
-// GetPrivateKey is the key that proves who the account is.
+// GetPrivateKey returns the key that identifies the account.
 func (a *account) GetPrivateKey() crypto.Signer { return a.key }
 
 func (r *Room) directory() string {
@@ -61,8 +61,8 @@ func (r *Room) directory() string {
 	return lego.DirectoryURLLetsEncrypt
 }
 
-// accountPath is the file of the account at a directory: the host for people, and a part of a hash, because one host may have
-// several directories.
+// accountPath returns the file of the account at a directory. Its name has the host for people, and part of a hash because one host may
+// serve several directories.
 func (r *Room) accountPath(directory string) string {
 	sum := sha256.Sum256([]byte(directory))
 	host := "ca"
@@ -101,8 +101,8 @@ func (r *Room) saveAccount(a *account) error {
 	return secret.Save(r.accountPath(a.Directory), b)
 }
 
-// outside makes requests to the certificate authority and to DNS services. A root in the gateway's folder is trusted besides
-// those of the system.
+// outside returns the client for requests to the certificate authority and to DNS services. It trusts a root in the gateway's folder
+// besides the system's.
 func (r *Room) outside() (*http.Client, error) {
 	door := r.Outbound
 	path := r.Paths.Config("acme-ca.pem")
@@ -125,8 +125,8 @@ func (r *Room) outside() (*http.Client, error) {
 	return client, nil
 }
 
-// login is a client of the certificate authority with an account there, made if there is none. One at a time does so, or the
-// first two orders would make two accounts.
+// login returns a client of the certificate authority, and registers an account if there is none. The lock keeps the first two orders
+// from registering two accounts.
 func (r *Room) login(ctx context.Context, directory string) (*lego.Client, error) {
 	email := r.deps.ACME().Email.String()
 	if a, err := r.loadAccount(directory); err == nil && a.Registration != nil && a.Email == email {
@@ -147,7 +147,7 @@ func (r *Room) login(ctx context.Context, directory string) (*lego.Client, error
 	if known {
 		a.Registration, err = client.Registration.UpdateRegistration(ctx, agreed)
 	}
-	// A certificate authority that was set up anew does not know the account any more.
+	// A certificate authority that was reinstalled no longer knows the account.
 	if !known || unknownAccount(err) {
 		a.Registration = nil
 		if client, err = r.client(a); err != nil {
@@ -164,7 +164,7 @@ func (r *Room) login(ctx context.Context, directory string) (*lego.Client, error
 	return client, nil
 }
 
-// agreed: whoever orders agrees to the terms of the certificate authority.
+// agreed accepts the authority's terms of service; turning ACME on means agreeing to them.
 var agreed = registration.RegisterOptions{TermsOfServiceAgreed: true}
 
 func unknownAccount(err error) bool {
@@ -194,16 +194,15 @@ func (r *Room) client(a *account) (*lego.Client, error) {
 	return lego.NewClient(config)
 }
 
-// issue is what a certificate authority issued.
+// issue is an issued certificate with its key.
 type issue struct {
 	chain     chain
 	key       crypto.Signer
 	renewAt   time.Time
-	directory string // of the authority
+	directory string // the authority's
 }
 
-// obtain orders a certificate. The library that does it does not always notice that the context has ended, so it is left
-// behind then.
+// obtain orders a certificate. The library does not always notice that the context has ended; its goroutine is then left behind.
 func (r *Room) obtain(ctx context.Context, row *Certificate) (*issue, error) {
 	type result struct {
 		issue *issue
@@ -232,7 +231,7 @@ func (r *Room) obtain(ctx context.Context, row *Certificate) (*issue, error) {
 	}
 }
 
-// safely does something with what a stranger sends. The library takes some of it for what it is not.
+// safely recovers from panics of the library, which trusts some of the authority's input too much.
 func (r *Room) safely(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -288,8 +287,8 @@ func (r *Room) order(ctx context.Context, directory string, row *Certificate) (*
 	return &issue{certs, key, r.due(ctx, client, certs.leaf()), directory}, nil
 }
 
-// replaces names the certificate that a new one is to replace, in the form of the protocol. An authority that knows where
-// a renewal comes from does not count it against its limits; one that has not issued the certificate refuses the order.
+// replaces returns the ARI id of the certificate that an order replaces. An authority does not count a renewal of its own certificate
+// against its limits, but refuses the order if it did not issue that certificate.
 func replaces(row *Certificate, directory string) string {
 	if !row.issued() || row.DirectoryURL != directory {
 		return ""
@@ -305,15 +304,15 @@ func replaces(row *Certificate, directory string) string {
 	return id
 }
 
-// unknownPredecessor tells whether an order may have been refused because of what it replaces: the authority does not know that
-// certificate any more, or not as one of this account. What was said about a challenge, and not about a request, is no such refusal.
+// unknownPredecessor reports whether an order may have been refused because of the certificate it replaces: the authority no longer knows
+// it, or knows it under another account. Problems of a challenge carry no method and are no such refusal.
 func unknownPredecessor(err error) bool {
 	p, ok := errors.AsType[*acme.ProblemDetails](err)
 	return ok && p.Method != "" && (p.Type == acme.MalformedErrorType || p.Type == acme.UnauthorizedErrorType)
 }
 
-// due is when a certificate is to be renewed: when the certificate authority says so (ARI), or when a third of its lifetime
-// is left. Somewhere in the time from then on, so that those who were issued together do not all come back together.
+// due returns when to renew a certificate: when the authority says so (ARI), or when a third of its lifetime is left. The time is spread,
+// so that certificates issued together are not renewed together.
 func (r *Room) due(ctx context.Context, client *lego.Client, leaf *x509.Certificate) time.Time {
 	from, spread := lastThird(leaf.NotBefore, leaf.NotAfter), leaf.NotAfter.Sub(leaf.NotBefore)/30
 	info, err := client.Certificate.GetRenewalInfo(ctx, leaf)
@@ -326,7 +325,7 @@ func (r *Room) due(ctx context.Context, client *lego.Client, leaf *x509.Certific
 	return from.Add(rand.N(spread + 1)).UTC().Truncate(time.Second)
 }
 
-// warnings passes on of a library's log what an operator needs to know.
+// warnings passes on the warnings in the library's log.
 type warnings struct{ slog.Handler }
 
 func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {

@@ -64,7 +64,7 @@ func (h *house) pairs(t *testing.T) map[string]certificate.Pair {
 	return m
 }
 
-// What is wanted is self-signed until it is issued, and counts as renewed when the listener shows it.
+// A wanted certificate is self-signed until it is issued, and counts as renewed when the listener serves it.
 func TestOrderByHTTP(t *testing.T) {
 	w := newWorld(t, nil)
 	c := w.create(t, map[string]any{"names": []string{"www.example.net", "shop.example.net"}, "key_type": "rsa-2048"})
@@ -87,7 +87,7 @@ func TestOrderByHTTP(t *testing.T) {
 	if leaf.PublicKeyAlgorithm != x509.RSA || !sameNames(slices.Sorted(slices.Values(leaf.DNSNames)), "shop.example.net", "www.example.net") {
 		t.Errorf("issued: %v %v", leaf.PublicKeyAlgorithm, leaf.DNSNames)
 	}
-	// A third of the lifetime is left, less the jitter.
+	// A third of the lifetime is left, minus the jitter.
 	if left := issued.ExpiresAt.Sub(*issued.RenewAt) * 100 / issued.ExpiresAt.Sub(*issued.NotBefore); left < 29 || left > 34 {
 		t.Errorf("it is renewed with %d%% of its lifetime left", left)
 	}
@@ -115,7 +115,7 @@ func TestOrderByHTTP(t *testing.T) {
 	}
 }
 
-// Names by DNS: a wildcard beside its parent, and a name whose record is delegated to another zone.
+// DNS-01: a wildcard with its parent, and a name whose record is delegated to another zone.
 func TestOrderByDNS(t *testing.T) {
 	w := newWorld(t, nil)
 	w.provider(t, map[string]any{"zones": []string{"example.net", "delegated.example"}, "server": dnsAddr + ":53"})
@@ -136,7 +136,7 @@ func TestOrderByDNS(t *testing.T) {
 	}
 }
 
-// A wildcard domain orders by DNS, says so when it cannot, and goes on by itself when there is a provider.
+// A wildcard domain orders through DNS, reports if it cannot, and continues automatically once there is a provider.
 func TestWildcardDomainWaitsForAProvider(t *testing.T) {
 	w := newWorld(t, nil)
 	w.want(certificate.Wanted{DomainID: w.domain(t, "*.example.net"), Names: []string{"*.example.net"}})
@@ -150,7 +150,7 @@ func TestWildcardDomainWaitsForAProvider(t *testing.T) {
 	w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil && c.LastError == "" })
 }
 
-// domain makes a domain, for what refers to it.
+// domain creates a domain for references.
 func (h *house) domain(t *testing.T, name string) uuid.UUID {
 	t.Helper()
 	id, backend := uuid.New(), uuid.New()
@@ -165,7 +165,7 @@ func (h *house) domain(t *testing.T, name string) uuid.UUID {
 	return id
 }
 
-// What the domains need is made, follows their names, and goes with them.
+// What the domains need is created, follows their names, and is deleted with them.
 func TestWantedIsFollowed(t *testing.T) {
 	w := newWorld(t, nil)
 	w.dns.add("example.net. 60 IN A " + gatewayAddr)
@@ -183,27 +183,27 @@ func TestWantedIsFollowed(t *testing.T) {
 	waittest.Until(t, "both are issued", func() bool { return of(shop).LastRenewedAt != nil && of(www).LastRenewedAt != nil })
 	before := of(www)
 
-	// It is not for operators to change; what else they choose they may.
+	// Operators cannot change its names, but may change its other settings.
 	w.Do(t, "admin", "PUT", "/certificates/"+before.ID, map[string]any{"names": []string{"a.example.net"}}).WantField(t, "names")
 	w.Do(t, "admin", "PUT", "/certificates/"+before.ID, map[string]any{"domain_id": shop}).WantField(t, "domain_id")
 
-	// The www redirect is switched on: the same row, ordered anew, and what was issued is shown until then.
+	// The www redirect is switched on: the same row is ordered again, and the issued certificate is served until then.
 	w.want(certificate.Wanted{DomainID: shop, Names: []string{"shop.example.net"}}, certificate.Wanted{DomainID: www, Names: []string{"www.example.net", "example.net"}})
 	after := w.until(t, before.ID, func(c row) bool { return c.Fingerprint != before.Fingerprint })
 	if !sameNames(after.Names, "www.example.net", "example.net") || len(leafOf(t, after.PEM).DNSNames) != 2 {
 		t.Errorf("%+v", after)
 	}
 
-	// One that is deleted is ordered anew.
+	// A deleted one is ordered again.
 	w.Do(t, "admin", "DELETE", "/certificates/"+before.ID, nil).Want(t, 200)
 	waittest.Until(t, "another one is ordered", func() bool { c := of(www); return c.ID != "" && c.ID != before.ID && c.LastRenewedAt != nil })
 
-	// An operator brings one for both names: the automatic one is not needed any more.
+	// An operator uploads one for both names: the automatic one is no longer needed.
 	ca, key := newAuthority(t, "operator's", nil), ecKey(t)
 	uploaded := w.create(t, map[string]any{"source": "uploaded", "certificate_pem": pemOf(ca.issue(t, key.Public(), nil, "*.example.net", "example.net")), "private_key_pem": pemKey(t, key)})
 	waittest.Until(t, "the automatic ones go", func() bool { return len(w.all(t)) == 1 })
 
-	// Told to show it, a domain keeps it from being deleted.
+	// A domain that is configured to use it prevents its deletion.
 	w.mu.Lock()
 	w.users[uuid.MustParse(uploaded.ID)] = []resource.User{{Kind: "proxy.domain", ID: www, Name: "www.example.net"}}
 	w.mu.Unlock()
@@ -217,7 +217,7 @@ func TestWantedIsFollowed(t *testing.T) {
 	w.Do(t, "admin", "DELETE", "/certificates/"+uploaded.ID, nil).Want(t, 200)
 	waittest.Until(t, "they are ordered again", func() bool { return of(www).LastRenewedAt != nil && of(shop).LastRenewedAt != nil })
 
-	// Nobody wants them any more; one is in use all the same.
+	// Nobody wants them any more, but one is in use.
 	kept := of(shop)
 	w.mu.Lock()
 	w.users[uuid.MustParse(kept.ID)] = []resource.User{{Kind: "proxy.domain", ID: shop, Name: "shop.example.net"}}
@@ -226,7 +226,7 @@ func TestWantedIsFollowed(t *testing.T) {
 	waittest.Until(t, "the other one goes", func() bool { list := w.all(t); return len(list) == 1 && list[0].ID == kept.ID })
 }
 
-// Every cause has its name, and nothing that is shown is lost.
+// Every cause has its name, and every served certificate stays.
 func TestFailuresAreNamed(t *testing.T) {
 	w := newWorld(t, nil)
 	stranger := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
@@ -280,7 +280,7 @@ func TestFailuresAreNamed(t *testing.T) {
 	}
 }
 
-// What the certificate authority says about requests is passed on, and when it wants to be asked again is kept to.
+// The authority's problems with requests are passed on, and its Retry-After is respected.
 func TestRefusalsOfTheAuthority(t *testing.T) {
 	for _, c := range []struct {
 		name, endpoint, problem string
@@ -316,7 +316,7 @@ func TestRefusalsOfTheAuthority(t *testing.T) {
 	}
 }
 
-// An authority that talks nonsense does no harm, and what it says is not passed on.
+// An authority that talks nonsense does no harm, and its words are not passed on.
 func TestNonsenseOfTheAuthority(t *testing.T) {
 	w := newWorld(t, nil)
 	w.run(t)
@@ -345,7 +345,7 @@ func TestNonsenseOfTheAuthority(t *testing.T) {
 	}
 }
 
-// An account is made once, its e-mail address follows the settings, and one that the authority has lost is made anew.
+// An account is created once, its e-mail address follows the settings, and an account that the authority lost is created again.
 func TestAccount(t *testing.T) {
 	w := newWorld(t, nil)
 	w.run(t)
@@ -399,13 +399,13 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// A renewal that fails leaves what is shown and its status, and says why.
+// A failed renewal keeps the served certificate and its status, and reports why.
 func TestFailedRenewalKeepsWhatIsShown(t *testing.T) {
 	w := newWorld(t, nil)
 	w.run(t)
 	c := w.create(t, map[string]any{"names": []string{"www.example.net"}})
 	issued := w.until(t, c.ID, func(c row) bool { return c.LastRenewedAt != nil })
-	// Told to reuse no authorization (PEBBLE_AUTHZREUSE=0), pebble still reuses one in a hundred. It has none after a restart.
+	// Even with PEBBLE_AUTHZREUSE=0, pebble reuses one authorization in a hundred. It has none after a restart.
 	w.ca.stop()
 	w.ca.start(t)
 	w.dns.remove("www.example.net", dns.TypeA)
@@ -435,7 +435,7 @@ func TestFailedRenewalKeepsWhatIsShown(t *testing.T) {
 	}
 }
 
-// What is issued and not shown is not renewed, until the proxy shows it.
+// An issued certificate that is not served does not count as renewed until the proxy serves it.
 func TestNotLive(t *testing.T) {
 	w := newWorld(t, clock.NewFake(time.Now()))
 	w.hide = true
@@ -460,8 +460,7 @@ func TestNotLive(t *testing.T) {
 	}
 }
 
-// The authority says when to renew (ARI), and may change its mind. Debian's pebble 2.4.0 does not have it, so the proxy
-// before it adds it.
+// The authority says when to renew (ARI), and may change its mind. Debian's pebble 2.4.0 lacks ARI, so the proxy in front of it adds it.
 func TestRenewalInformation(t *testing.T) {
 	w := newWorld(t, nil)
 	start := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
@@ -484,7 +483,7 @@ func TestRenewalInformation(t *testing.T) {
 	w.until(t, c.ID, func(c row) bool { return c.Fingerprint != issued.Fingerprint })
 }
 
-// renewal answers at the front when to renew.
+// renewal makes the front proxy answer with a renewal time.
 func (w *world) renewal(start *time.Time, asked chan<- string) {
 	w.ca.before.HandleFunc("GET /renewal/{id}", func(res http.ResponseWriter, req *http.Request) {
 		w.mu.Lock()
@@ -495,13 +494,13 @@ func (w *world) renewal(start *time.Time, asked chan<- string) {
 	})
 }
 
-// orders puts a handler before the authority's own for new orders; next is the authority.
+// orders handles new orders in front of the authority; next is the authority.
 func (w *world) orders(handle func(res http.ResponseWriter, req *http.Request, next http.Handler)) {
 	next, _ := w.ca.before.Handler(&http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/"}})
 	w.ca.before.HandleFunc("POST /order-plz", func(res http.ResponseWriter, req *http.Request) { handle(res, req, next) })
 }
 
-// An operator asks for a renewal while the authority is being asked for its time: that is not lost when its answer is stored.
+// A renewal requested while the authority is asked for its time is not lost when its answer is stored.
 func TestRenewalIsNotLostToTheAuthoritysTime(t *testing.T) {
 	w := newWorld(t, nil)
 	w.ca.change = func(directory map[string]any) { directory["renewalInfo"] = "https://" + caListen + "/renewal" }
@@ -512,7 +511,7 @@ func TestRenewalIsNotLostToTheAuthoritysTime(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if moved {
-			// What a request for a renewal stores, at a moment when the row has been read already.
+			// A renewal request is stored after the row was read.
 			once.Do(func() {
 				if err := w.DB.Write(context.Background(), func(tx *db.Tx) error {
 					tx.Queue("UPDATE certificate_certificates SET renew_at = now(), updated_at = now() WHERE id = $1", id)
@@ -534,7 +533,7 @@ func TestRenewalIsNotLostToTheAuthoritysTime(t *testing.T) {
 	w.until(t, c.ID, func(c row) bool { return c.Fingerprint != issued.Fingerprint })
 }
 
-// An operator asks for a renewal while an order is about to fail: another order follows at once.
+// A renewal requested while an order is about to fail starts another order at once.
 func TestRenewalIsNotLostToAFailure(t *testing.T) {
 	w := newWorld(t, nil)
 	begun, answer := make(chan struct{}), make(chan struct{})
@@ -561,7 +560,7 @@ func TestRenewalIsNotLostToAFailure(t *testing.T) {
 	}
 }
 
-// Only the authority that issued a certificate is told which one a new order replaces.
+// A new order only names the certificate it replaces if the same authority issued it.
 func TestReplacesIsForWhoIssued(t *testing.T) {
 	w := newWorld(t, nil)
 	start := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
@@ -599,7 +598,7 @@ func TestReplacesIsForWhoIssued(t *testing.T) {
 	}
 }
 
-// ordersReplacement tells whether an order names a certificate that it replaces.
+// ordersReplacement reports whether an order names a certificate that it replaces.
 func ordersReplacement(t *testing.T, req *http.Request) bool {
 	b, err := io.ReadAll(req.Body)
 	var signed struct{ Payload string }
@@ -614,8 +613,8 @@ func ordersReplacement(t *testing.T, req *http.Request) bool {
 	return strings.Contains(string(payload), `"replaces"`)
 }
 
-// An authority that does not know its own certificate any more renews it all the same. The refusal is played, as the authority of
-// Debian 12 does not look; that of Debian 13 does in TestAccount.
+// An authority that no longer knows its own certificate still renews it. The refusal is simulated, because Debian 12's pebble does not
+// check; that of Debian 13 does in TestAccount.
 func TestReplacesThatIsRefused(t *testing.T) {
 	w := newWorld(t, nil)
 	start := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
@@ -646,7 +645,7 @@ func TestReplacesThatIsRefused(t *testing.T) {
 			t.Errorf("%s: replaces is sent %v, then %v, and %d times more", refusal, first, second, len(replaced))
 		}
 	}
-	// What is refused for another reason is ordered once.
+	// An order refused for another reason is sent only once.
 	kind.Store(acme.RejectedIdentifierErrorType)
 	w.Do(t, "admin", "POST", "/certificates/"+c.ID+"/renew", nil).Want(t, 200)
 	if failed := w.until(t, c.ID, func(c row) bool { return c.LastError != "" }); failed.ErrorKind != "refused" || !<-replaced || len(replaced) > 0 {
@@ -654,7 +653,7 @@ func TestReplacesThatIsRefused(t *testing.T) {
 	}
 }
 
-// A service of the operator's own sets the records.
+// A web service of the operator sets the records.
 func TestOrderByWebService(t *testing.T) {
 	w := newWorld(t, nil)
 	key := ecKey(t)
@@ -691,7 +690,7 @@ func TestOrderByWebService(t *testing.T) {
 	}
 }
 
-// A hosted service that cannot be reached is named, and its token is not. The client of deSEC would try for half a minute.
+// An unreachable hosted service is named, its token is not. The deSEC client would retry for half a minute.
 func TestHostedProvidersOutOfReach(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, kind := range []string{"cloudflare", "digitalocean", "hetzner"} {
@@ -706,7 +705,7 @@ func TestHostedProvidersOutOfReach(t *testing.T) {
 	}
 }
 
-// What the proxy has not taken yet is not ordered; as soon as it has, it is.
+// An order waits until the proxy has applied the change, and starts as soon as it has.
 func TestOrdersWaitForTheProxy(t *testing.T) {
 	gate := make(chan struct{})
 	h := newHouse(t, nil, func(h *house) {
@@ -737,7 +736,7 @@ func TestOrdersWaitForTheProxy(t *testing.T) {
 		return row{}
 	}
 	var answers sync.WaitGroup
-	create := func(body string) { // it is answered when the proxy is live
+	create := func(body string) { // the proxy is live when it is answered
 		answers.Go(func() { h.Do(t, "admin", "POST", "/certificates", body) })
 	}
 	create(`{"names":["www.example.net"]}`)
@@ -752,7 +751,7 @@ func TestOrdersWaitForTheProxy(t *testing.T) {
 	answers.Wait()
 }
 
-// Only what was asked for in an order is answered.
+// Only tokens of an order are answered.
 func TestChallenges(t *testing.T) {
 	h := newHouse(t, nil)
 	for _, c := range []struct{ method, path string }{
@@ -838,7 +837,7 @@ func TestPreflight(t *testing.T) {
 	if f := check([]string{"www.example.net"}, "http-01"); f.OK || find(f, "", "acme").OK || !strings.HasPrefix(find(f, "", "acme").Detail, "ACME is off") || !find(f, "www.example.net", "connection").OK {
 		t.Errorf("%+v", f)
 	}
-	// Name servers that do not answer are one finding, however many names there are.
+	// Silent name servers are one finding, however many names there are.
 	w.mu.Lock()
 	w.acme.Enabled, w.silent = true, true
 	w.acme.DirectoryURL = value.Must[value.URL](w.ca.directory)

@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// open are the alarms of a kind that last.
+// open returns the open alarms of a kind.
 func (h *house) open(t *testing.T, kind alarm.Name) (list []alarm.Condition) {
 	t.Helper()
 	all, err := h.Alarms.Open(t.Context())
@@ -24,7 +24,7 @@ func (h *house) open(t *testing.T, kind alarm.Name) (list []alarm.Condition) {
 	return list
 }
 
-// AL-07: two domains that cannot be renewed are two alarms, each of which ends on its own. A round that is given up is another.
+// AL-07: two domains that cannot be renewed are two alarms, each of which ends independently. A failed pass is another.
 func TestAL07EachFailedDomainIsAnAlarm(t *testing.T) {
 	w := newWorld(t, nil)
 	w.run(t)

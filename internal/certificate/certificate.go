@@ -40,9 +40,9 @@ const (
 	statusExpired  = "expired"
 	statusError    = "error"
 
-	// expiringWithin is how little is left of a certificate that is about to expire.
+	// expiringWithin is how long before its end a certificate counts as expiring.
 	expiringWithin = 14 * 24 * time.Hour
-	// maxNames is how many names the certificate authorities put into one certificate.
+	// maxNames is how many names the certificate authorities accept in one certificate.
 	maxNames = 100
 )
 
@@ -59,8 +59,8 @@ func texts(names []value.SiteName) []string {
 	return list
 }
 
-// Certificate is a TLS certificate with its key, or the order for one. Until a certificate authority has issued one, an
-// order carries a certificate that the gateway signed itself.
+// Certificate is a TLS certificate with its key, or the order for one. Until it is issued, an order carries a certificate that the
+// gateway signed itself.
 type Certificate struct {
 	resource.Meta
 	resource.Secrets
@@ -86,7 +86,7 @@ type Certificate struct {
 	NextAttemptAt     *time.Time       `json:"next_attempt_at" readOnly:"true" doc:"When it is ordered again after a failure."`
 	RenewAt           *time.Time       `json:"renew_at" readOnly:"true" doc:"When renewal is due. The certificate authority may set the time (ARI); otherwise it is when a third of the lifetime is left."`
 
-	spare crypto.Signer // an RSA key that was made before the transaction
+	spare crypto.Signer // an RSA key generated before the transaction
 }
 
 func (c *Certificate) Label() string { return strings.Join(texts(c.Names), ", ") }
@@ -112,15 +112,15 @@ func (c *Certificate) Validate() error {
 	return l.Err()
 }
 
-// issued tells whether it is more than an order.
+// issued reports whether it is more than an order.
 func (c *Certificate) issued() bool { return c.Status != statusPending && c.Status != statusError }
 
-// trusted tells whether somebody else than the gateway vouches for it.
+// trusted reports whether someone other than the gateway signed it.
 func (c *Certificate) trusted() bool {
 	return c.Source == sourceUploaded || c.Source == sourceACME && c.issued()
 }
 
-// shows takes over a certificate and its key.
+// shows sets the certificate and its key.
 func (c *Certificate) shows(certs chain, key crypto.Signer) error {
 	text, err := keyText(key)
 	if err != nil {
@@ -133,22 +133,22 @@ func (c *Certificate) shows(certs chain, key crypto.Signer) error {
 	return nil
 }
 
-// mayBeFrom tells whether the certificate authority at a directory may have issued it. Of older ones that is not known.
+// mayBeFrom reports whether the authority at a directory may have issued it. For older certificates this is unknown.
 func (c *Certificate) mayBeFrom(directory string) bool {
 	return c.DirectoryURL == "" || c.DirectoryURL == directory
 }
 
-// sameOrder tells whether the same would be ordered in the same way.
+// sameOrder reports whether both would be ordered in the same way.
 func (c *Certificate) sameOrder(other *Certificate) bool {
 	return slices.Equal(c.Names, other.Names) && c.Challenge == other.Challenge && same(c.DNSProviderID, other.DNSProviderID) && c.KeyType == other.KeyType
 }
 
-// signedLike tells whether the gateway would sign the same.
+// signedLike reports whether the gateway would sign the same certificate for both.
 func (c *Certificate) signedLike(other *Certificate) bool {
 	return slices.Equal(c.Names, other.Names) && c.KeyType == other.KeyType
 }
 
-// stands is the status of something issued, by the clock.
+// stands returns the status of an issued certificate, by the clock.
 func stands(expires, now time.Time) string {
 	switch {
 	case !now.Before(expires):
@@ -159,7 +159,7 @@ func stands(expires, now time.Time) string {
 	return statusValid
 }
 
-// lastThird is when a third of the lifetime is left.
+// lastThird returns when a third of the lifetime is left.
 func lastThird(notBefore, expires time.Time) time.Time {
 	return expires.Add(-expires.Sub(notBefore) / 3)
 }
@@ -175,7 +175,7 @@ func (r *Room) certificateKind() resource.Kind[Certificate] {
 	}
 }
 
-// made are the fields that the gateway has made, unless the certificate was uploaded.
+// made lists the fields that the gateway sets itself unless the certificate was uploaded.
 func (c *Certificate) made() []string {
 	if c.Source == sourceUploaded {
 		return nil
@@ -183,7 +183,7 @@ func (c *Certificate) made() []string {
 	return []string{"certificate_pem", keyColumn}
 }
 
-// prepareCertificate makes the key of a certificate that the gateway will sign, if that takes its time.
+// prepareCertificate generates the key of a self-signed certificate before the transaction, if that is slow.
 func prepareCertificate(_ context.Context, was, now *Certificate) (func(*Certificate), error) {
 	if now.Source != sourceSelfSigned || now.KeyType != keyRSA || was != nil && was.signedLike(now) {
 		return nil, nil
@@ -192,10 +192,10 @@ func prepareCertificate(_ context.Context, was, now *Certificate) (func(*Certifi
 	return func(c *Certificate) { c.spare = key }, err
 }
 
-// sample is the key of all RSA certificates that are previewed.
+// sample is the key of all RSA certificates in previews.
 var sample = sync.OnceValues(func() (crypto.Signer, error) { return newKey(keyRSA) })
 
-// worker is who makes, changes and deletes the automatic certificates.
+// worker is the actor that creates, changes and deletes the automatic certificates.
 var worker = actor.System("gateway-api")
 
 func (r *Room) checkCertificate(ctx context.Context, tx *db.Tx, was, now *Certificate) error {
@@ -223,12 +223,12 @@ func (r *Room) checkCertificate(ctx context.Context, tx *db.Tx, was, now *Certif
 	case sourceUploaded:
 		return r.takeUpload(was, now)
 	case sourceSelfSigned:
-		return r.signAnew(was, now)
+		return r.signAgain(was, now)
 	}
-	return r.orderAnew(was, now)
+	return r.orderAgain(was, now)
 }
 
-// checkChange guards what is not for the operator to change.
+// checkChange refuses changes that operators may not make.
 func (r *Room) checkChange(was, now *Certificate, byWorker bool) error {
 	var l check.List
 	l.That(was.Source == now.Source, "source", "cannot be changed. Create another certificate and delete this one")
@@ -244,7 +244,7 @@ func (r *Room) checkChange(was, now *Certificate, byWorker bool) error {
 
 func same(a, b *uuid.UUID) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// takeUpload checks what an operator brings, and reads from it what it is for.
+// takeUpload checks an uploaded certificate, and reads its names from it.
 func (r *Room) takeUpload(was, now *Certificate) error {
 	_, freshKey := now.PrivateKeyPEM.Fresh()
 	if was != nil && !freshKey && was.CertificatePEM == now.CertificatePEM {
@@ -281,15 +281,15 @@ func (r *Room) takeUpload(was, now *Certificate) error {
 		return err
 	}
 	if shown, _ := now.PrivateKeyPEM.Fresh(); !freshKey && shown == plain {
-		now.PrivateKeyPEM = stored // sealed again, it would look like another key
+		now.PrivateKeyPEM = stored // sealing it again would make it look like another key
 	}
 	now.Names, now.Status = certs.names(), stands(*now.ExpiresAt, r.Clock.Now())
 	now.LastError, now.ErrorKind = "", ""
 	return nil
 }
 
-// signAnew signs a certificate for its names, when they or the kind of its key have changed.
-func (r *Room) signAnew(was, now *Certificate) error {
+// signAgain signs a new certificate if the names or the key type have changed.
+func (r *Room) signAgain(was, now *Certificate) error {
 	if was != nil && was.signedLike(now) {
 		return nil
 	}
@@ -321,8 +321,8 @@ func (r *Room) sign(c *Certificate, keyType string) error {
 	return nil
 }
 
-// orderAnew has a certificate ordered when what it depends on has changed. What is issued is shown until the new one is.
-func (r *Room) orderAnew(was, now *Certificate) error {
+// orderAgain orders a new certificate when what it depends on has changed. The issued one is served until then.
+func (r *Room) orderAgain(was, now *Certificate) error {
 	switch {
 	case was == nil && now.CertificatePEM != "":
 		return fault.Field("certificate_pem", "is issued by the certificate authority. Leave it out, or set the source to uploaded")

@@ -24,7 +24,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// What an operator brings is checked, and every complaint is at its field and says what to do.
+// An upload is checked, and every error names its field and the remedy.
 func TestUploadIsChecked(t *testing.T) {
 	h := newHouse(t, nil)
 	root := newAuthority(t, "root", nil)
@@ -118,7 +118,7 @@ func TestUploadIsChecked(t *testing.T) {
 	}
 }
 
-// A new pair replaces the old one. A new certificate for the stored key does without it, one for another key does not.
+// A new pair replaces the old one. A new certificate for the stored key needs no key; one for another key does.
 func TestUploadIsReplaced(t *testing.T) {
 	h := newHouse(t, nil)
 	ca, key, other := newAuthority(t, "root", nil), ecKey(t), ecKey(t)
@@ -145,7 +145,7 @@ func TestUploadIsReplaced(t *testing.T) {
 	if next := put(map[string]any{"certificate_pem": of(other, "c.example.net"), "private_key_pem": pemKey(t, other)}); !sameNames(next.Names, "c.example.net") {
 		t.Errorf("%+v", next)
 	}
-	// All of it sent back as it was read changes nothing.
+	// Sending everything back as read changes nothing.
 	var all map[string]any
 	h.Get(t, path).Into(t, &all)
 	before := h.get(t, c.ID)
@@ -154,7 +154,7 @@ func TestUploadIsReplaced(t *testing.T) {
 	if after := h.get(t, c.ID); after.Fingerprint != before.Fingerprint || after.Status != "valid" {
 		t.Errorf("%+v", after)
 	}
-	// The chain that was forgotten is brought later, for the same certificate.
+	// The missing chain is added later, for the same certificate.
 	leaf := ca.issue(t, other.Public(), nil, "c.example.net")
 	put(map[string]any{"certificate_pem": pemOf(leaf)})
 	h.pairs(t)
@@ -198,7 +198,7 @@ func TestOrderIsChecked(t *testing.T) {
 	c := h.create(t, map[string]any{"names": []string{"example.net"}})
 	h.Do(t, "admin", "PUT", "/certificates/"+c.ID, map[string]any{"certificate_pem": "x"}).WantField(t, "certificate_pem")
 	h.Do(t, "admin", "POST", "/certificates/"+c.ID+"/renew", nil).Want(t, 409) // ACME is off
-	// Names that change while nothing is issued change the self-signed certificate, too.
+	// Changing the names before anything is issued changes the self-signed certificate, too.
 	var next row
 	h.Do(t, "admin", "PUT", "/certificates/"+c.ID, map[string]any{"names": []string{"www.example.net"}}).Want(t, 200).Into(t, &next)
 	if !sameNames(leafOf(t, next.PEM).DNSNames, "www.example.net") || next.Status != "pending" {
@@ -261,7 +261,7 @@ func TestProviderIsChecked(t *testing.T) {
 	if !p.SecretConfigured {
 		t.Error("it has no secret")
 	}
-	// The secret does not go to another server than the one that it was entered for.
+	// The secret is never sent to another server than the one it was entered for.
 	h.Do(t, "admin", "PUT", "/dns-providers/"+p.ID, map[string]any{"server": "evil.example.net"}).WantField(t, "secret")
 	h.Do(t, "admin", "PUT", "/dns-providers/"+p.ID, map[string]any{"zones": []string{"example.net"}}).Want(t, 200)
 	h.create(t, map[string]any{"names": []string{"*.example.net"}, "challenge": "dns-01", "dns_provider_id": p.ID})
@@ -270,7 +270,7 @@ func TestProviderIsChecked(t *testing.T) {
 	}
 }
 
-// The status follows the clock, and what the gateway signs itself is signed anew in time.
+// The status follows the clock, and self-signed certificates are renewed in time.
 func TestStatusByTheClock(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Second)
 	h := newHouse(t, clock.NewFake(now))
@@ -316,7 +316,7 @@ func TestStatusByTheClock(t *testing.T) {
 	}
 }
 
-// Orders that fail wait longer each time, and never for ever.
+// Failing orders wait longer each time, but never forever.
 func TestPatience(t *testing.T) {
 	h := newHouse(t, clock.NewFake(time.Now().UTC().Truncate(time.Second)))
 	newNameServer(t)
@@ -331,11 +331,11 @@ func TestPatience(t *testing.T) {
 		h.clock.Move(want)
 		h.room.Wake()
 	}
-	// Whoever cannot wait asks for it.
+	// An operator can request an order at once.
 	at := h.until(t, c.ID, func(c row) bool { return c.Attempts == 9 })
 	h.Do(t, "admin", "POST", "/certificates/"+c.ID+"/renew", nil).Want(t, 200)
 	h.until(t, c.ID, func(c row) bool { return c.Attempts == at.Attempts+1 })
-	// Switched off, nothing is ordered.
+	// When ACME is off, nothing is ordered.
 	h.Do(t, "admin", "PUT", "/certificates/acme", `{"enabled":false}`).Want(t, 200)
 	h.clock.Move(24 * time.Hour)
 	var due certificate.Due
@@ -348,7 +348,7 @@ func TestPatience(t *testing.T) {
 	h.Do(t, "admin", "PUT", "/certificates/acme", `{"email":""}`).WantField(t, "email")
 }
 
-// Under another master key nothing is lost that can be made again, and the rest says what it needs.
+// Under another master key everything that can be made again is kept, and the rest reports what it needs.
 func TestOtherMasterKey(t *testing.T) {
 	h := newHouse(t, nil)
 	ca, key := newAuthority(t, "root", nil), ecKey(t)

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// answerWithin is how long the database may take to know an answer.
+	// answerWithin limits the lookup of an answer in the database.
 	answerWithin = 2 * time.Second
-	// leftover is how old an answer is that no order waits for any more.
+	// leftover is the age at which an answer belongs to no running order any more.
 	leftover = "1 hour"
 )
 
-// responder answers the certificate authority's questions about the files that it asked for. It forgets them when the order has ended. Of several nodes any
-// one may be asked, so that the answers are rows that all of them have.
+// responder answers the authority's HTTP-01 requests, and forgets the answers when the order has ended. Any node of a cluster may be
+// asked, so the answers are rows that all nodes have.
 type responder struct {
 	db *db.DB
 	// spread waits until the other nodes have what this one has stored.
@@ -32,7 +32,7 @@ type responder struct {
 	tokens map[string]string
 }
 
-// Present has a token answered.
+// Present stores the answer to a token.
 func (a *responder) Present(ctx context.Context, _, token, keyAuth string) error {
 	a.mu.Lock()
 	if a.tokens == nil {
@@ -61,7 +61,7 @@ func (a *responder) CleanUp(ctx context.Context, _, token, _ string) error {
 	})
 }
 
-// answer is what a token is answered with; it is empty for one that is not known.
+// answer returns the answer to a token, empty if the token is unknown.
 func (a *responder) answer(ctx context.Context, token string) (answer string, err error) {
 	a.mu.Lock()
 	answer = a.tokens[token]
@@ -98,5 +98,5 @@ func (a *responder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	_, _ = io.WriteString(w, answer)
 }
 
-// Challenges answers what is asked below /.well-known/acme-challenge/ on port 80, for every name.
+// Challenges serves /.well-known/acme-challenge/ on port 80, for every name.
 func (r *Room) Challenges() http.Handler { return &r.responder }

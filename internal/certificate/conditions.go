@@ -24,10 +24,10 @@ var (
 	}
 )
 
-// Alarms are the kinds that orders report themselves.
+// Alarms lists the kinds that orders raise themselves.
 var Alarms = []*alarm.Kind{renewFailed, runFailed}
 
-// Check looks for certificates that expire soon.
+// Check finds certificates that expire soon.
 var Check = watch.Check{
 	Name: "watch.certificates", Title: "Check for certificates that expire soon", Primary: true, Every: time.Hour,
 	Kinds: []*alarm.Kind{expiring}, Conditions: conditions,
@@ -38,12 +38,12 @@ func conditions(ctx context.Context, s *watch.Scene) (found []alarm.Alarm, err e
 	const day = 24 * time.Hour
 	for i := range rows {
 		c := &rows[i]
-		// An order that is not issued has a certificate of the gateway's own.
+		// An order that was not issued has a self-signed certificate.
 		if c.NotBefore == nil || c.ExpiresAt == nil || !slices.Contains([]string{"valid", "expiring", "expired"}, c.Status) {
 			continue
 		}
 		warning, bad := time.Duration(s.CertWarningDays)*day, time.Duration(s.CertErrorDays)*day
-		// One that lives for a few days only, and is renewed in its last third, is not to be warned of all its life.
+		// A short-lived certificate, renewed in its last third, must not cause warnings for most of its life.
 		if life := c.ExpiresAt.Sub(*c.NotBefore); c.Source != "uploaded" && life < 3*warning {
 			warning, bad = life/4, min(bad, life/8)
 		}

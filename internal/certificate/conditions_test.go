@@ -24,7 +24,7 @@ func TestExpiring(t *testing.T) {
 	add("short", 6*day, 3*day, "acme", "valid") // renewed in its last third
 	add("short-late", 6*day, 36*time.Hour-time.Second, "acme", "valid")
 	add("short-uploaded", 6*day, 5*day, "uploaded", "valid")
-	add("ordered", 90*day, day, "acme", "pending") // it has one of the gateway's own
+	add("ordered", 90*day, day, "acme", "pending") // it has a self-signed one
 	w.Answers["/certificates"] = rows
 	w.Want(t, "cert.expiring error over", "cert.expiring error very-soon", "cert.expiring warning short-late", "cert.expiring warning short-uploaded", "cert.expiring warning soon")
 	w.Answers["/certificates"] = []any{}

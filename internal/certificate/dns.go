@@ -16,14 +16,14 @@ import (
 	"github.com/miekg/dns"
 )
 
-// dnsWithin bounds one question to a name server.
+// dnsWithin limits one query to a name server.
 const dnsWithin = 5 * time.Second
 
-// systemResolvers are the name servers that the machine asks.
+// systemResolvers returns the name servers of the machine.
 func systemResolvers() []string {
 	config, err := dns.ClientConfigFromFile("/etc/resolv.conf")
 	if err != nil || len(config.Servers) == 0 {
-		return []string{"127.0.0.1:53"} // as the C library does
+		return []string{"127.0.0.1:53"} // like the C library
 	}
 	list := make([]string, len(config.Servers))
 	for i, s := range config.Servers {
@@ -32,10 +32,10 @@ func systemResolvers() []string {
 	return list
 }
 
-// errNoName says that the DNS has answered, and that there is no such name, or nothing of the kind.
+// errNoName means that the DNS has answered that the name, or a record of this type, does not exist.
 var errNoName = errors.New("the name does not exist in DNS")
 
-// ask asks name servers until one answers.
+// ask queries the name servers in turn until one answers.
 func ask(ctx context.Context, servers []string, name string, kind uint16) ([]dns.RR, error) {
 	question := new(dns.Msg).SetQuestion(dns.Fqdn(name), kind)
 	question.SetEdns0(1232, false)
@@ -61,7 +61,7 @@ func ask(ctx context.Context, servers []string, name string, kind uint16) ([]dns
 	return nil, errors.Join(failures...)
 }
 
-// silent is the error of name servers of which none answers.
+// silent is the error if none of the name servers answers.
 type silent struct {
 	servers []string
 	why     error
@@ -73,7 +73,7 @@ func (s *silent) Error() string {
 
 func (s *silent) Unwrap() error { return s.why }
 
-// cause is what is at the bottom of an error of the network, without the addresses around it.
+// cause returns the root of a network error, without the addresses around it.
 func cause(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()
@@ -130,21 +130,20 @@ type solver struct {
 	chosen map[string]*setter // by name, without the *. of a wildcard
 }
 
-// setter sets records at one provider.
 type setter struct {
 	challenge.Provider
 	name string
-	// server is the primary name server of the zones, where it is known.
+	// server is the primary name server of the zones, if known.
 	server string
 }
 
-// solver chooses the providers for an order; there is none to choose for one that needs no records.
+// solver chooses the providers for an order. An order that needs no records has none.
 func (r *Room) solver(ctx context.Context, row *Certificate) (*solver, error) {
 	s := &solver{room: r, chosen: map[string]*setter{}}
 	if row.Challenge != challengeDNS {
 		return s, nil
 	}
-	// The library keeps its name servers for the whole program, as they were when it started.
+	// The library caches the resolvers from when the program started.
 	dns01.SetDefaultClient(dns01.NewClient(&dns01.Options{RecursiveNameservers: r.deps.Resolvers(), Timeout: dnsWithin}))
 	providers, err := r.providers.All(ctx, r.DB)
 	if err != nil {
@@ -170,7 +169,7 @@ func (r *Room) solver(ctx context.Context, row *Certificate) (*solver, error) {
 	return s, nil
 }
 
-// choose finds the provider whose zone is the closest to a record.
+// choose returns the provider whose zone matches a record most closely.
 func choose(providers []DNSProvider, record string) *DNSProvider {
 	var best *DNSProvider
 	longest := -1
@@ -182,7 +181,7 @@ func choose(providers []DNSProvider, record string) *DNSProvider {
 	return best
 }
 
-// serves is the length of the provider's zone that a name is in; -1 when it is in none.
+// serves returns the length of the provider's zone that contains a name; -1 if none does.
 func serves(p *DNSProvider, name string) int {
 	if len(p.Zones) == 0 {
 		return 0
@@ -196,7 +195,6 @@ func serves(p *DNSProvider, name string) int {
 	return longest
 }
 
-// Present sets the record of a name.
 func (s *solver) Present(ctx context.Context, domain, token, keyAuth string) error {
 	p := s.chosen[domain]
 	if err := p.Present(ctx, domain, token, keyAuth); err != nil {
@@ -205,14 +203,14 @@ func (s *solver) Present(ctx context.Context, domain, token, keyAuth string) err
 	return nil
 }
 
-// CleanUp removes the record of a name, even when the order has been given up meanwhile.
+// CleanUp removes the record of a name, even if the order was given up in the meantime.
 func (s *solver) CleanUp(ctx context.Context, domain, token, keyAuth string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
 	defer cancel()
 	return s.chosen[domain].CleanUp(ctx, domain, token, keyAuth)
 }
 
-// Timeout is how long to wait for the name servers, and how often to ask them: what the slowest provider needs.
+// Timeout returns how long to wait for the name servers and how often to ask them, according to the slowest provider.
 func (s *solver) Timeout() (timeout, interval time.Duration) {
 	timeout, interval = dns01.DefaultPropagationTimeout, time.Second
 	for _, p := range s.chosen {
@@ -224,8 +222,8 @@ func (s *solver) Timeout() (timeout, interval time.Duration) {
 	return timeout, interval
 }
 
-// propagated tells whether every name server of the zone that answers shows the record. It asks them, not a resolver, which
-// would remember for a while that there was none.
+// propagated reports whether every answering name server of the zone has the record. It asks them instead of a resolver, which would
+// cache the missing record.
 func (s *solver) propagated(ctx context.Context, domain, fqdn, value string, _ dns01.PreCheckFunc) (bool, error) {
 	if ctx.Err() != nil {
 		return true, ctx.Err()
@@ -255,8 +253,8 @@ func (s *solver) propagated(ctx context.Context, domain, fqdn, value string, _ d
 	return true, nil
 }
 
-// nameServers are the addresses of the name servers of a record's zone, the primary first if it is known. They are asked for
-// at the primary, or else at the machine's resolvers.
+// nameServers returns the addresses of the name servers of a record's zone, the primary first if it is known. It looks them up at the
+// primary, or else at the machine's resolvers.
 func (r *Room) nameServers(ctx context.Context, fqdn, primary string) ([]string, error) {
 	resolvers, list := r.deps.Resolvers(), []string(nil)
 	if primary != "" {
@@ -277,7 +275,7 @@ func (r *Room) nameServers(ctx context.Context, fqdn, primary string) ([]string,
 		}
 		found, err := r.addresses(ctx, ns.Ns)
 		if err != nil {
-			continue // a name server that cannot be found is one that does not answer
+			continue // a name server without an address cannot answer
 		}
 		for _, ip := range found {
 			if server := net.JoinHostPort(ip.String(), "53"); !slices.Contains(list, server) {

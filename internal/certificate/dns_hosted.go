@@ -14,7 +14,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// setter is a provider with its secret opened.
+// setter opens the secret of a provider, and returns a setter for it.
 func (r *Room) setter(p *DNSProvider) (*setter, error) {
 	plain, err := p.Secret.Open(r.Secrets, providerTable, "secret", p.ID.String())
 	if err != nil {
@@ -36,7 +36,7 @@ func (r *Room) setter(p *DNSProvider) (*setter, error) {
 	return s, nil
 }
 
-// hosted are the providers that are reached by a web service.
+// hosted returns a provider that has a web API.
 func (r *Room) hosted(p *DNSProvider, plain string) (challenge.Provider, error) {
 	outside, err := r.outside()
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	"edge.internal/gateway/internal/kit/clock"
 )
 
-// rfc2136 sets records at a name server by dynamic update, signed with a TSIG key.
+// rfc2136 sets records at a name server by dynamic updates signed with a TSIG key.
 type rfc2136 struct {
 	server, key, algorithm, secret string
 	clock                          clock.Clock
 }
 
-// Present adds the record beside those that are there: a name and the wildcard below it have theirs in the same place.
+// Present adds the record and keeps existing ones: a name and the wildcard below it share the place of their records.
 func (u *rfc2136) Present(ctx context.Context, domain, _, keyAuth string) error {
 	return u.update(ctx, domain, keyAuth, (*dns.Msg).Insert)
 }
 
-// CleanUp removes the record, and no other.
+// CleanUp removes this record only.
 func (u *rfc2136) CleanUp(ctx context.Context, domain, _, keyAuth string) error {
 	return u.update(ctx, domain, keyAuth, (*dns.Msg).Remove)
 }
 
-// Timeout is how long secondary name servers may take.
+// Timeout returns how long secondary name servers may take.
 func (u *rfc2136) Timeout() (timeout, interval time.Duration) { return 2 * time.Minute, time.Second }
 
 func (u *rfc2136) update(ctx context.Context, domain, keyAuth string, change func(*dns.Msg, []dns.RR)) error {

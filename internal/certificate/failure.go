@@ -15,7 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/outbound"
 )
 
-// The kinds of failure, those first that explain the others.
+// Kinds of failure. The first ones explain the others.
 const (
 	failedRateLimit  = "rate_limit"
 	failedAccount    = "account"
@@ -29,11 +29,11 @@ const (
 
 var weight = []string{failedRateLimit, failedAccount, failedCAA, failedDNS, failedConnection, failedRefused, failedOther}
 
-// failure is why an order did not succeed, in words for the operator.
+// failure explains to the operator why an order failed.
 type failure struct {
 	kind     string
 	sentence string
-	// retryAfter is when the certificate authority wants to be asked again, if it said so.
+	// retryAfter is when the authority wants to be asked again, if it said so.
 	retryAfter time.Duration
 }
 
@@ -43,7 +43,7 @@ func failed(kind, format string, args ...any) *failure {
 	return &failure{kind: kind, sentence: printable(fmt.Sprintf(format, args...))}
 }
 
-// explain finds out what an order failed of.
+// explain determines why an order failed.
 func explain(err error, challenge string) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
@@ -70,7 +70,7 @@ func explain(err error, challenge string) *failure {
 	return failed(failedOther, "the certificate authority did not answer as expected: %s", withoutBody(err))
 }
 
-// explainNetwork explains why nobody answered.
+// explainNetwork explains why there was no answer.
 func explainNetwork(err error) *failure {
 	if refused, ok := errors.AsType[*outbound.Refused](err); ok {
 		return failed(failedAccount, "the certificate authority was not asked: %v", refused)
@@ -84,7 +84,7 @@ func explainNetwork(err error) *failure {
 	return nil
 }
 
-// withoutBody leaves out what a server answered beside the protocol: it may be anything.
+// withoutBody strips a server's answer from an error, because it may contain anything.
 func withoutBody(err error) string {
 	text := err.Error()
 	for _, mark := range []string{" body: ", " :: "} {
@@ -93,9 +93,9 @@ func withoutBody(err error) string {
 	return text
 }
 
-// problems are all that a certificate authority had to say in an error.
+// problems returns every ACME problem in an error.
 func problems(err error) []*acme.ProblemDetails {
-	switch e := err.(type) { //nolint:errorlint // the walk goes through every layer by itself
+	switch e := err.(type) { //nolint:errorlint // the walk visits every layer itself
 	case *acme.ProblemDetails:
 		return []*acme.ProblemDetails{e}
 	case interface{ Unwrap() []error }:
@@ -110,8 +110,7 @@ func problems(err error) []*acme.ProblemDetails {
 	return nil
 }
 
-// explainProblem puts a problem of the protocol into words. A problem about a request carries its method; one about a
-// challenge does not.
+// explainProblem explains an ACME problem. A problem of a request carries its method; one of a challenge does not.
 func explainProblem(p *acme.ProblemDetails, challenge string) *failure {
 	detail := p.Detail
 	for _, sub := range p.SubProblems {
@@ -147,11 +146,10 @@ func explainProblem(p *acme.ProblemDetails, challenge string) *failure {
 	return failed(failedOther, "the certificate authority says: %s", detail)
 }
 
-// patience is how long to wait after one failure, two, and so on. Certificate authorities lock out whoever fails five times
-// in an hour.
+// patience lists the pauses after one failure, two, and so on. Certificate authorities lock out clients that fail five times in an hour.
 var patience = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour}
 
-// wait is how long to wait after so many failures.
+// wait returns how long to wait after so many failures.
 func (f *failure) wait(attempts int) time.Duration {
 	d := patience[min(attempts, len(patience))-1]
 	if f.kind == failedRateLimit {

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// shownWithin is how long the proxy may take until it shows a new certificate.
-const shownWithin = 20 * time.Second
+// servedWithin is how long the proxy may take to serve a new certificate.
+const servedWithin = 20 * time.Second
 
-// confirm sees whether the proxy shows a certificate. It counts as renewed then, and not before.
+// confirm checks whether the proxy serves a certificate. Only then does it count as renewed.
 func (r *Room) confirm(ctx context.Context, row *Certificate, within time.Duration) {
-	why := r.notShown(ctx, row, within)
+	why := r.notServed(ctx, row, within)
 	if ctx.Err() != nil || why != "" && row.LastError == why {
 		return
 	}
@@ -40,9 +40,9 @@ func (r *Room) confirm(ctx context.Context, row *Certificate, within time.Durati
 	}
 }
 
-// notShown says why the proxy does not show a certificate, after a while; it is empty when it does.
-func (r *Room) notShown(ctx context.Context, row *Certificate, within time.Duration) string {
-	name := strings.Replace(row.Names[0].String(), "*.", "gateway.", 1) // any name that the wildcard stands for
+// notServed waits for the proxy to serve a certificate, and returns why it does not; empty if it does.
+func (r *Room) notServed(ctx context.Context, row *Certificate, within time.Duration) string {
+	name := strings.Replace(row.Names[0].String(), "*.", "gateway.", 1) // any name that the wildcard covers
 	until := r.Clock.Now().Add(within)
 	for {
 		shown, err := r.deps.Served(ctx, name)
@@ -62,9 +62,9 @@ func (r *Room) notShown(ctx context.Context, row *Certificate, within time.Durat
 	}
 }
 
-// served asks the listener itself which certificate it shows.
+// served asks the listener itself which certificate it serves.
 func served(ctx context.Context, name string) (string, error) {
-	// Who vouches for it does not matter: it is compared with the one that must be there.
+	// Verification is not needed: the certificate is compared with the expected one.
 	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 3 * time.Second}, Config: &tls.Config{ServerName: name, InsecureSkipVerify: true}} //nolint:gosec // see above
 	conn, err := dialer.DialContext(ctx, "tcp", "127.0.0.1:443")
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"edge.internal/gateway/internal/kit/host/nettest"
 )
 
-// The addresses of the tests, which are a network of their own.
+// The addresses of the tests, in a network of their own.
 const (
 	gatewayAddr = "192.0.2.1"  // the proxy's listeners on 80 and 443
 	caAddr      = "192.0.2.2"  // the certificate authority; nothing answers on port 80 there
-	strangeAddr = "192.0.2.3"  // somebody else's web server
+	strangeAddr = "192.0.2.3"  // a web server of someone else
 	dnsAddr     = "192.0.2.53" // the name server of every zone
 )
 

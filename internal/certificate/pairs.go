@@ -15,33 +15,33 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Pair is a certificate that can be shown.
+// Pair is a certificate that can be served, with its key.
 type Pair struct {
 	ID uuid.UUID
-	// Names are those in the certificate, which may not yet be all that were ordered.
+	// Names lists the names in the certificate, which may not be all that were ordered yet.
 	Names []string
 	// PEM is the chain followed by the key.
 	PEM []byte
-	// Trusted is false for one that the gateway signed itself.
+	// Trusted is false for a self-signed certificate.
 	Trusted     bool
 	Fingerprint string
 	NotAfter    time.Time
 }
 
-// opened keeps what was opened: opening thousands of keys takes longer than all else.
+// opened caches decrypted pairs: decrypting thousands of keys would take longer than everything else.
 type opened struct {
 	mu    sync.Mutex
 	pairs map[uuid.UUID]kept
 }
 
-// kept is a pair, and the chain that it was made of: the key that fits a certificate is always the same.
+// kept is a pair with its chain, which identifies it: a certificate always has the same key.
 type kept struct {
 	chain string
 	pair  Pair
 }
 
-// Pairs lists every certificate that can be shown. One whose key cannot be opened is left out. What the pairs refer to is
-// shared: whoever gets them changes none of it.
+// Pairs lists every certificate that can be served, without those whose key cannot be decrypted. The pairs share their contents with the
+// cache: callers must not modify them.
 func (r *Room) Pairs(ctx context.Context, q db.Querier) ([]Pair, error) {
 	rows, err := r.certificates.All(ctx, q)
 	if err != nil {
@@ -74,7 +74,8 @@ func (r *Room) Pairs(ctx context.Context, q db.Querier) ([]Pair, error) {
 	return pairs, nil
 }
 
-// Changed is a certificate before and after a change, nil where there is none, if a change is about one that can be shown.
+// Changed returns a certificate before and after a change, each nil if it does not exist. ok is false if the change is not about a
+// certificate that can be served.
 func (r *Room) Changed(row apply.Row) (was, now *Pair, ok bool) {
 	before, there := row.Was.(*Certificate)
 	after, stays := row.Now.(*Certificate)
@@ -98,7 +99,7 @@ func (r *Room) Changed(row apply.Row) (was, now *Pair, ok bool) {
 	return was, now, true
 }
 
-// Contested tells whether another certificate has one of the names of this one.
+// Contested reports whether another certificate has one of the names of this one.
 func (r *Room) Contested(ctx context.Context, q db.Querier, id uuid.UUID) (contested bool, err error) {
 	err = q.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM certificate_certificates mine JOIN certificate_certificates other ON other.id <> mine.id AND other.names && mine.names
@@ -121,10 +122,10 @@ func (r *Room) open(row *Certificate) (Pair, error) {
 	}, nil
 }
 
-// Own is the certificate of the gateway's own name, as the last pass found it; nil while none is issued.
+// Own returns the certificate of the gateway's own name, as of the last pass; nil until one is issued.
 func (r *Room) Own() *tls.Certificate { return r.own.Load() }
 
-// findOwn chooses among all certificates the one to show for the gateway's own name.
+// findOwn chooses the certificate to serve for the gateway's own name.
 func (r *Room) findOwn(pairs []Pair) {
 	name, now := r.deps.FQDN(), r.Clock.Now()
 	var best *Pair

@@ -25,17 +25,17 @@ import (
 const (
 	// maxChain is how many certificates an upload may have.
 	maxChain = 10
-	// selfSignedFor is how long a certificate that the gateway signs is valid: the longest that every client takes.
+	// selfSignedFor is the validity of a self-signed certificate: the longest that every client accepts.
 	selfSignedFor = 825 * 24 * time.Hour
 	selfSignedBy  = "Gateway (self-signed)"
 )
 
-// chain is a certificate, and behind it those that vouch for it.
+// chain is a certificate followed by those that signed it.
 type chain []*x509.Certificate
 
 func (c chain) leaf() *x509.Certificate { return c[0] }
 
-// text is the chain as it is stored: what was parsed, and nothing of what stood around it.
+// text encodes the chain for storage: only what was parsed, without any text around it.
 func (c chain) text() string {
 	var b bytes.Buffer
 	for _, cert := range c {
@@ -44,7 +44,7 @@ func (c chain) text() string {
 	return b.String()
 }
 
-// names are the names of the certificate that the proxy can have.
+// names returns the names in the certificate that the proxy can serve.
 func (c chain) names() []value.SiteName {
 	var names []value.SiteName
 	for _, text := range c.leaf().DNSNames {
@@ -60,7 +60,7 @@ func fingerprint(leaf *x509.Certificate) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// issuer is who issued a certificate, in the words that people know.
+// issuer returns the issuer of a certificate, by the name that people know.
 func issuer(leaf *x509.Certificate) string {
 	from := leaf.Issuer
 	switch {
@@ -74,7 +74,7 @@ func issuer(leaf *x509.Certificate) string {
 	return from.String()
 }
 
-// parseChain reads a certificate and the chain behind it. The errors are sentences for the person who brought it.
+// parseChain reads a certificate and its chain. The errors are sentences for the operator.
 func parseChain(text string) (chain, error) {
 	var list chain
 	for rest := []byte(text); ; {
@@ -106,7 +106,7 @@ func parseChain(text string) (chain, error) {
 	return list, nil
 }
 
-// printable keeps the words of strangers short and on one line.
+// printable reduces foreign text to one short line.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' {
@@ -120,7 +120,7 @@ func printable(s string) string {
 	return s
 }
 
-// check complains about a chain that clients would not take.
+// check refuses a chain that clients would not accept.
 func (c chain) check(now time.Time) error {
 	leaf := c.leaf()
 	if leaf.IsCA && len(c) > 1 {
@@ -174,7 +174,7 @@ func strongEnough(public crypto.PublicKey) error {
 	return errors.New("has a key type that browsers do not support. Use RSA with at least 2048 bits, or ECDSA with P-256 or P-384")
 }
 
-// parseKey reads a private key. The errors say nothing of what is in it.
+// parseKey reads a private key. Its errors reveal nothing about the content.
 func parseKey(text string) (crypto.Signer, error) {
 	var key crypto.Signer
 	for rest := []byte(text); ; {
@@ -224,7 +224,7 @@ func keyText(key crypto.Signer) (string, error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), nil
 }
 
-// matches tells whether the key is the certificate's.
+// matches reports whether the key belongs to the certificate.
 func matches(leaf *x509.Certificate, key crypto.Signer) bool {
 	public, ok := leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	return ok && public.Equal(key.Public())
@@ -237,7 +237,7 @@ func newKey(kind string) (crypto.Signer, error) {
 	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 }
 
-// selfSign makes a certificate that nobody vouches for.
+// selfSign issues a self-signed certificate.
 func selfSign(names []value.SiteName, key crypto.Signer, now time.Time) (chain, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -259,7 +259,7 @@ func selfSign(names []value.SiteName, key crypto.Signer, now time.Time) (chain, 
 	return chain{cert}, err
 }
 
-// covers tells whether a name of a certificate stands for a name, or for all that a wildcard stands for.
+// covers reports whether a name in a certificate matches a name, including by wildcard.
 func covers(certificate, name string) bool {
 	if certificate == name {
 		return true

@@ -24,7 +24,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// preflightWithin bounds a whole preflight.
+// preflightWithin limits a whole preflight.
 const preflightWithin = 45 * time.Second
 
 // Preflight asks whether an order would succeed.
@@ -34,7 +34,7 @@ type Preflight struct {
 	DNSProviderID *uuid.UUID       `json:"dns_provider_id" doc:"DNS provider that sets the record. If null, the one whose zones fit the name best."`
 }
 
-// Validate complains as the certificate would.
+// Validate applies the checks of the certificate.
 func (p *Preflight) Validate() error { return p.order().Validate() }
 
 func (p *Preflight) order() *Certificate {
@@ -49,7 +49,7 @@ type Finding struct {
 	Detail string `json:"detail" doc:"What was found, and what to do about it."`
 }
 
-// Findings is what a preflight found.
+// Findings is the result of a preflight.
 type Findings struct {
 	OK       bool      `json:"ok" doc:"Whether an order should succeed."`
 	Findings []Finding `json:"findings" doc:"What was looked at."`
@@ -79,7 +79,7 @@ func sentence(text string) string {
 
 func (r *Room) preflight(ctx context.Context, order *Certificate) Findings {
 	found := Findings{OK: true}
-	// Name servers that do not answer are the cause of all that follows, and are told once.
+	// If no name server answers, everything else follows from that, so it is reported once.
 	silent := r.silence(ctx, order.Names[0].String())
 	if silent != nil {
 		found.add("", "dns", false, "%v. The other DNS checks were skipped", silent)
@@ -100,8 +100,8 @@ func (r *Room) preflight(ctx context.Context, order *Certificate) Findings {
 	return found
 }
 
-// preflightAuthority looks whether the certificate authority would take an order, and answers the names by which CAA records know
-// it. While the name servers are silent, that it cannot be found says nothing new.
+// preflightAuthority checks whether the authority would accept an order, and returns its names in CAA records. If the name servers are
+// silent, it does not report that the authority cannot be found.
 func (r *Room) preflightAuthority(ctx context.Context, found *Findings, order *Certificate, silent bool) (identities []string) {
 	if !r.deps.ACME().Enabled {
 		found.add("", "acme", false, "ACME is off, so nothing is ordered. Turn it on under Certificates, ACME")
@@ -129,7 +129,7 @@ func (r *Room) preflightAuthority(ctx context.Context, found *Findings, order *C
 	return nil
 }
 
-// silence says that no name server answers; nil when one does, whatever it says.
+// silence returns an error if no name server answers, and nil if one does, whatever the answer.
 func (r *Room) silence(ctx context.Context, name string) *silent {
 	_, err := ask(ctx, r.deps.Resolvers(), strings.TrimPrefix(name, "*."), dns.TypeCAA)
 	s, _ := errors.AsType[*silent](err)
@@ -143,8 +143,8 @@ func accountDetail(client *lego.Client) string {
 	return "an account exists"
 }
 
-// cheapPreflight looks at what costs nothing before the first order: certificate authorities count the orders that fail. That
-// nobody answers is not a reason: they ask elsewhere.
+// cheapPreflight makes the checks that cost nothing before the first order, because authorities count failed orders. A missing answer is
+// no reason to stop: the authority asks other servers.
 func (r *Room) cheapPreflight(ctx context.Context, order *Certificate, identities []string) error {
 	for _, n := range order.Names {
 		if order.Challenge == challengeHTTP {
@@ -159,7 +159,7 @@ func (r *Room) cheapPreflight(ctx context.Context, order *Certificate, identitie
 	return nil
 }
 
-// preflightHTTP looks whether a name leads to this gateway, and whether port 80 there is its own.
+// preflightHTTP checks whether a name resolves to this gateway, and whether port 80 there is its own.
 func (r *Room) preflightHTTP(ctx context.Context, found *Findings, name string) {
 	list, err := r.addresses(ctx, name)
 	switch {
@@ -222,7 +222,7 @@ func (r *Room) ownAddresses(ctx context.Context) (map[netip.Addr]bool, error) {
 	return own, nil
 }
 
-// preflightConnection asks for a token by the name, as the certificate authority will.
+// preflightConnection requests a token by name, as the authority will.
 func (r *Room) preflightConnection(ctx context.Context, found *Findings, name string, at []netip.Addr, ours bool) {
 	token, answer := rand.Text(), rand.Text()
 	_ = r.responder.Present(ctx, name, token, answer) // neither fails
@@ -244,8 +244,8 @@ func (r *Room) preflightConnection(ctx context.Context, found *Findings, name st
 	found.add(name, "connection", true, "this gateway answers on port 80")
 }
 
-// fetch asks one address for a token. It goes to the machine itself as a rule, so the door for strangers' addresses is of no use;
-// what is learnt is whether the answer is our own.
+// fetch requests a token from one address. The request usually goes to the machine itself, so the guard against internal addresses does
+// not apply; the result only shows whether the answer is our own.
 func fetch(ctx context.Context, name string, ip netip.Addr, token string) (string, error) {
 	dialer := &net.Dialer{Timeout: 3 * time.Second}
 	client := &http.Client{
@@ -268,7 +268,7 @@ func fetch(ctx context.Context, name string, ip netip.Addr, token string) (strin
 	return string(b), err
 }
 
-// preflightCAA looks whether the domain lets the certificate authority issue.
+// preflightCAA checks whether the domain lets the authority issue.
 func (r *Room) preflightCAA(ctx context.Context, found *Findings, n value.SiteName, identities []string) {
 	permit, why, err := r.permitted(ctx, n, identities)
 	if err != nil {
@@ -278,7 +278,7 @@ func (r *Room) preflightCAA(ctx context.Context, found *Findings, n value.SiteNa
 	found.add(n.String(), "caa", permit, "%s", why)
 }
 
-// permitted tells whether the CAA records let an authority with these identities issue for a name (RFC 8659).
+// permitted reports whether the CAA records let an authority with these identities issue for a name (RFC 8659).
 func (r *Room) permitted(ctx context.Context, n value.SiteName, identities []string) (ok bool, why string, err error) {
 	records, at, err := r.caa(ctx, strings.TrimPrefix(n.String(), "*."))
 	if err != nil {
@@ -301,7 +301,7 @@ func (r *Room) permitted(ctx context.Context, n value.SiteName, identities []str
 	return false, fmt.Sprintf("the CAA records of %s allow only %s. Add one for %s", at, strings.Join(some, ", "), identities[0]), nil
 }
 
-// caa finds the records that hold for a name: its own, or those of the closest name above that has some.
+// caa returns the records in force for a name: its own, or those of the closest parent that has any.
 func (r *Room) caa(ctx context.Context, name string) (records []*dns.CAA, at string, err error) {
 	for at = name; ; {
 		answer, err := ask(ctx, r.deps.Resolvers(), at, dns.TypeCAA)
@@ -321,7 +321,7 @@ func (r *Room) caa(ctx context.Context, name string) (records []*dns.CAA, at str
 	}
 }
 
-// issuers are those that CAA records name; nil when they do not restrict this kind of certificate. The empty name is nobody.
+// issuers returns the issuers in CAA records; nil if they do not restrict this kind of certificate. An empty name stands for nobody.
 func issuers(records []*dns.CAA, wildcard bool) []string {
 	tag := "issue"
 	if wildcard && slices.ContainsFunc(records, func(c *dns.CAA) bool { return strings.EqualFold(c.Tag, "issuewild") }) {
@@ -337,7 +337,7 @@ func issuers(records []*dns.CAA, wildcard bool) []string {
 	return names
 }
 
-// preflightProvider sets a record for each name, and removes it.
+// preflightProvider sets and removes a record for each name.
 func (r *Room) preflightProvider(ctx context.Context, found *Findings, order *Certificate) {
 	s, err := r.solver(ctx, order)
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 	kindHTTPReq      = "httpreq"
 )
 
-// DNSProvider is a DNS service at which the gateway may set records, to show that names are ours.
+// DNSProvider is a DNS service where the gateway may set records to prove that it controls a name.
 type DNSProvider struct {
 	resource.Meta
 	resource.Secrets
@@ -43,7 +43,7 @@ type DNSProvider struct {
 
 func (p *DNSProvider) Label() string { return p.Name.String() }
 
-// Validate complains about what the kind lacks, and about what it does not take.
+// Validate reports settings that the kind needs but lacks, and settings that it does not take.
 func (p *DNSProvider) Validate() error {
 	var c check.List
 	rfc2136, httpreq := p.Kind == kindRFC2136, p.Kind == kindHTTPReq
@@ -72,7 +72,7 @@ func (p *DNSProvider) Validate() error {
 	return c.Err()
 }
 
-// serverAddress is a name server with its port.
+// serverAddress adds the default port to a name server.
 func serverAddress(text string) (string, error) {
 	host, port := text, "53"
 	if h, p, err := net.SplitHostPort(text); err == nil {
@@ -95,7 +95,7 @@ func (r *Room) providerKind() resource.Kind[DNSProvider] {
 	}
 }
 
-// checkProvider keeps the secret from going where it was not meant for, and has what waits for a provider ordered again.
+// checkProvider keeps the secret from being sent to a new server, and restarts the orders that wait for a provider.
 func (r *Room) checkProvider(ctx context.Context, tx *db.Tx, was, now *DNSProvider) error {
 	if now == nil {
 		users, err := r.certificates.Where(ctx, tx, "dns_provider_id = $1", was.ID)

@@ -22,23 +22,22 @@ import (
 )
 
 const (
-	// lookEvery is how often the worker looks whether there is something to do.
+	// lookEvery is how often the worker checks for work.
 	lookEvery = time.Minute
-	// atOnce is how many orders run at the same time.
-	atOnce = 2
-	// askAgain is when the certificate authority is asked again when it wants to renew, unless it says so itself.
+	atOnce    = 2
+	// askAgain is how often the authority is asked for its renewal time, unless it sets the interval itself.
 	askAgain = 6 * time.Hour
 )
 
-// running is what is being ordered now.
+// running tracks the orders in progress.
 type running struct {
 	mu   sync.Mutex
-	rows map[uuid.UUID]bool // whether it was wanted again since it began
+	rows map[uuid.UUID]bool // whether it was requested again since it began
 	all  sync.WaitGroup
 }
 
-// start runs f for a row, unless something runs for it, or enough runs already. Then is told when there is room again, and whether
-// something was wanted for the row in the meantime: f may have begun before the reason for it.
+// start runs f for a row, unless it is already running for it or the limit is reached. It calls then when there is room again; again
+// reports whether the row was requested in the meantime, because f may have begun before the reason for it.
 func (n *running) start(id uuid.UUID, f func(), then func(again bool)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -63,7 +62,7 @@ func (n *running) start(id uuid.UUID, f func(), then func(again bool)) {
 	})
 }
 
-// Run orders, renews and follows what is wanted until the context ends.
+// Run orders and renews certificates until the context ends.
 func (r *Room) Run(ctx context.Context) {
 	ctx = actor.With(ctx, worker)
 	var others sync.WaitGroup
@@ -80,7 +79,7 @@ func (r *Room) Run(ctx context.Context) {
 		} else if err != nil && ctx.Err() == nil {
 			r.Log.Warn("looking after the certificates", "err", err)
 		}
-		r.tellRun(ctx, err)
+		r.reportRun(ctx, err)
 		select {
 		case <-ctx.Done():
 			return
@@ -94,19 +93,19 @@ func (r *Room) Run(ctx context.Context) {
 						r.Log.Warn("asking the certificate authority when to renew", "err", err)
 					}
 				})
-			default: // it is being asked
+			default: // a request is already in progress
 			}
 		case <-r.Clock.At(began.Add(again)):
 		}
 	}
 }
 
-// rescued is work that goes on after a panic.
+// rescued runs work again after a panic.
 func (r *Room) rescued(ctx context.Context, work func(context.Context)) func() {
 	return func() { rescue.Loop(ctx, r.Clock, r.Log, "certificates", work) }
 }
 
-// followProxy wakes a worker that waits for the proxy to take a change: a domain is live then, and can be shown to be ours.
+// followProxy wakes a worker that waits for the proxy to apply a change: once a domain is live, its validation can succeed.
 func (r *Room) followProxy(ctx context.Context) {
 	_ = r.Engine.Follow(ctx, func(s apply.Status) error { // it ends with the context
 		if s.Name == apply.ReverseProxy && s.State != apply.Pending && r.waiting.Swap(false) {
@@ -116,7 +115,7 @@ func (r *Room) followProxy(ctx context.Context) {
 	})
 }
 
-// pass does all there is to do now. Orders go on after it.
+// pass does everything that is due. Its orders continue after it returns.
 func (r *Room) pass(ctx context.Context) error {
 	rows, err := r.certificates.All(ctx, r.DB)
 	if err != nil {
@@ -129,27 +128,27 @@ func (r *Room) pass(ctx context.Context) error {
 	r.findOwn(pairs)
 	var mine bool
 	if err := r.DB.QueryRow(ctx, "SELECT ha_writable()").Scan(&mine); err != nil || !mine {
-		return err // the primary of the cluster orders for all nodes
+		return err // in a cluster the primary orders for all nodes
 	}
 	changed, err := r.follow(ctx, rows)
-	failures := []error{err, r.tellStatus(ctx, rows, pairs), r.signDue(ctx, rows, pairs)}
+	failures := []error{err, r.saveStatus(ctx, rows, pairs), r.signDue(ctx, rows, pairs)}
 	if changed {
 		if rows, err = r.certificates.All(ctx, r.DB); err != nil {
 			return err
 		}
 	}
 	r.orderDue(ctx, rows)
-	return errors.Join(append(failures, r.tellFailures(ctx, rows))...)
+	return errors.Join(append(failures, r.reportFailures(ctx, rows))...)
 }
 
-// round is a pass that a mistake in it does not end the worker with.
+// round is a pass that survives a panic.
 func (r *Room) round(ctx context.Context) (err error) {
 	defer rescue.Into(&err, r.Log, "certificates")
 	return r.pass(ctx)
 }
 
-// tellRun alerts of a pass that was given up, and of the end of that.
-func (r *Room) tellRun(ctx context.Context, failure error) {
+// reportRun raises an alarm after a failed pass, and clears it after a successful one.
+func (r *Room) reportRun(ctx context.Context, failure error) {
 	if ctx.Err() != nil || failure != nil && db.Away(failure) {
 		return
 	}
@@ -164,8 +163,8 @@ func (r *Room) tellRun(ctx context.Context, failure error) {
 	}
 }
 
-// tellFailures alerts of every certificate whose last order failed, each on its own.
-func (r *Room) tellFailures(ctx context.Context, rows []Certificate) error {
+// reportFailures raises an alarm for each certificate whose last order failed.
+func (r *Room) reportFailures(ctx context.Context, rows []Certificate) error {
 	var found []alarm.Alarm
 	for i := range rows {
 		c := &rows[i]
@@ -181,20 +180,20 @@ func (r *Room) tellFailures(ctx context.Context, rows []Certificate) error {
 	return r.Alarms.Settle(ctx, renewFailed, found)
 }
 
-// tellStatus writes down how those stand that the clock, or another master key, has changed. Nothing that is shown depends
-// on it. A row that was stored since it was read is left alone: it says something newer.
-func (r *Room) tellStatus(ctx context.Context, rows []Certificate, pairs []Pair) error {
-	shown := ids(pairs)
+// saveStatus stores the status of certificates that changed by the clock or by another master key. What is served does not depend on it.
+// A row that was stored since it was read is left alone: it is newer.
+func (r *Room) saveStatus(ctx context.Context, rows []Certificate, pairs []Pair) error {
+	usable := ids(pairs)
 	now := r.Clock.Now()
 	return r.DB.Write(ctx, func(tx *db.Tx) error {
 		for i := range rows {
 			row := &rows[i]
 			lost := row.Source == sourceUploaded && row.Status == statusError
 			switch {
-			case row.Source == sourceUploaded && !lost && !shown[row.ID]:
+			case row.Source == sourceUploaded && !lost && !usable[row.ID]:
 				tx.Queue("UPDATE certificate_certificates SET status = 'error', error_kind = 'other', last_error = $3 WHERE id = $1 AND updated_at = $2", row.ID, row.UpdatedAt,
 					"The key cannot be opened with this gateway's master key. Upload the certificate and its key again.")
-			case lost && shown[row.ID]:
+			case lost && usable[row.ID]:
 				tx.Queue("UPDATE certificate_certificates SET status = $3, error_kind = '', last_error = '' WHERE id = $1 AND updated_at = $2", row.ID, row.UpdatedAt, stands(*row.ExpiresAt, now))
 			case row.issued() && row.ExpiresAt != nil && stands(*row.ExpiresAt, now) != row.Status:
 				tx.Queue("UPDATE certificate_certificates SET status = $3 WHERE id = $1 AND updated_at = $2", row.ID, row.UpdatedAt, stands(*row.ExpiresAt, now))
@@ -212,17 +211,17 @@ func ids(pairs []Pair) map[uuid.UUID]bool {
 	return set
 }
 
-// signDue signs those anew that the gateway signs itself and that are due, or whose key cannot be opened any more. An order
-// begins anew then.
+// signDue signs self-signed certificates again that are due, or whose key cannot be decrypted any more. In the second case an order
+// starts over.
 func (r *Room) signDue(ctx context.Context, rows []Certificate, pairs []Pair) error {
-	shown := ids(pairs)
+	usable := ids(pairs)
 	now := r.Clock.Now()
 	var failures []error
 	for i := range rows {
 		row := &rows[i]
 		selfSigned := row.Source == sourceSelfSigned || row.Source == sourceACME && !row.issued()
 		due := selfSigned && row.ExpiresAt != nil && !now.Before(lastThird(*row.NotBefore, *row.ExpiresAt))
-		if row.Source == sourceUploaded || !due && shown[row.ID] {
+		if row.Source == sourceUploaded || !due && usable[row.ID] {
 			continue
 		}
 		failures = append(failures, r.store(ctx, row.ID, "certificate.signed", feeds, func(c *Certificate) error {
@@ -239,10 +238,10 @@ func (r *Room) signDue(ctx context.Context, rows []Certificate, pairs []Pair) er
 	return errors.Join(failures...)
 }
 
-// errOutdated says that a row is not any more what it was when the work on it began.
+// errOutdated means that a row was changed since the work on it began.
 var errOutdated = errors.New("the certificate was changed in the meantime")
 
-// store changes a row outside of a request. The audit entry is that of the action.
+// store changes a row outside of a request. The audit entry names the action.
 func (r *Room) store(ctx context.Context, id uuid.UUID, action string, feeds []apply.ID, change func(*Certificate) error) error {
 	_, err := r.Engine.Commit(ctx, feeds, func(tx *db.Tx) ([]apply.Row, error) {
 		_, rows, err := r.update(ctx, tx, id, action, change)
@@ -254,7 +253,7 @@ func (r *Room) store(ctx context.Context, id uuid.UUID, action string, feeds []a
 	return err
 }
 
-// update changes what the gateway knows about a certificate, and nothing that an operator has chosen.
+// update changes what the gateway knows about a certificate, never what an operator chose.
 func (r *Room) update(ctx context.Context, tx *db.Tx, id uuid.UUID, action string, change func(*Certificate) error) (*Certificate, []apply.Row, error) {
 	if _, err := tx.Exec(ctx, "SELECT FROM certificate_certificates WHERE id = $1 FOR UPDATE", id); err != nil {
 		return nil, nil, err
@@ -283,7 +282,7 @@ func (r *Room) update(ctx context.Context, tx *db.Tx, id uuid.UUID, action strin
 	return c, []apply.Row{{Kind: r.certificates.Name, Was: &was, Now: c}}, r.Audit.Write(ctx, tx, action, c.Label(), details)
 }
 
-// orderDue starts orders for what is due, as many as may run at once: those first that have nothing better to show.
+// orderDue starts the orders that are due, up to the limit: first those whose names have no trusted certificate yet.
 func (r *Room) orderDue(ctx context.Context, rows []Certificate) {
 	now := r.Clock.Now()
 	enabled, ready := r.deps.ACME().Enabled, r.proxyReady()
@@ -302,7 +301,7 @@ func (r *Room) orderDue(ctx context.Context, rows []Certificate) {
 		}
 	}
 	if r.proxyReady() && r.waiting.Swap(false) {
-		r.Wake() // it has become so since the question above
+		r.Wake() // it became ready since the check above
 	}
 	slices.SortStableFunc(due, func(a, b *Certificate) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), when(a).Compare(when(b)))
@@ -314,12 +313,12 @@ func (r *Room) orderDue(ctx context.Context, rows []Certificate) {
 		r.running.start(row.ID, r.rescued(ctx, func(ctx context.Context) { r.confirm(ctx, row, 0) }), func(again bool) {
 			if again {
 				r.Wake()
-			} // otherwise it has time until the next look
+			} // otherwise it waits for the next pass
 		})
 	}
 }
 
-// rank is 0 for what has nothing better to show than its own signature.
+// rank is 0 for an order that so far has only a self-signed certificate.
 func rank(c *Certificate) int {
 	if c.issued() {
 		return 1
@@ -334,7 +333,7 @@ func when(c *Certificate) time.Time {
 	return c.CreatedAt
 }
 
-// isDue tells whether a certificate is to be ordered now.
+// isDue reports whether to order a certificate now.
 func isDue(c *Certificate, now time.Time) bool {
 	if c.Source != sourceACME || c.NextAttemptAt != nil && now.Before(*c.NextAttemptAt) {
 		return false
@@ -342,14 +341,14 @@ func isDue(c *Certificate, now time.Time) bool {
 	return !c.issued() || c.RenewAt == nil || !now.Before(*c.RenewAt)
 }
 
-// proxyReady is false while the proxy is about to take a change: what is ordered may not be live yet.
+// proxyReady is false while the proxy applies a change: the names to validate may not be live yet.
 func (r *Room) proxyReady() bool {
 	return !slices.ContainsFunc(r.Engine.Statuses(), func(s apply.Status) bool { return s.Name == apply.ReverseProxy && s.State == apply.Pending })
 }
 
-// renew orders one certificate, stores what comes of it, and sees that it is shown.
+// renew orders one certificate, stores the result, and checks that it is served.
 func (r *Room) renew(ctx context.Context, id uuid.UUID) {
-	// It is read again: an order that has just ended may have come after the pass had read it.
+	// It is read again because an order may have ended since the pass read it.
 	row, err := r.certificates.Get(ctx, r.DB, id)
 	if err != nil || !isDue(row, r.Clock.Now()) {
 		return
@@ -358,7 +357,7 @@ func (r *Room) renew(ctx context.Context, id uuid.UUID) {
 	defer cancel()
 	got, err := r.obtain(ordering, row)
 	if ctx.Err() != nil {
-		return // the program ends: nobody is to blame
+		return // the program is ending: this is no failure
 	}
 	if err != nil {
 		r.fail(ctx, row, explain(err, row.Challenge))
@@ -381,12 +380,12 @@ func (r *Room) renew(ctx context.Context, id uuid.UUID) {
 	case err != nil:
 		r.fail(ctx, row, failed(failedOther, "the certificate was issued, but could not be stored: %v", err))
 	case stored != nil:
-		r.confirm(ctx, stored, shownWithin)
+		r.confirm(ctx, stored, servedWithin)
 	}
 }
 
-// fail writes down why an order failed. What is shown stays. A row that was stored while the order ran is due as it says: the
-// operator who stored it waits for an order that begins after that.
+// fail records why an order failed. The served certificate stays. If an operator stored the row while the order ran, its own due time
+// stays, because the operator waits for an order that begins later.
 func (r *Room) fail(ctx context.Context, row *Certificate, f *failure) {
 	r.Log.Warn("a certificate could not be ordered", "certificate", row.Label(), "kind", f.kind, "err", f.sentence)
 	err := r.store(ctx, row.ID, "certificate.failed", nil, func(c *Certificate) error {
@@ -406,8 +405,8 @@ func (r *Room) fail(ctx context.Context, row *Certificate, f *failure) {
 	}
 }
 
-// askWhen asks the certificate authority when it wants to renew what it has issued: it may have a reason to do so early. It
-// remembers whom it need not ask again yet.
+// askWhen asks the authority when to renew its certificates: it may have a reason to do so early. asked remembers when each may be asked
+// again.
 func (r *Room) askWhen(ctx context.Context, asked map[uuid.UUID]time.Time) error {
 	rows, err := r.certificates.Where(ctx, r.DB, "source = 'acme' AND status IN ('valid', 'expiring', 'expired')")
 	if err != nil {
@@ -435,13 +434,13 @@ func (r *Room) askWhen(ctx context.Context, asked map[uuid.UUID]time.Time) error
 		}
 		asked[row.ID] = r.Clock.Now().Add(askAgain)
 		if err != nil {
-			continue // it is renewed at its time
+			continue // it is renewed at its usual time
 		}
 		asked[row.ID] = r.Clock.Now().Add(max(info.RetryAfter, time.Hour))
 		if window := info.SuggestedWindow; row.RenewAt == nil || row.RenewAt.Before(window.Start) || row.RenewAt.After(window.End) {
 			at := r.due(ctx, client, certs.leaf())
 			err = r.DB.Write(ctx, func(tx *db.Tx) error {
-				// Not over what was stored since: an operator may have asked for a renewal now.
+				// Do not overwrite newer data: an operator may have requested a renewal just now.
 				tx.Queue("UPDATE certificate_certificates SET renew_at = $3 WHERE id = $1 AND updated_at = $2", row.ID, row.UpdatedAt, at)
 				return nil
 			})

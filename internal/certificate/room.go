@@ -1,5 +1,5 @@
-// Package certificate owns the TLS certificates: those of a certificate authority, ordered and renewed by ACME, those that
-// operators bring, and those that the gateway signs itself until it has better ones.
+// Package certificate manages TLS certificates: those that a certificate authority issues and renews through ACME, those that operators
+// upload, and self-signed ones until there are better ones.
 package certificate
 
 import (
@@ -19,30 +19,29 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// feeds: the proxy shows the certificates.
+// feeds: the proxy serves the certificates.
 var feeds = []apply.ID{apply.ReverseProxy}
 
-// Deps is what the room needs of others.
+// Deps holds what the room needs from others.
 type Deps struct {
-	// FQDN is the gateway's own name; it is empty before the setup.
+	// FQDN returns the gateway's own name; it is empty before the setup.
 	FQDN func() string
 	// Wanted lists what the active domains and the gateway itself need.
 	Wanted func(ctx context.Context, q db.Querier) ([]Wanted, error)
-	// Users are the domains that were told to show a certificate.
+	// Users returns the domains that are configured to use a certificate.
 	Users func(ctx context.Context, q db.Querier, certificate uuid.UUID) ([]resource.User, error)
-	// ACME is how certificates are ordered, and SetACME changes it.
+	// ACME returns how certificates are ordered, and SetACME changes it.
 	ACME    func() ACME
 	SetACME func(ACME) error
-	// Served is the fingerprint of the certificate that the proxy shows for a name. Nil stands for a TLS handshake with the
-	// listener on port 443.
+	// Served returns the fingerprint of the certificate that the proxy serves for a name. If nil, a TLS handshake with the listener on
+	// port 443 is used.
 	Served func(ctx context.Context, name string) (fingerprint string, err error)
-	// Spread waits, but not for ever, until the other nodes of a cluster have what was stored here. It may be nil.
+	// Spread waits for a limited time until the other nodes of a cluster have what was stored here. It may be nil.
 	Spread func(ctx context.Context)
-	// Resolvers are the name servers that the machine asks. Nil stands for those of the system.
+	// Resolvers returns the machine's name servers. If nil, the system's are used.
 	Resolvers func() []string
 }
 
-// Room is the certificates.
 type Room struct {
 	*kit.Kit
 	deps         Deps
@@ -51,14 +50,13 @@ type Room struct {
 	opened       opened
 	own          atomic.Pointer[tls.Certificate]
 	responder    responder
-	accounts     sync.Mutex // held while an account is read, made or changed
+	accounts     sync.Mutex // held while an account is read, created or changed
 	signal       chan struct{}
-	ask          chan struct{} // has the certificate authority asked when it wants to renew
+	ask          chan struct{} // triggers a request for the authority's renewal times
 	running      running
-	waiting      atomic.Bool // for the proxy to take a change
+	waiting      atomic.Bool // until the proxy has applied a change
 }
 
-// New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
 	if deps.Served == nil {
 		deps.Served = served
@@ -82,10 +80,10 @@ func (r *Room) Mount() {
 	r.mountPreflight()
 }
 
-// Wake has the worker look at once whether there is something to do.
+// Wake makes the worker check for work at once.
 func (r *Room) Wake() { nudge(r.signal) }
 
-// nudge leaves a message, if there is none yet.
+// nudge leaves a message unless one is waiting.
 func nudge(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

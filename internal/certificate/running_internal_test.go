@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// What is wanted while something runs for a row already is not forgotten.
+// A request for a row that is already running is not lost.
 func TestWantedAgainWhileItRuns(t *testing.T) {
 	var n running
 	id := uuid.New()

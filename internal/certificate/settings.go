@@ -8,14 +8,14 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// ACME is how certificates are ordered.
+// ACME says how certificates are ordered.
 type ACME struct {
 	Enabled      bool        `json:"enabled" doc:"Whether certificates are ordered and renewed automatically. When off, existing certificates are used until they expire."`
 	Email        value.Email `json:"email" doc:"Contact address for the certificate authority. A change is sent with the next order."`
 	DirectoryURL value.URL   `json:"directory_url" doc:"Directory of the certificate authority; empty for Let's Encrypt. To use your own authority, put its root certificate into /etc/gateway/acme-ca.pem."`
 }
 
-// Validate complains about what ordering lacks.
+// Validate reports what ordering needs but lacks.
 func (a *ACME) Validate() error {
 	var c check.List
 	c.That(!a.Enabled || !a.Email.IsZero(), "email", "is required when ACME is on")

@@ -13,7 +13,6 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Summary counts the certificates.
 type Summary struct {
 	Total    int `json:"total" doc:"All certificates."`
 	Expiring int `json:"expiring" doc:"Those with less than 14 days left."`
@@ -21,7 +20,7 @@ type Summary struct {
 	Errors   int `json:"errors" doc:"Certificates whose last order failed, or that cannot be used."`
 }
 
-// Due says what a round of renewals did.
+// Due is the result of a round of renewals.
 type Due struct {
 	Ordered int `json:"ordered" doc:"Certificates that are due, and ordered now."`
 }
@@ -45,7 +44,7 @@ func (r *Room) mountStatus() {
 		func(c *httpd.Call, _ struct{}) (Due, error) { return r.renewDue(c) })
 }
 
-// renewNow has a certificate ordered without waiting for its time.
+// renewNow orders a certificate ahead of its time.
 func (r *Room) renewNow(c *httpd.Call, id uuid.UUID) (Certificate, error) {
 	var row *Certificate
 	outcome, err := r.Engine.Commit(c, feeds, func(tx *db.Tx) (rows []apply.Row, err error) {
@@ -75,7 +74,7 @@ func (r *Room) renewNow(c *httpd.Call, id uuid.UUID) (Certificate, error) {
 	return *row, nil
 }
 
-// renewDue counts what is due, and has it ordered. The scheduler asks for it every hour; what changes nothing leaves no entry.
+// renewDue orders what is due, and counts it. The scheduler calls it every hour; a call that changes nothing is not audited.
 func (r *Room) renewDue(ctx context.Context) (d Due, err error) {
 	rows, err := r.certificates.All(ctx, r.DB)
 	if err != nil || !r.deps.ACME().Enabled {

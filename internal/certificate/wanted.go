@@ -13,18 +13,18 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// changesAtOnce is how many rows are made or deleted in one transaction.
+// changesAtOnce is how many rows are created or deleted in one transaction.
 const changesAtOnce = 200
 
-// Wanted is a certificate that somebody needs.
+// Wanted is a certificate that a domain or the gateway needs.
 type Wanted struct {
 	// DomainID is the domain that needs it; uuid.Nil is the gateway itself.
 	DomainID uuid.UUID
 	Names    []string
 }
 
-// follow makes, changes and deletes the automatic certificates, so that there is one for all that is wanted and not covered
-// by others. It tells whether there was something to do.
+// follow creates, changes and deletes the automatic certificates, so that everything wanted and not covered by other certificates has
+// one. It reports whether there was something to do.
 func (r *Room) follow(ctx context.Context, rows []Certificate) (bool, error) {
 	wanted, err := r.deps.Wanted(ctx, r.DB)
 	if err != nil {
@@ -41,7 +41,7 @@ func (r *Room) follow(ctx context.Context, rows []Certificate) (bool, error) {
 	return len(ops) > 0, errors.Join(failures...)
 }
 
-// change runs operations together, and each for itself when that fails: one that cannot be done does not stop the rest.
+// change runs the operations together, and one by one if that fails, so that one failing operation does not stop the rest.
 func (r *Room) change(ctx context.Context, ops []resource.Operation) error {
 	_, _, err := r.Resources.Commit(ctx, resource.Set{Operations: ops, Reason: "what the domains need has changed"})
 	if err == nil || db.Away(err) || len(ops) == 1 {
@@ -113,7 +113,7 @@ func domainOf(row *Certificate) uuid.UUID {
 	return *row.DomainID
 }
 
-// match finds the row of a domain. The gateway's own is known by its names: a row may have lost its domain.
+// match returns the row of a domain. The gateway's own row is found by its names, because a row may have lost its domain.
 func match(rows []*Certificate, w Wanted) *Certificate {
 	for _, row := range rows {
 		if w.DomainID != uuid.Nil || slices.Equal(texts(row.Names), w.Names) {
@@ -123,7 +123,7 @@ func match(rows []*Certificate, w Wanted) *Certificate {
 	return nil
 }
 
-// coveredBy tells whether a name is among names, or a wildcard that stands for it.
+// coveredBy reports whether names has a name, or a wildcard that matches it.
 func coveredBy(names map[string]bool, name string) bool {
 	_, parent, _ := strings.Cut(name, ".")
 	return names[name] || names["*."+parent]

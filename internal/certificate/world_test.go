@@ -41,7 +41,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// house is the room with what it needs of others in the hands of the test.
+// house is the room with test doubles for what it needs from others.
 type house struct {
 	*kittest.Bench
 	room  *certificate.Room
@@ -51,13 +51,13 @@ type house struct {
 	acme   certificate.ACME
 	wanted []certificate.Wanted
 	users  map[uuid.UUID][]resource.User
-	hide   bool // the proxy shows an old certificate
+	hide   bool // the proxy serves an old certificate
 	silent bool // the name servers do not answer
 }
 
 const fqdn = "gateway.example.net"
 
-// newHouse makes a room. What comes before it starts is for the test to say.
+// newHouse creates a room. The before functions run before it starts.
 func newHouse(t *testing.T, fake *clock.Fake, before ...func(*house)) *house {
 	t.Helper()
 	h := &house{Bench: kittest.New(t), clock: fake, users: map[uuid.UUID][]resource.User{}}
@@ -104,7 +104,6 @@ func (h *house) build() {
 	h.room.Mount()
 }
 
-// run runs the worker until the test ends, or until stop is called.
 func (h *house) run(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -129,7 +128,7 @@ func (h *house) all(t *testing.T) (list []row) {
 	return list
 }
 
-// row is a certificate as it is shown.
+// row is a certificate as the API returns it.
 type row struct {
 	ID            string     `json:"id"`
 	DomainID      *string    `json:"domain_id"`
@@ -157,7 +156,7 @@ func (h *house) get(t *testing.T, id string) (c row) {
 	return c
 }
 
-// until waits for a certificate to be as it must.
+// until waits until a certificate satisfies ok.
 func (h *house) until(t *testing.T, id string, ok func(row) bool) row {
 	t.Helper()
 	var c row
@@ -192,7 +191,7 @@ func newAuthority(t testing.TB, name string, parent *authority) *authority {
 	return a
 }
 
-// sign signs by the parent, or by the authority itself.
+// sign signs with the parent's key, or with the authority's own.
 func (a *authority) sign(t testing.TB, parent *authority, template *x509.Certificate, public crypto.PublicKey) *x509.Certificate {
 	t.Helper()
 	var err error
@@ -214,7 +213,7 @@ func (a *authority) sign(t testing.TB, parent *authority, template *x509.Certifi
 	return cert
 }
 
-// issue issues a certificate for a server.
+// issue issues a server certificate.
 func (a *authority) issue(t testing.TB, public crypto.PublicKey, change func(*x509.Certificate), names ...string) *x509.Certificate {
 	t.Helper()
 	template := &x509.Certificate{
@@ -260,7 +259,7 @@ func pemKey(t testing.TB, key crypto.Signer) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// nameServer is the primary of every zone, and the resolver of everybody in the tests.
+// nameServer is the primary of every zone, and the resolver of all tests.
 type nameServer struct {
 	mu      sync.Mutex
 	records map[string][]dns.RR // by name and type
@@ -303,7 +302,7 @@ func slot(name string, kind uint16) string {
 	return strings.ToLower(dns.Fqdn(name)) + dns.TypeToString[kind]
 }
 
-// add adds a record in the form of a zone file.
+// add adds a record in zone file syntax.
 func (n *nameServer) add(text string) {
 	rr, err := dns.NewRR(text)
 	if err != nil {
@@ -321,7 +320,7 @@ func (n *nameServer) remove(name string, kind uint16) {
 	delete(n.records, slot(name, kind))
 }
 
-// texts counts the TXT records that are left.
+// texts counts the remaining TXT records, and the updates.
 func (n *nameServer) texts() (count, updates int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -346,7 +345,7 @@ func (n *nameServer) ServeDNS(w dns.ResponseWriter, req *dns.Msg) {
 	_ = w.WriteMsg(res)
 }
 
-// query answers, and follows aliases as a resolver does. Whatever has a dot below the zone and no record is not there.
+// query answers and follows aliases as a resolver does. Names below the zone without a record do not exist.
 func (n *nameServer) query(q dns.Question, res *dns.Msg) {
 	name := q.Name
 	for range 5 {
@@ -363,7 +362,7 @@ func (n *nameServer) query(q dns.Question, res *dns.Msg) {
 	}
 	for k := range n.records {
 		if strings.HasPrefix(k, strings.ToLower(name)) && len(n.records[k]) > 0 || strings.Contains(k, "."+strings.ToLower(name)) {
-			return // the name is there, but not this kind
+			return // the name exists, but not this type
 		}
 	}
 	if len(res.Answer) == 0 {
@@ -371,7 +370,7 @@ func (n *nameServer) query(q dns.Question, res *dns.Msg) {
 	}
 }
 
-// update changes TXT records for whoever has the key.
+// update changes TXT records for clients that have the key.
 func (n *nameServer) update(w dns.ResponseWriter, req, res *dns.Msg) {
 	if req.IsTsig() == nil || w.TsigStatus() != nil {
 		n.refused++
@@ -393,12 +392,12 @@ func (n *nameServer) update(w dns.ResponseWriter, req, res *dns.Msg) {
 	res.SetTsig(tsigKey, req.IsTsig().Algorithm, 300, time.Now().Unix())
 }
 
-// pebble is a real certificate authority. What goes to it passes a proxy, where a test may add to it, or take its place.
+// pebble is a real certificate authority behind a proxy, where a test may add to its answers or replace them.
 type pebble struct {
 	directory string
 	dir       string
-	server    *authority     // who vouches for the certificate authority's own certificate
-	before    *http.ServeMux // what is answered in its place
+	server    *authority     // signed the certificate of the authority's own server
+	before    *http.ServeMux // handlers that answer instead of pebble
 	change    func(directory map[string]any)
 	cmd       *exec.Cmd
 }
@@ -434,7 +433,7 @@ func newPebble(t *testing.T) *pebble {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	p.before.Handle("/", &httputil.ReverseProxy{
 		Transport:      transport,
-		Rewrite:        func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "https", pebbleListen }, // the name stays: pebble makes its addresses of it
+		Rewrite:        func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "https", pebbleListen }, // the name stays: pebble derives its URLs from it
 		ModifyResponse: p.answer,
 	})
 	server := &http.Server{Addr: caListen, Handler: p.before, ReadHeaderTimeout: time.Second}
@@ -447,7 +446,7 @@ func newPebble(t *testing.T) *pebble {
 	return p
 }
 
-// answer changes the directory, and says when to ask again, which pebble does not.
+// answer edits the directory and adds a Retry-After, which pebble does not send.
 func (p *pebble) answer(res *http.Response) error {
 	res.Header.Set("Retry-After", "1")
 	if res.Request.URL.Path != "/dir" {
@@ -509,7 +508,7 @@ func write(t testing.TB, path, content string) {
 	}
 }
 
-// world is a house with a name server, a certificate authority, and a proxy that shows what the room lists.
+// world is a house with a name server, a certificate authority, and a proxy that serves what the room lists.
 type world struct {
 	*house
 	dns *nameServer
@@ -528,7 +527,7 @@ func newWorld(t *testing.T, fake *clock.Fake, before ...func(*house)) *world {
 	return w
 }
 
-// proxy stands for HAProxy: port 80 leads to the responder, port 443 shows the certificate that fits the name.
+// proxy stands in for HAProxy: port 80 leads to the responder, port 443 serves the certificate that matches the name.
 func (w *world) proxy(t *testing.T) {
 	t.Helper()
 	plain, err := net.Listen("tcp", gatewayAddr+":80")
@@ -574,7 +573,7 @@ func (w *world) proxy(t *testing.T) {
 	t.Cleanup(func() { server.Close(); secure.Close() })
 }
 
-// provider makes a DNS provider that speaks with the name server.
+// provider creates a DNS provider that uses the test's name server.
 func (w *world) provider(t *testing.T, change map[string]any) (id string) {
 	t.Helper()
 	fields := map[string]any{

@@ -19,10 +19,10 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// registerPath is the one route that a node may call which is not in the list yet.
+// registerPath is the only route open to a node that is not in the list yet.
 const registerPath = "/agent/cluster/register"
 
-// serverTLS is how the agent listener speaks: with nodes of the cluster alone, who prove that they are.
+// serverTLS accepts only nodes of the cluster, with their certificates.
 func (r *Room) serverTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert,
@@ -34,13 +34,13 @@ func (r *Room) serverTLS() *tls.Config {
 			return &tls.Config{
 				MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}, Time: r.Clock.Now, Certificates: []tls.Certificate{i.own},
 				ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: i.pool,
-				SessionTicketsDisabled: true, // each connection is judged as it is now
+				SessionTicketsDisabled: true, // every connection is authenticated afresh
 			}, nil
 		},
 	}
 }
 
-// Agents serves the other nodes until the context ends: while the node is in a cluster, hold has it listen, and release not.
+// Agents serves the other nodes until the context ends. hold opens the listener while the node is in a cluster, and release closes it.
 func (r *Room) Agents(ctx context.Context, l net.Listener, hold func(context.Context) error, release func() error) error {
 	go func() {
 		for {
@@ -55,14 +55,14 @@ func (r *Room) Agents(ctx context.Context, l net.Listener, hold func(context.Con
 			case <-ctx.Done():
 				return
 			case <-r.changed:
-			case <-r.Clock.After(r.deps.Pace.Beat): // whether it is held on IPv6, too, may be decided otherwise
+			case <-r.Clock.After(r.deps.Pace.Beat): // whether to listen on IPv6, too, may have changed
 			}
 		}
 	}()
 	return (&httpd.Server{Handler: r.agents.Handler(http.NotFoundHandler()), Log: r.Log}).Serve(ctx, tls.NewListener(l, r.serverTLS()))
 }
 
-// SetAgentPort says where the agent listener is, if that is not AgentPort.
+// SetAgentPort overrides AgentPort.
 func (r *Room) SetAgentPort(port int) { r.port.Store(int64(port)) }
 
 func (r *Room) agentPort() int {
@@ -74,7 +74,7 @@ func (r *Room) agentPort() int {
 
 type callerKey struct{}
 
-// caller is the node that makes a request.
+// caller returns the node that makes a request.
 func caller(ctx context.Context) Member {
 	m, _ := ctx.Value(callerKey{}).(Member)
 	return m
@@ -82,15 +82,15 @@ func caller(ctx context.Context) Member {
 
 var errNoMember = fault.New(fault.Forbidden, "Only nodes of the cluster may use this.")
 
-// door lets nodes in that are in the list now, whatever they ask for, and one that has just got its certificate, to register. A certificate of the
-// cluster alone is not enough: it may be that of a node which has left.
+// door admits nodes that are in the list now, and a node that has just got its certificate, for registering only. A certificate of the
+// cluster alone is not enough: it may belong to a node that has left.
 func (r *Room) door(req *http.Request) (context.Context, error) {
 	ctx := db.Impatient(req.Context())
 	if req.TLS == nil || len(req.TLS.VerifiedChains) == 0 {
 		return nil, fault.New(fault.Unauthenticated, "A certificate issued by the cluster is required.")
 	}
 	leaf, now := req.TLS.PeerCertificates[0], r.Clock.Now()
-	// A connection may outlive the certificate that it began with.
+	// A connection may outlive the certificate it began with.
 	if now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) || len(leaf.DNSNames) != 1 {
 		return nil, errNoMember
 	}
@@ -114,12 +114,12 @@ func (r *Room) door(req *http.Request) (context.Context, error) {
 	return context.WithValue(ctx, callerKey{}, m), nil
 }
 
-// stale tells whether a certificate is of an earlier time of the node in the cluster: it has left since, and come again with another.
+// stale reports whether a certificate predates the node's present membership: the node has left since and joined again with another one.
 func stale(leaf *x509.Certificate, m Member) bool {
 	return leaf.NotBefore.Add(backdate + time.Minute).Before(m.CreatedAt)
 }
 
-// nodes says who asks at the agent listener. The door has looked already.
+// nodes authenticates callers of the agent listener, which the door has already checked.
 type nodes struct{}
 
 func (nodes) Authenticate(req *http.Request) (actor.Actor, error) {
@@ -130,7 +130,7 @@ func (nodes) Authenticate(req *http.Request) (actor.Actor, error) {
 	return actor.Actor{Name: m.FQDN, Role: actor.Viewer}, nil
 }
 
-// Identity is what a node says of itself.
+// Identity is what a node reports about itself.
 type Identity struct {
 	ID         string            `json:"id"`
 	FQDN       string            `json:"fqdn"`
@@ -147,20 +147,19 @@ type Identity struct {
 	Repair     Repairing         `json:"repair"`
 	Components map[string]string `json:"components"`
 	Settings   map[string]string `json:"settings,omitempty"`
-	// Slots are those of the primary.
+	// Slots are the primary's replication slots.
 	Slots []replica.Slot `json:"slots,omitempty"`
-	// Newest is the newest audit entry that a standby has of the primary's.
+	// Newest is the newest audit entry of the primary that a standby has.
 	Newest uuid.UUID `json:"newest,omitzero"`
-	// Refused says that more than half of what the node has would go if it were made the same as the primary.
+	// Refused means that a resync would delete more than half of the node's rows.
 	Refused bool `json:"refused,omitempty"`
 }
 
-// Key is the master key.
 type Key struct {
 	MasterKey string `json:"master_key"`
 }
 
-// mountAgents adds what other nodes may ask.
+// mountAgents adds the routes for other nodes.
 func (r *Room) mountAgents() {
 	r.agents.Door, r.agents.Sessions, r.agents.SetupDone = r.door, nodes{}, func() bool { return true }
 	httpd.Handle(r.agents, http.MethodGet, "/agent/cluster/identity", httpd.Own, tag.Doc("agent.identity", "What this node is"),
@@ -211,22 +210,22 @@ func (r *Room) mountAgents() {
 		})
 }
 
-// Last names the last audit entry of a primary that has stepped down.
+// Last is the last audit entry of a primary that has stepped down.
 type Last struct {
 	AuditID uuid.UUID `json:"audit_id"`
 }
 
-// Update is the version that is asked for.
+// Update requests an upgrade.
 type Update struct {
 	Version string `json:"version" maxLength:"64" doc:"Version to install; empty for the available one."`
 }
 
-// Accepted says that something has begun.
+// Accepted means that an operation has begun.
 type Accepted struct {
 	Accepted bool `json:"accepted"`
 }
 
-// fromPrimary does what only the primary may ask for, and as that one.
+// fromPrimary runs an operation that only the primary may request, as that node.
 func (r *Room) fromPrimary(ctx context.Context, do func(context.Context) error) error {
 	s, err := Load(ctx, r.DB)
 	if err != nil {
@@ -239,7 +238,7 @@ func (r *Room) fromPrimary(ctx context.Context, do func(context.Context) error) 
 	return do(actor.With(ctx, actor.System(m.FQDN)))
 }
 
-// giveKey tells a node the key of the sealed secrets, which it has a copy of. It is written down who has got it.
+// giveKey gives a node the master key, because it has a copy of the sealed secrets. The audit log records which node got it.
 func (r *Room) giveKey(c *httpd.Call, _ struct{}) (Key, error) {
 	if err := r.Audit.RecordAs(c, caller(c).FQDN, "cluster.master-key", caller(c).FQDN, nil); err != nil {
 		return Key{}, err
@@ -247,12 +246,11 @@ func (r *Room) giveKey(c *httpd.Call, _ struct{}) (Key, error) {
 	return Key{hex.EncodeToString(r.Secrets.Key())}, nil
 }
 
-// Renewal is a request for another certificate.
 type Renewal struct {
 	CSR string `json:"csr" required:"true" maxLength:"16384" doc:"Certificate request, in PEM form."`
 }
 
-// renew gives a node another certificate. It is the node's own: neither the id nor the name can be another one.
+// renew issues a new certificate to a node, with the same id and name.
 func (r *Room) renew(ctx context.Context, in Renewal) (Certified, error) {
 	m := caller(ctx)
 	csr, err := readRequest(in.CSR, m.FQDN)

@@ -43,7 +43,7 @@ func p256(t *testing.T) crypto.Signer {
 	return key
 }
 
-// csr is a request for a certificate in PEM form.
+// csr encodes a certificate request in PEM form.
 func csr(t *testing.T, template *x509.CertificateRequest, key crypto.Signer) string {
 	t.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
@@ -58,7 +58,7 @@ func newRequest(t *testing.T, id, fqdn string) string {
 	return csr(t, &x509.CertificateRequest{Subject: pkix.Name{CommonName: id}, DNSNames: []string{fqdn}}, p256(t))
 }
 
-// nodeCertificate is that by which a gateway proves to others who it is.
+// nodeCertificate returns the certificate that identifies a gateway to others.
 func (g *gate) nodeCertificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	file := g.Paths.State(filepath.Join(cluster.Folder, "node.pem"))
@@ -69,7 +69,7 @@ func (g *gate) nodeCertificate(t *testing.T) tls.Certificate {
 	return c
 }
 
-// authority is the cluster's, with its key.
+// authority returns the cluster's authority, with its key.
 func (g *gate) authority(t *testing.T) (*x509.Certificate, crypto.Signer) {
 	t.Helper()
 	var id uuid.UUID
@@ -95,7 +95,7 @@ func (g *gate) authority(t *testing.T) (*x509.Certificate, crypto.Signer) {
 	return c, key.(crypto.Signer)
 }
 
-// forged is a certificate as the authority never issues it.
+// forged returns a certificate that the authority never issues.
 func forged(t *testing.T, ca *x509.Certificate, caKey crypto.Signer, change func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	key := p256(t)
@@ -114,7 +114,7 @@ func forged(t *testing.T, ca *x509.Certificate, caKey crypto.Signer, change func
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// agentRoutes are all that the agent listener has, and what it has not.
+// agentRoutes lists all routes of the agent listener, and some that do not exist.
 func (g *gate) agentRoutes(t *testing.T) []string {
 	t.Helper()
 	routes := g.room.AgentRoutes()
@@ -127,20 +127,19 @@ func (g *gate) agentRoutes(t *testing.T) []string {
 		"HEAD /api/v1/agent/cluster/master-key", "GET /api/v1/agent/cluster/../cluster/master-key", "GET /api/v1/agent/cluster/master-key/", "GET //api/v1/agent/cluster/master-key")
 }
 
-// ask makes a request to the agent listener: the status, or 0 when there was no connection.
+// ask makes a request to the agent listener. The status is 0 if there was no connection.
 func (g *gate) ask(t *testing.T, own []tls.Certificate, route string, change func(*tls.Config)) (status int, body string) {
 	t.Helper()
 	return g.send(t, own, route, "", change)
 }
 
-// send makes a request with a body.
 func (g *gate) send(t *testing.T, own []tls.Certificate, route, content string, change func(*tls.Config)) (status int, body string) {
 	t.Helper()
 	ca, _ := g.authority(t)
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
 	config := &tls.Config{Certificates: own, RootCAs: pool, ServerName: g.me.Name}
-	if len(own) > 0 { // else a certificate that the server would not like is not even sent
+	if len(own) > 0 { // else a certificate that the server would refuse is not even sent
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &own[0], nil }
 	}
 	if change != nil {
@@ -166,7 +165,7 @@ func (g *gate) send(t *testing.T, own []tls.Certificate, route, content string, 
 	return res.StatusCode, string(b)
 }
 
-// Who is no node of the cluster is refused by the agent listener whatever is asked for, and never gets the master key.
+// The agent listener refuses strangers on every route, and never gives them the master key.
 func TestStrangersAtTheAgentListener(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)
@@ -250,7 +249,7 @@ func TestStrangersAtTheAgentListener(t *testing.T) {
 	for name, x := range strangers {
 		refused(name, x.own, x.change)
 	}
-	// One that was a node, on a connection that it has had all the time.
+	// A former node, on a connection that stayed open.
 	conn := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: func() *tls.Config {
 		pool := x509.NewCertPool()
 		pool.AddCert(ca)
@@ -278,7 +277,7 @@ func TestStrangersAtTheAgentListener(t *testing.T) {
 	}
 }
 
-// What a primary asks of its standbys is done for that primary alone: neither for another standby, nor by the primary for a standby.
+// A standby obeys only its own primary: neither another standby, nor does a primary obey a standby.
 func TestOnlyThePrimaryAsksThat(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)
@@ -331,7 +330,8 @@ func TestOnlyThePrimaryAsksThat(t *testing.T) {
 	}
 }
 
-// A node that has its certificate and is not in the list yet may register and nothing else, with its own certificate and before another token is made.
+// A node that has its certificate but is not in the list yet may only register, with its own certificate and before another token is
+// made.
 func TestJoiningNodeMayRegisterAlone(t *testing.T) {
 	t.Parallel()
 	primary, standby := gates(t)
@@ -353,7 +353,7 @@ func TestJoiningNodeMayRegisterAlone(t *testing.T) {
 		status, body := primary.ask(t, own, route, nil)
 		want := 403
 		if strings.HasSuffix(route, "/register") {
-			want = 400 // it says nothing of itself
+			want = 400 // it reports nothing about itself
 		}
 		if status != want || strings.Contains(body, "master_key") {
 			t.Errorf("%s answers %d %s", route, status, body)
@@ -373,7 +373,7 @@ func TestJoiningNodeMayRegisterAlone(t *testing.T) {
 	}
 }
 
-// Requests for certificates that ask for more than to be the expected node are refused, and cost no token.
+// Certificate requests that ask for more than to be the expected node are refused, and do not use up the token.
 func TestHostileRequests(t *testing.T) {
 	t.Parallel()
 	primary, standby := gates(t)
@@ -449,7 +449,7 @@ func TestHostileRequests(t *testing.T) {
 			t.Fatal(name)
 		}
 	}
-	// The id of a node of the cluster is no one else's.
+	// No one else can have the id of a node of the cluster.
 	if a := primary.certify(t, token.Token, newRequest(t, primary.me.ID, fqdn)).Want(t, 409); a.Error.Fields["csr"] == "" {
 		t.Errorf("%s", a.Body)
 	}
@@ -468,7 +468,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// Tokens that were tampered with, made elsewhere, or are over are refused, and guessing them is bounded.
+// Tokens that were changed, made elsewhere or have expired are refused, and guessing is limited.
 func TestHostileTokens(t *testing.T) {
 	t.Parallel()
 	primary, standby := gates(t)
@@ -509,7 +509,7 @@ func TestHostileTokens(t *testing.T) {
 		}
 	}
 	primary.certify(t, "", newRequest(t, standby.me.ID, standby.me.Name)).WantField(t, "join_token")
-	// The database has the last word on when it is over.
+	// The database decides when a token has expired.
 	dbtest.Exec(t, primary.DB, "UPDATE ha_join_tokens SET expires_at = now() - interval '1 second'")
 	primary.certify(t, good, newRequest(t, standby.me.ID, standby.me.Name)).Want(t, 409)
 	for n := range 60 {
@@ -520,7 +520,7 @@ func TestHostileTokens(t *testing.T) {
 	t.Error("guessing is not bounded")
 }
 
-// The secret of tokens is the node's own, and readable by it alone.
+// The secret for tokens is the node's own, and only the node can read it.
 func TestTokenSecret(t *testing.T) {
 	t.Parallel()
 	one, other := gates(t)

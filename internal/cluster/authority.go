@@ -34,15 +34,16 @@ import (
 const (
 	authorityLasts   = 20 * 365 * 24 * time.Hour
 	certificateLasts = 365 * 24 * time.Hour
-	// renewBefore is when a certificate is renewed that ends.
+	// renewBefore is how long before its end a certificate is renewed.
 	renewBefore = certificateLasts / 3
-	// backdate is how much earlier than it is made a certificate is good: clocks differ.
+	// backdate allows for clocks that differ: a certificate is valid this long before it was issued.
 	backdate = time.Hour
-	// requestLimit is how long a request for a certificate may be.
+	// requestLimit is the maximum size of a certificate request.
 	requestLimit = 16 << 10
 )
 
-// authority is the certificate authority of the cluster. Every node has it, for a promoted one must issue certificates; its key is sealed.
+// authority is the certificate authority of the cluster. Every node has it, with its key sealed, because a promoted one must issue
+// certificates.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
@@ -50,7 +51,7 @@ type authority struct {
 
 var errNoAuthority = fault.New(fault.Conflict, "This node is not in a cluster.")
 
-// newAuthority makes the cluster's authority, which issues certificates of nodes and of nothing else.
+// newAuthority creates the cluster's authority, which only issues certificates for nodes.
 func newAuthority(now time.Time) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -69,7 +70,7 @@ func newAuthority(now time.Time) (*authority, error) {
 	return &authority{cert, key}, err
 }
 
-// serial is a number that no other certificate has.
+// serial returns a random serial number.
 func serial() *big.Int {
 	n, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)) // which never fails
 	return n
@@ -93,7 +94,7 @@ func (a *authority) store(r *Room, tx *db.Tx) error {
 	return nil
 }
 
-// authority reads the cluster's.
+// authority reads the cluster's authority.
 func (r *Room) authority(ctx context.Context, q db.Querier) (*authority, error) {
 	var id uuid.UUID
 	var certificate string
@@ -122,13 +123,13 @@ func fingerprint(c *x509.Certificate) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// subject is what a certificate is about.
+// subject identifies the node that a certificate is for.
 type subject struct {
 	id, fqdn  string
 	addresses []string
 }
 
-// issue makes the certificate of a node: it serves others and asks them. What is in it, the authority decides.
+// issue issues the certificate of a node, for both serving and asking. The authority alone decides its content.
 func (a *authority) issue(s subject, public crypto.PublicKey, now time.Time) (*x509.Certificate, error) {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: s.id}, DNSNames: []string{s.fqdn},
@@ -142,8 +143,8 @@ func (a *authority) issue(s subject, public crypto.PublicKey, now time.Time) (*x
 	return a.sign(template, public, now)
 }
 
-// issueJoin makes the certificate by which a node that wants to join knows the cluster. It is good for nothing else: who has its key, as the
-// reverse proxy does, is no node.
+// issueJoin issues the certificate by which a joining node recognizes the cluster. It is useless for anything else: the reverse proxy,
+// which has its key, is not a node.
 func (a *authority) issueJoin(public crypto.PublicKey, now time.Time) (*x509.Certificate, error) {
 	return a.sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: JoinName}, DNSNames: []string{JoinName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -164,17 +165,17 @@ func (a *authority) sign(template *x509.Certificate, public crypto.PublicKey, no
 	return x509.ParseCertificate(der)
 }
 
-// nodeForm is that of a node's id: the machine's, or a UUID.
+// nodeForm matches a node's id: the machine's id, or a UUID.
 var nodeForm = regexp.MustCompile(`^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$`)
 
-// known are the extensions that a request may have: the names, and what x509 says about the key's use. All of it is looked at, and none of it is copied.
+// known lists the extensions allowed in a request: the names, and the key usage that x509 adds. They are checked, but never copied.
 var (
 	oidNames    = asn1.ObjectIdentifier{2, 5, 29, 17}
 	oidUsage    = asn1.ObjectIdentifier{2, 5, 29, 15}
 	oidExtUsage = asn1.ObjectIdentifier{2, 5, 29, 37}
 )
 
-// readRequest reads a node's request for a certificate, and refuses one that asks for more than to be the node of that name.
+// readRequest reads a node's certificate request, and refuses one that asks for more than to be the node of that name.
 func readRequest(text, fqdn string) (*x509.CertificateRequest, error) {
 	refuse := func(format string, args ...any) (*x509.CertificateRequest, error) {
 		return nil, fault.Field("csr", format, args...)
@@ -217,7 +218,7 @@ func readRequest(text, fqdn string) (*x509.CertificateRequest, error) {
 	return csr, nil
 }
 
-// request makes a node's request for a certificate.
+// request creates a node's certificate request.
 func request(id, fqdn string, key crypto.Signer) (string, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: id}, DNSNames: []string{fqdn}}, key)
 	return string(encodePEM("CERTIFICATE REQUEST", der)), err
@@ -227,7 +228,7 @@ func encodePEM(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// parseCertificate reads the one certificate of a text.
+// parseCertificate reads a text with exactly one certificate.
 func parseCertificate(text []byte) (*x509.Certificate, error) {
 	block, rest := pem.Decode(text)
 	if block == nil || block.Type != "CERTIFICATE" || len(strings.TrimSpace(string(rest))) > 0 {
@@ -252,7 +253,7 @@ func parseKey(text []byte) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// reachable is an address that other nodes may be given.
+// reachable returns an address if other nodes can use it.
 func reachable(a netip.Addr) string {
 	if !a.IsValid() || a.IsUnspecified() {
 		return ""

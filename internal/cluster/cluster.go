@@ -1,4 +1,4 @@
-// Package cluster owns what this gateway is among others: its role and epoch, the nodes that it knows, and when it follows another one.
+// Package cluster manages the cluster: the role and epoch of this gateway, the nodes that it knows, and which node it follows.
 package cluster
 
 import (
@@ -27,37 +27,36 @@ import (
 	"edge.internal/gateway/internal/kit/throttle"
 )
 
-// Role is what a node is in the cluster. Only a single node and the primary take changes of what all nodes share; the guard in the database sees to it.
+// Role is a node's role in the cluster. Only a single node and the primary accept changes of shared data; the guard in the database
+// enforces it.
 type Role string
 
-// The roles.
 const (
-	// Single has no cluster.
+	// Single is a node without a cluster.
 	Single Role = "single"
-	// Primary is written.
+	// Primary accepts changes.
 	Primary Role = "primary"
-	// SteppingDown was the primary a moment ago, and is it again if no other node becomes it.
+	// SteppingDown has just been the primary, and becomes it again if no other node does.
 	SteppingDown Role = "stepping-down"
 	// Standby follows the primary.
 	Standby Role = "standby"
-	// Fenced was the primary and has heard of a newer one, which it does not follow yet.
+	// Fenced was the primary and knows of a newer one, but does not follow it yet.
 	Fenced Role = "fenced"
 )
 
-// State is what this node is.
+// State is the state of this node in the cluster.
 type State struct {
 	Role Role
-	// Epoch is that of the primary which it is, or follows, or has heard of. Of two primaries the one with the newer epoch is right.
+	// Epoch is the newest epoch that the node is in, follows, or knows of. Of two primaries the one with the newer epoch is right.
 	Epoch int64
-	// PrimaryID and PrimaryName say which node is written.
+	// PrimaryID and PrimaryName identify the primary.
 	PrimaryID, PrimaryName string
 	Slot                   string
 	ChangedAt              time.Time
-	// SyncedAt is when all of it was last compared with the primary.
+	// SyncedAt is when everything was last compared with the primary.
 	SyncedAt *time.Time
 }
 
-// Load reads what a node is.
 func Load(ctx context.Context, q db.Querier) (State, error) {
 	rows, err := q.Query(ctx, `SELECT role, epoch, primary_id, primary_name, slot, changed_at, synced_at FROM ha_state`)
 	if err != nil {
@@ -67,92 +66,92 @@ func Load(ctx context.Context, q db.Querier) (State, error) {
 	return s, err
 }
 
-// Deps is what the room needs of others.
+// Deps holds what the room needs from others.
 type Deps struct {
-	// Node is who this gateway is to the others.
+	// Node returns how other nodes know this gateway.
 	Node func() Node
-	// Database is how the database of another node is reached, as PostgreSQL takes it. See Reach.
+	// Database returns the connection string of another node's database. See Reach.
 	Database func(Member) (conninfo string, err error)
-	// MembersChanged hears that nodes have come or gone, before the others hear of it: the database is opened to them, or closed. It may be nil.
+	// MembersChanged is called when nodes have joined or left, before the other nodes know: it opens the database to them or closes it.
+	// It may be nil.
 	MembersChanged func(ctx context.Context, members []Member) error
-	// Feeds are the components that are rendered from the list of nodes.
+	// Feeds lists the components that are rendered from the list of nodes.
 	Feeds []apply.ID
-	// Update has the gateway replaced by another version, and does not wait for it.
+	// Update starts an upgrade to another version, and does not wait for it.
 	Update func(ctx context.Context, version string) error
-	// Pace is the usual one if it is nil.
+	// Pace defaults to the usual one if nil.
 	Pace *Pace
-	// Settings are those of this node alone that should be the same on all nodes, by the names of their fields. It may be nil.
+	// Settings returns the node's own settings that should be the same on all nodes, by field name. It may be nil.
 	Settings func(ctx context.Context) (map[string]string, error)
-	// Leave is part of the transaction that makes this node one without a cluster. It may be nil.
+	// Leave is part of the transaction in which this node leaves its cluster. It may be nil.
 	Leave func(ctx context.Context, tx *db.Tx) error
-	// Left hears when that is done. It may be nil.
+	// Left is called after that transaction. It may be nil.
 	Left func() error
-	// Shown returns when the reverse proxy shows what JoinCertificate has, or has failed to. It may be nil.
+	// Shown returns once the reverse proxy serves JoinCertificate, or has failed to. It may be nil.
 	Shown func(ctx context.Context)
-	// Drain has another node take the virtual addresses, and returns when that is done, or lets this one have them again. It may be nil.
+	// Drain moves the virtual addresses to another node and returns when that is done, or lets this node have them again. It may be nil.
 	Drain func(ctx context.Context, on bool) error
-	// HoldsVIP tells whether the virtual addresses are here. It may be nil.
+	// HoldsVIP reports whether this node has the virtual addresses. It may be nil.
 	HoldsVIP func(ctx context.Context) bool
-	// Virtual tells whether an address moves between the nodes, so that none of them is found by it. It may be nil.
+	// Virtual reports whether an address moves between the nodes, so that it identifies none of them. It may be nil.
 	Virtual func(ctx context.Context, address string) (bool, error)
-	// Accounts are those that users log in with. It may be nil.
+	// Accounts checks users' logins. It may be nil.
 	Accounts Accounts
-	// Management is where the API of the primary with a name is asked for a certificate. See Manage.
+	// Management returns the address of a primary's API, which issues certificates. See Manage.
 	Management func(primary string) (address string)
 }
 
-// Room is the cluster.
 type Room struct {
 	*kit.Kit
 	deps Deps
-	// role is what Role tells.
+	// role caches what Role returns.
 	role atomic.Value
-	// tokens is the secret that join tokens are signed with.
+	// tokens is the secret that signs join tokens.
 	tokens   []byte
 	guesses  *throttle.Throttle
 	agents   *httpd.Router
 	identity atomic.Pointer[identity] // nil while the node is in no cluster
-	changed  chan struct{}            // told when the identity has changed
+	changed  chan struct{}            // notified when the identity has changed
 	port     atomic.Int64             // the agent listener's
 	heard    heard
-	joins    atomic.Pointer[string] // what is being done while the node joins a cluster
-	follows  sync.Mutex             // held by whoever follows another node
-	admits   sync.Mutex             // held by whoever has the database take its settings
-	unready  atomic.Int64           // when PostgreSQL did not start with the settings for other nodes, in seconds; 0 if it did
+	joins    atomic.Pointer[string] // the step in progress while the node joins a cluster
+	follows  sync.Mutex             // held while following another node
+	admits   sync.Mutex             // held while the database's settings are changed
+	unready  atomic.Int64           // when PostgreSQL failed to start with the settings for other nodes, in seconds; 0 if it did start
 	rolls    rolls
 	line     atomic.Pointer[line]
 	api      func() http.Handler
 }
 
-// Node is who this gateway is to the others.
+// Node identifies a gateway to the others.
 type Node struct {
 	ID, Name string
 }
 
-// Reach says how the database of another node is reached, before the room is used.
+// Reach sets Deps.Database. Call it before the room is used.
 func (r *Room) Reach(database func(Member) (conninfo string, err error)) { r.deps.Database = database }
 
-// Manage says where the management port of a primary is, if it is not the usual one of its name, before the room is used.
+// Manage sets Deps.Management. Call it before the room is used.
 func (r *Room) Manage(management func(primary string) (address string)) {
 	r.deps.Management = management
 }
 
 func (r *Room) node() Node { return r.deps.Node() }
 
-// Role is what this node was last seen to be; empty if it has not been looked yet.
+// Role returns the last known role of this node; empty before the first check.
 func (r *Room) Role() Role {
 	role, _ := r.role.Load().(Role)
 	return role
 }
 
-// see has Role tell what the node is now.
+// see updates what Role returns.
 func (r *Room) see(ctx context.Context) {
 	if s, err := Load(ctx, r.DB); err == nil {
 		r.role.Store(s.Role)
 	}
 }
 
-// New builds the room. The secret of join tokens is made when there is none.
+// New builds the room, and creates the secret for join tokens if there is none.
 func New(k *kit.Kit, d Deps) (*Room, error) {
 	r := &Room{Kit: k, deps: d, guesses: throttle.New(k.Clock, throttle.Guessing), agents: httpd.NewRouter(k.Log), changed: make(chan struct{}, 1)}
 	if r.deps.Pace == nil {
@@ -172,7 +171,6 @@ func New(k *kit.Kit, d Deps) (*Room, error) {
 
 func (r *Room) file(name string) string { return r.Paths.State(filepath.Join(Folder, name)) }
 
-// Mount declares the room's tables and adds its routes.
 func (r *Room) Mount() {
 	r.Resources.Declare("ha_state", resource.Local)
 	r.Resources.Declare("ha_join_tokens", resource.Local)
@@ -185,12 +183,12 @@ func (r *Room) Mount() {
 	r.mountDifferences()
 }
 
-// Run watches the other nodes, and lets replication go on that a sync which was killed has stopped, until the context ends.
+// Run watches the other nodes until the context ends. It first resumes replication that a killed sync has stopped.
 func (r *Room) Run(ctx context.Context) {
 	ctx = actor.With(ctx, actor.System("cluster"))
 	for looked := false; ; {
 		if s, err := Load(ctx, r.DB); err == nil {
-			// A repair, which is done by another program, may have made a former primary a standby.
+			// A repair in another program may have made a former primary a standby.
 			if was := r.role.Swap(s.Role); was != nil && was != s.Role {
 				r.Engine.Converge()
 			}
@@ -220,11 +218,11 @@ func (r *Room) Run(ctx context.Context) {
 	}
 }
 
-// decideWithin is how long a change of the role waits for changes that are under way: a preview has ten seconds.
+// decideWithin is how long a change of the role waits for running changes: a preview has ten seconds.
 const decideWithin = "15s"
 
-// decide changes the role in a transaction that no change of shared rows runs beside: those that were under way are over, and those that
-// wait see the new role.
+// decide changes the role in a transaction that excludes changes of shared rows: running ones have ended, and waiting ones see the new
+// role.
 func (r *Room) decide(ctx context.Context, f func(tx *db.Tx, was State) error) error {
 	defer r.see(ctx)
 	err := r.DB.Write(ctx, func(tx *db.Tx) error {
@@ -240,7 +238,7 @@ func (r *Room) decide(ctx context.Context, f func(tx *db.Tx, was State) error) e
 	return err
 }
 
-// alone waits until no change of shared rows runs beside a transaction, and tells what the node is.
+// alone waits until no change of shared rows runs beside the transaction, and returns the node's state.
 func alone(ctx context.Context, tx *db.Tx) (State, error) {
 	tx.Queue("SET LOCAL lock_timeout = '" + decideWithin + "'")
 	tx.Queue("SET LOCAL statement_timeout = '" + decideWithin + "'")
@@ -248,12 +246,12 @@ func alone(ctx context.Context, tx *db.Tx) (State, error) {
 	return Load(ctx, tx)
 }
 
-// become is what changes in the database when the role does.
+// become stores a new role.
 func become(tx *db.Tx, role Role, epoch int64, primary Node, at time.Time) {
 	tx.Queue(`UPDATE ha_state SET role = $1, epoch = $2, primary_id = $3, primary_name = $4, changed_at = $5`, role, epoch, primary.ID, primary.Name, at)
 }
 
-// refuse says that the role does not fit.
+// refuse explains that an operation needs another role.
 func refuse(was State, want string) error {
 	return fault.New(fault.Conflict, "This node is %s, and only %s can do this.", was.Role.words(), want)
 }
@@ -273,7 +271,6 @@ func (r Role) words() string {
 	}
 }
 
-// Found makes a single node the primary of a cluster.
 func (r *Room) Found(ctx context.Context) error {
 	return r.decide(ctx, func(tx *db.Tx, was State) error {
 		if was.Role != Single {
@@ -284,7 +281,7 @@ func (r *Room) Found(ctx context.Context) error {
 	})
 }
 
-// StepDown has the primary take no more changes, and answers the id of its last audit entry: a node that has that has all.
+// StepDown makes the primary refuse changes. It returns the id of its last audit entry: a node that has this entry has everything.
 func (r *Room) StepDown(ctx context.Context) (last uuid.UUID, err error) {
 	err = r.decide(ctx, func(tx *db.Tx, was State) (err error) {
 		if was.Role != Primary {
@@ -299,7 +296,7 @@ func (r *Room) StepDown(ctx context.Context) (last uuid.UUID, err error) {
 	return last, err
 }
 
-// Resume has a primary that stepped down for nobody take changes again. Whether a newer primary is there must have been asked before.
+// Resume makes a primary that stepped down accept changes again. The caller must have checked that there is no newer primary.
 func (r *Room) Resume(ctx context.Context) error {
 	return r.decide(ctx, func(tx *db.Tx, was State) error {
 		if was.Role != SteppingDown {
@@ -310,7 +307,7 @@ func (r *Room) Resume(ctx context.Context) error {
 	})
 }
 
-// Fence has a primary that hears of a newer one take no more changes. It tells whether that was so: what is no primary goes on.
+// Fence makes a primary refuse changes if there is a newer one. It reports whether this happened; other roles are not affected.
 func (r *Room) Fence(ctx context.Context, epoch int64, newer Node) (fenced bool, err error) {
 	err = r.decide(ctx, func(tx *db.Tx, was State) error {
 		if fenced = (was.Role == Primary || was.Role == SteppingDown) && epoch > was.Epoch; fenced {
@@ -322,8 +319,8 @@ func (r *Room) Fence(ctx context.Context, epoch int64, newer Node) (fenced bool,
 	return fenced, err
 }
 
-// Split has a primary take no more changes that hears of another one of the same epoch: no one can say which of both is right until a person promotes
-// one of them. It tells whether that was so.
+// Split makes a primary refuse changes if there is another one of the same epoch: nobody can tell which one is right until a person
+// promotes one of them. It reports whether this happened.
 func (r *Room) Split(ctx context.Context, epoch int64, other Node) (split bool, err error) {
 	err = r.decide(ctx, func(tx *db.Tx, was State) error {
 		if split = was.Role == Primary && epoch == was.Epoch; split {
@@ -335,25 +332,25 @@ func (r *Room) Split(ctx context.Context, epoch int64, other Node) (split bool, 
 	return split, err
 }
 
-// split tells whether the node was one of two primaries of the same epoch, and no one has decided yet.
+// split reports whether the node was one of two primaries of the same epoch, and no one has decided yet.
 func (s State) split() bool { return s.Role == Fenced && s.PrimaryID == "" }
 
 // Promotion says how a node becomes the primary.
 type Promotion struct {
-	// Last is the id of the last audit entry of the primary that has stepped down; without it, what this node has not got is lost.
+	// Last is the id of the last audit entry of the primary that has stepped down. Without it, whatever has not arrived here is lost.
 	Last uuid.UUID
-	// Newest is the newest epoch that was heard of.
+	// Newest is the newest known epoch.
 	Newest int64
 	Forced bool
 }
 
 const (
-	// arrivesWithin is how long what the primary had may take to arrive, and arrivesEvery how often we look.
+	// arrivesWithin is how long to wait for the primary's last changes, and arrivesEvery how often to check.
 	arrivesWithin = 10 * time.Second
 	arrivesEvery  = 20 * time.Millisecond
 )
 
-// Promote makes a node the primary of a newer epoch. One that fails leaves it what it was.
+// Promote makes a node the primary of a newer epoch. If it fails, the node stays what it was.
 func (r *Room) Promote(ctx context.Context, p Promotion) (epoch int64, err error) {
 	if !p.Forced {
 		if err := failpoint.Hit("promote.stepped-down"); err != nil {
@@ -406,12 +403,12 @@ func (r *Room) await(ctx context.Context, last uuid.UUID) error {
 
 var errNoPrimary = errors.New("it is not the primary")
 
-// describe is an error about the other node.
+// describe wraps an error about the other node.
 func describe(err error) error {
 	return fault.Wrap(fault.Unavailable, err, "This node cannot replicate from that node: %s.", err)
 }
 
-// follows judges whether the state of another node is one to follow.
+// follows checks whether the other node may be followed.
 func follows(mine, other State) error {
 	switch {
 	case other.Role != Primary:

@@ -23,7 +23,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// patience is how long these tests wait for what must come.
+// patience is how long these tests wait for something that must happen.
 const patience = time.Minute
 
 // node is a gateway without other rooms.
@@ -46,14 +46,14 @@ func newNode(t *testing.T, d *db.DB, name string) *node {
 	return n
 }
 
-// two are two gateways without a cluster.
+// two returns two gateways without a cluster.
 func two(t *testing.T) (one, other *node) {
 	t.Helper()
 	a, b := dbtest.Pair(t, dbtest.Server(t))
 	return newNode(t, a, "one"), newNode(t, b, "two")
 }
 
-// pair is a primary and a standby.
+// pair returns a primary and a standby.
 func pair(t *testing.T) (primary, standby *node) {
 	t.Helper()
 	primary, standby = two(t)
@@ -82,7 +82,7 @@ func (n *node) state(t *testing.T) cluster.State {
 	return s
 }
 
-// takes tells whether a node takes a change of what all share.
+// takes reports whether a node accepts a change of shared data.
 func (n *node) takes(t *testing.T, name string) bool {
 	t.Helper()
 	err := store(t.Context(), n, name)
@@ -101,7 +101,7 @@ func (n *node) has(t *testing.T, name string) bool {
 	return is
 }
 
-// Each table that the nodes share is guarded on a standby, and none of the others.
+// On a standby every shared table is guarded, and no other table is.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	_, standby := pair(t)
@@ -140,7 +140,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Only a node that is no primary follows another, and only a primary is followed, whose epoch is not older.
+// Only a node that is not a primary follows another, and only a primary with an epoch that is not older is followed.
 func TestWhoFollowsWhom(t *testing.T) {
 	t.Parallel()
 	one, other := two(t)
@@ -166,7 +166,7 @@ func TestWhoFollowsWhom(t *testing.T) {
 	if _, err := other.room.Follow(t.Context(), one.me, dbtest.Address(one.DB), true); !fault.Is(err, fault.Conflict) {
 		t.Errorf("the new primary follows the old one: %v", err)
 	}
-	// What the old one alone had is kept.
+	// What only the old primary had is kept.
 	dbtest.Exec(t, one.DB, `SET session_replication_role = replica; INSERT INTO ntp_pools (id, created_at, updated_at, kind, address, iburst, prefer, minpoll, maxpoll) VALUES (gen_random_uuid(), now(), now(), 'pool', 'alone.example.net', true, false, 6, 10)`)
 	if r := one.follow(t, other); r.Tables["ntp_pools"].Removed != 1 || r.File == "" {
 		t.Errorf("%+v", r)
@@ -180,7 +180,7 @@ func TestWhoFollowsWhom(t *testing.T) {
 	waittest.Until(t, "the old primary follows the new one", func() bool { return one.has(t, "after.example.net") })
 }
 
-// A planned promotion loses nothing of what the primary has acknowledged, and takes the standby's own audit entries over.
+// A planned promotion loses nothing that the primary has acknowledged, and adopts the standby's own audit entries.
 func TestPromote(t *testing.T) {
 	t.Parallel()
 	primary, standby := pair(t)
@@ -239,7 +239,7 @@ func TestPromote(t *testing.T) {
 	}
 }
 
-// One that steps down for nobody is the primary again; and a promotion whose last entry does not come does nothing.
+// A primary that steps down for nobody becomes the primary again, and a promotion whose last entry never arrives does nothing.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	primary, standby := pair(t)
@@ -282,7 +282,7 @@ func store(ctx context.Context, n *node, name string) error {
 	})
 }
 
-// Whatever roles are asked for, in whatever order, no two nodes accept shared changes of the same epoch, and at the end they are the same.
+// Whatever roles are requested in whatever order, no two nodes accept shared changes in the same epoch, and in the end they are equal.
 func TestNeverTwoOfOneEpoch(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -336,7 +336,7 @@ func TestNeverTwoOfOneEpoch(t *testing.T) {
 			case 3:
 				_, err = one.room.Promote(t.Context(), cluster.Promotion{Forced: true, Newest: other.state(t).Epoch})
 			case 4:
-				_, err = one.room.Promote(t.Context(), cluster.Promotion{Forced: true}) // which has heard of nothing
+				_, err = one.room.Promote(t.Context(), cluster.Promotion{Forced: true}) // which knows of no other epoch
 			case 5:
 				_, err = one.room.Follow(t.Context(), other.me, dbtest.Address(other.DB), true)
 			}
@@ -345,7 +345,7 @@ func TestNeverTwoOfOneEpoch(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		}
-		// In the end the newest primary is followed, as each node would when it hears of it.
+		// In the end both nodes follow the newest primary, as they would when they learn of it.
 		newest, former := nodes[0], nodes[1]
 		if former.state(t).Epoch > newest.state(t).Epoch || former.state(t).Epoch == newest.state(t).Epoch && former.state(t).Role != cluster.Standby && newest.state(t).Role == cluster.Standby {
 			newest, former = former, newest
@@ -389,7 +389,7 @@ func TestNeverTwoOfOneEpoch(t *testing.T) {
 	}
 }
 
-// What a node is in the cluster is not in a backup: one that is restored is what it was, and a primary begins a new epoch.
+// A backup does not contain the node's place in the cluster: a restored node stays what it was, and a primary begins a new epoch.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	primary, standby := pair(t)
@@ -421,7 +421,7 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// A primary that steps down waits for the changes that are under way; those that come later wait for it, and are refused.
+// A primary that steps down waits for running changes; later ones wait for it, and are refused.
 func TestStepDownWaitsForChanges(t *testing.T) {
 	t.Parallel()
 	primary, standby := pair(t)

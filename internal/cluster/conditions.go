@@ -30,7 +30,7 @@ var (
 	}
 )
 
-// Check looks at the other nodes.
+// Check finds problems of the other nodes.
 var Check = watch.Check{
 	Name: "watch.cluster", Title: "Check the other nodes of the cluster", Every: 30 * time.Second,
 	Kinds: []*alarm.Kind{nodeOffline, lagging, drifted, slotLost, splitBrain}, Conditions: conditions,
@@ -53,7 +53,7 @@ func conditions(ctx context.Context, s *watch.Scene) (found []alarm.Alarm, err e
 	return found, nil
 }
 
-// conditions are those of another node that has joined.
+// conditions returns the alarms of another node that has joined.
 func (n *NodeStatus) conditions(s *watch.Scene) (found []alarm.Alarm) {
 	raise := func(kind *alarm.Kind, severity alarm.Severity, message string) {
 		found = append(found, alarm.Alarm{Kind: kind, Key: n.ID, Severity: severity, Subject: "Node " + n.FQDN, Message: message})
@@ -75,7 +75,7 @@ func (n *NodeStatus) conditions(s *watch.Scene) (found []alarm.Alarm) {
 	if n.Lag != nil {
 		behind = time.Duration(*n.Lag * float64(time.Second))
 	}
-	// A standby that does not follow falls behind from when it stopped.
+	// A standby that does not replicate falls behind from the time it stopped.
 	if n.Role == Standby && !n.Streaming && n.Error == "" {
 		behind = max(behind, s.Now.Sub(s.Since(lagging, "stopped "+n.ID)))
 	}

@@ -30,7 +30,7 @@ func TestNodesAreWatched(t *testing.T) {
 	refused.Repair = &cluster.Repairing{State: "failed", Error: replica.ErrTooMuch.Message}
 	tell("degraded", behind("1", 59*time.Second), behind("2", time.Minute), behind("3", 10*time.Minute), away, expected, still, drift, lost, refused)
 	w.Want(t, "node.offline critical away", "replication.drift error drift", "replication.drift error refused", "replication.lag error 3", "replication.lag warning 2", "replication.slot_lost error lost")
-	// One that does not follow is behind as long as it has not.
+	// A standby that does not follow falls behind all the time.
 	w.Clock.Move(time.Minute)
 	w.Want(t, "node.offline critical away", "replication.drift error drift", "replication.drift error refused", "replication.lag error 3", "replication.lag warning 2", "replication.lag warning still", "replication.slot_lost error lost")
 	tell("degraded", healthy("still"), away)
@@ -40,7 +40,7 @@ func TestNodesAreWatched(t *testing.T) {
 	tell("OK")
 	w.Want(t)
 
-	// Each was told once, and once that it is over.
+	// Each alarm was raised once and cleared once.
 	told := map[string]int{}
 	rows, err := w.DB.Query(t.Context(), "SELECT kind || ' ' || key || CASE WHEN resolves IS NULL THEN '' ELSE ' is over' END FROM alarm_events")
 	if err != nil {

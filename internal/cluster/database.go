@@ -13,7 +13,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// ClientTLS is how this node's programs connect to the database of another one.
+// ClientTLS returns the TLS configuration for connections to another node's database.
 func (r *Room) ClientTLS() (*tls.Config, error) {
 	i := r.identity.Load()
 	if i == nil {
@@ -22,8 +22,8 @@ func (r *Room) ClientTLS() (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS13, Time: r.Clock.Now, Certificates: []tls.Certificate{i.own}, RootCAs: i.pool}, nil
 }
 
-// Conninfo is how the database of another node is reached, as PostgreSQL takes it. It has this node's certificate then, and no reason to restart
-// while it follows the other one.
+// Conninfo returns the connection string of another node's database, with this node's certificate. PostgreSQL then has no reason to
+// restart while it follows the other node.
 func (r *Room) Conninfo(m Member) (string, error) {
 	address, err := netip.ParseAddr(m.InternalIP)
 	if err != nil {
@@ -37,7 +37,8 @@ func (r *Room) Conninfo(m Member) (string, error) {
 	return peering.Conninfo(m.FQDN, address, r.Host.Path), r.Admit(ctx, members)
 }
 
-// refusedFor is how long a PostgreSQL that does not start with the settings for other nodes is left alone, unless a person asks for it: each try is an outage.
+// refusedFor is how long to wait, unless a person asks for it, before trying the settings for other nodes again if PostgreSQL failed to
+// start with them: each attempt is an outage.
 const refusedFor = time.Hour
 
 func (r *Room) refusedLately() bool {
@@ -45,7 +46,7 @@ func (r *Room) refusedLately() bool {
 	return at != 0 && r.Clock.Now().Sub(time.Unix(at, 0)) < refusedFor
 }
 
-// Admit has PostgreSQL let the members in, and no one else: who left is disconnected.
+// Admit makes PostgreSQL accept the members and no other node; a node that has left is disconnected.
 func (r *Room) Admit(ctx context.Context, members []Member) error {
 	r.admits.Lock()
 	defer r.admits.Unlock()

@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// DifferenceFile has the rows that a node alone had when it was made the same as the primary.
+// DifferenceFile describes a file of rows that only this node had when it was synchronised with the primary.
 type DifferenceFile struct {
 	NodeID    string         `json:"node_id" doc:"Id of the node that keeps the file."`
 	Node      string         `json:"node" doc:"Full name of that node."`
@@ -31,13 +31,13 @@ type DifferenceFile struct {
 	Tables    map[string]int `json:"tables" doc:"How many rows it has of each table."`
 }
 
-// Differences are the files of all nodes, or of this one.
+// Differences lists the files of one node or of all.
 type Differences struct {
 	Files   []DifferenceFile `json:"files" doc:"The files, the newest first."`
 	Unasked []string         `json:"unasked" doc:"Names of the nodes that did not answer, whose files are not listed."`
 }
 
-// DifferenceRow is a row that a node alone had.
+// DifferenceRow is a row that only one node had.
 type DifferenceRow struct {
 	Row   int      `json:"row" doc:"Its place in the file."`
 	Table string   `json:"table" doc:"Table that it is of."`
@@ -49,22 +49,22 @@ type DifferenceRow struct {
 	Now   wire.Raw `json:"now" doc:"The row as it is now, without secrets; null if there is none."`
 }
 
-// DifferencePage is a part of a file.
+// DifferencePage is a page of a file.
 type DifferencePage struct {
 	Rows []DifferenceRow `json:"rows" doc:"The rows."`
 	Next *int            `json:"next" doc:"Where the next page begins; null on the last one."`
 }
 
-// Reapply says which rows are made what they were.
+// Reapply selects the rows to restore.
 type Reapply struct {
 	Rows []int `json:"rows" required:"true" maxItems:"200" doc:"Places of the rows in the file."`
 }
 
 const (
-	// pageRows and pageBytes are how much of a file is read at once. An answer of another node has its limit, too.
+	// pageRows and pageBytes limit how much of a file is read at once, because the answer of another node is limited, too.
 	pageRows  = 100
 	pageBytes = answerLimit / 2
-	// lineLimit is how long a line of a file may be.
+	// lineLimit is the maximum length of a line.
 	lineLimit = 16 << 20
 )
 
@@ -81,7 +81,7 @@ type keptRow struct {
 	Here  wire.Raw `json:"here"`
 }
 
-// part says what is read of a file: certain rows, or a page of those of a table.
+// part selects rows of a file: a page, or a page of one table.
 type part struct {
 	Name   string `json:"name" required:"true" maxLength:"128"`
 	Table  string `json:"table" maxLength:"128"`
@@ -89,7 +89,6 @@ type part struct {
 	Rows   []int  `json:"rows"`
 }
 
-// parted is what was read.
 type parted struct {
 	Rows []keptRow `json:"rows"`
 	Next *int      `json:"next"`
@@ -123,7 +122,7 @@ func (r *Room) differences() ([]DifferenceFile, error) {
 	return files, nil
 }
 
-// scan reads a file until it is enough.
+// scan reads a file until row returns false.
 func (r *Room) scan(name string, row func(row keptRow, size int) (more bool)) error {
 	if !differencesForm.MatchString(name) {
 		return errNoFile
@@ -151,7 +150,7 @@ func (r *Room) scan(name string, row func(row keptRow, size int) (more bool)) er
 	return lines.Err()
 }
 
-// read reads a part of a file of this node.
+// read reads a part of a file on this node.
 func (r *Room) read(p part) (parted, error) {
 	out, size := parted{Rows: []keptRow{}}, 0
 	err := r.scan(p.Name, func(row keptRow, bytes int) bool {
@@ -183,7 +182,7 @@ func (r *Room) removeDifferences(name string) error {
 	return err
 }
 
-// keeper is who keeps a file: this node, or another one that the primary asks.
+// keeper returns the node that has a file: this one, or another one that the primary asks.
 func (r *Room) keeper(ctx context.Context, id string) (m Member, here bool, err error) {
 	if id == r.node().ID {
 		return Member{ID: id, FQDN: r.node().Name}, true, nil
@@ -204,7 +203,7 @@ func (r *Room) keeper(ctx context.Context, id string) (m Member, here bool, err 
 	return m, false, nil
 }
 
-// readOf reads a part of a file, wherever it is.
+// readOf reads a part of a file on any node.
 func (r *Room) readOf(ctx context.Context, node string, p part) (parted, error) {
 	m, here, err := r.keeper(ctx, node)
 	switch {
@@ -216,7 +215,7 @@ func (r *Room) readOf(ctx context.Context, node string, p part) (parted, error) 
 	return Ask[parted](ctx, r, m, http.MethodPost, "/agent/cluster/differences/read", p)
 }
 
-// recall tells what a row is, and how it is now.
+// recall describes a row, and what it is now.
 func (r *Room) recall(ctx context.Context, row keptRow) (DifferenceRow, error) {
 	out := DifferenceRow{Row: row.Row, Table: row.Table, State: "record"}
 	kept, err := r.Resources.Recall(ctx, r.DB, row.Table, row.Here)
@@ -242,7 +241,7 @@ func (r *Room) recall(ctx context.Context, row keptRow) (DifferenceRow, error) {
 	return out, nil
 }
 
-// mountDifferences adds the routes for the rows that nodes alone had.
+// mountDifferences adds the routes for the rows that only one node had.
 func (r *Room) mountDifferences() {
 	httpd.Handle(r.Router, http.MethodGet, "/cluster/differences", httpd.AdminRead, tag.Doc("cluster.differences.list", "List the files of rows that only one node had when it was synchronised with the primary. The primary lists the files of all nodes"), r.listDifferences)
 	httpd.Handle(r.Router, http.MethodGet, "/cluster/differences/{node}/{name}", httpd.AdminRead, tag.Doc("cluster.differences.get", "Rows of a difference file, beside what they are now"),
@@ -333,7 +332,7 @@ func (r *Room) listDifferences(c *httpd.Call, _ struct{}) (Differences, error) {
 	return out, nil
 }
 
-// reapply makes rows what they were on a node, as one change set.
+// reapply restores rows of a node's file, as one change set.
 func (r *Room) reapply(c *httpd.Call, node, name string, places []int) (resource.Result, error) {
 	s, err := Load(c, r.DB)
 	switch {

@@ -55,7 +55,6 @@ func (n *node) mountKinds() {
 	(&resource.Kind[client]{Name: "radius.client", Title: "client", Path: "/radius/clients", Table: "radius_clients"}).Mount(n.Resources)
 }
 
-// make makes a row.
 func (g *gate) make(t *testing.T, path string, row map[string]any) string {
 	t.Helper()
 	var made struct{ ID string }
@@ -73,7 +72,7 @@ func (g *gate) files(t *testing.T) []cluster.DifferenceFile {
 	return list.Files
 }
 
-// rows reads a whole file of which each page begins where the one before ended.
+// rows reads a whole file page by page.
 func (g *gate) rows(t *testing.T, f cluster.DifferenceFile) map[string]cluster.DifferenceRow {
 	t.Helper()
 	all := map[string]cluster.DifferenceRow{}
@@ -90,13 +89,13 @@ func (g *gate) rows(t *testing.T, f cluster.DifferenceFile) map[string]cluster.D
 	}
 }
 
-// A primary that was cut off takes changes, and another node is promoted. What the former primary alone had is in a file, which the new one lists, looks
-// into, applies in part, by the kinds' own rules and with an audit entry each, and deletes.
+// A primary that was cut off accepts changes while another node is promoted. What only the former primary had is in a file. The new
+// primary lists and reads the file, applies part of it by the kinds' own rules and with audit entries, and deletes it.
 func TestDifferencesAreAppliedAgain(t *testing.T) {
 	t.Parallel()
 	other, one := joined(t) // one is promoted
 	const many = `INSERT INTO dns_zones (id, created_at, updated_at, name, forward_to, description, active) SELECT gen_random_uuid(), now(), now(), '%s-' || n || '.example.net', '{}', '', true FROM generate_series(1, %d) n`
-	dbtest.Exec(t, other.DB, fmt.Sprintf(many, "both", 400)) // or more than half would go
+	dbtest.Exec(t, other.DB, fmt.Sprintf(many, "both", 400)) // or more than half would be deleted
 	kept := other.make(t, "/dns/zones", map[string]any{"name": "kept.example.net", "description": "before"})
 	waittest.Until(t, "the row arrives", func() bool {
 		var n int
@@ -109,7 +108,7 @@ func TestDifferencesAreAppliedAgain(t *testing.T) {
 	other.make(t, "/dns/records", map[string]any{"zone_id": alone, "name": "www", "type": "A", "value": "192.0.2.80", "ttl": 300})
 	other.make(t, "/radius/clients", map[string]any{"name": "switch", "address": "192.0.2.7", "secret": "a secret of the switch"})
 	other.Do(t, "admin", http.MethodPut, "/dns/zones/"+kept, `{"description":"after"}`).Want(t, 200)
-	if err := other.DB.Write(t.Context(), func(tx *db.Tx) error { // no rule of the kind lets it be
+	if err := other.DB.Write(t.Context(), func(tx *db.Tx) error { // no rule of the kind allows it
 		_, err := tx.Exec(t.Context(), `INSERT INTO dns_records (id, created_at, updated_at, zone_id, name, type, value, ttl) VALUES (gen_random_uuid(), now(), now(), $1, $2, 'A', '192.0.2.1', 1)`, alone, strings.Repeat("x", 30))
 		return err
 	}); err != nil {
@@ -149,7 +148,7 @@ func TestDifferencesAreAppliedAgain(t *testing.T) {
 		t.Error("the audit entry has no name")
 	}
 
-	// Who may, and what cannot be.
+	// Permissions, and invalid requests.
 	one.Do(t, "viewer", http.MethodGet, "/cluster/differences", nil).Want(t, 403)
 	one.Do(t, "viewer", http.MethodGet, at, nil).Want(t, 403)
 	one.Do(t, "viewer", http.MethodPost, at+"/apply", `{"rows":[0]}`).Want(t, 403)
@@ -162,7 +161,7 @@ func TestDifferencesAreAppliedAgain(t *testing.T) {
 	one.Do(t, "admin", http.MethodPost, at+"/apply", map[string]any{"rows": []int{rows["audit_entries dns.zone.create alone.example.net"].Row}}).WantField(t, "rows")
 	other.Do(t, "admin", http.MethodPost, at+"/apply", map[string]any{"rows": []int{0}}).Want(t, 503)
 
-	// A record before its zone, and one that breaks a rule: none of them is stored.
+	// A record before its zone, and one that breaks a rule: neither is stored.
 	var good, bad int
 	var page cluster.DifferencePage
 	one.Get(t, at+"?table=dns_records").Want(t, 200).Into(t, &page)

@@ -7,7 +7,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Beat is one heartbeat.
+// Beat runs one heartbeat.
 func (r *Room) Beat(ctx context.Context) error {
 	s, err := Load(ctx, r.DB)
 	if err != nil {
@@ -17,25 +17,24 @@ func (r *Room) Beat(ctx context.Context) error {
 	return nil
 }
 
-// Judge is what a node does about what others say: the word, and whom it is about.
+// Judge returns the decision of a node, and which node it is about.
 func Judge(mine State, me string, heard []Identity) (do, whom string) {
 	v := judge(mine, me, heard)
 	return v.do, v.whom.ID
 }
 
-// Expires is when the node's certificate ends.
+// Expires identifies the node's certificate.
 func (r *Room) Expires() (subject string, serial string) {
 	leaf := r.identity.Load().own.Leaf
 	return leaf.Subject.CommonName, leaf.SerialNumber.String()
 }
 
-// RenewBefore is when a certificate is renewed that ends.
 const (
 	RenewBefore      = renewBefore
 	CertificateLasts = certificateLasts
 )
 
-// AgentRoutes are all routes of the agent listener.
+// AgentRoutes lists all routes of the agent listener.
 func (r *Room) AgentRoutes() []string {
 	var routes []string
 	for _, route := range r.agents.Routes() {
@@ -44,5 +43,5 @@ func (r *Room) AgentRoutes() []string {
 	return routes
 }
 
-// Patience is how long another node may take to answer this one when it is promoted.
+// Patience returns how long another node may take to answer during a promotion.
 func (r *Room) Patience(id string, force bool) time.Duration { return r.patience(id, force) }

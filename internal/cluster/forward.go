@@ -23,24 +23,24 @@ import (
 const (
 	forwardPath = "/agent/forward"
 	waitingPath = "/agent/change-sets/waiting"
-	// doubtAfter is how long the primary may do something before it is asked whether it is still there, again and again, and aliveWithin how long it may take
-	// to say so. Both together are how long a caller waits for a primary that is gone.
+	// doubtAfter is how long the primary may work on a request before it is polled whether it is still alive, and aliveWithin how long it
+	// may take to answer that. Together they are how long a caller waits for a dead primary.
 	doubtAfter  = time.Second
 	aliveWithin = 1500 * time.Millisecond
-	// relayLimit is how long the answer to a request may be that was passed on.
+	// relayLimit is the maximum size of the answer to a forwarded request.
 	relayLimit = 64 << 20
-	// shownWithin is how long an answer waits for what was done to arrive here, so that who reads next sees it.
-	shownWithin = time.Second
+	// visibleWithin is how long an answer waits for its change to arrive here, so that the next read sees it.
+	visibleWithin = time.Second
 )
 
-// line is the way to the primary, whose connections are kept.
+// line keeps connections to the primary.
 type line struct {
 	identity *identity
 	id, url  string
 	client   *http.Client
 }
 
-// lineTo is the way to a node that is asked often.
+// lineTo returns the client for a node that is asked often.
 func (r *Room) lineTo(i *identity, to Member) *http.Client {
 	was := r.line.Load()
 	if was != nil && was.identity == i && was.id == to.ID && was.url == to.APIURL {
@@ -57,8 +57,8 @@ func (r *Room) lineTo(i *identity, to Member) *http.Client {
 	return now.client
 }
 
-// forward has the primary do what a request asks of this standby. What the user may do is the primary's to say. Requests without a user are not passed on:
-// what they want to change is refused by the database.
+// forward passes a request on this standby to the primary, which checks the user's rights. Requests without a user are not passed on: the
+// database refuses their changes.
 func (r *Room) forward(c *httpd.Call, refusal error) (done bool, err error) {
 	i := r.identity.Load()
 	if i == nil {
@@ -101,7 +101,7 @@ func (r *Room) forward(c *httpd.Call, refusal error) (done bool, err error) {
 		return false, gone(s, sent.Load(), a.err)
 	}
 	if id, err := uuid.Parse(a.Header.Get(httpd.DoneHeader)); err == nil {
-		if _, err := r.arrived(c, id, shownWithin); err != nil {
+		if _, err := r.arrived(c, id, visibleWithin); err != nil {
 			r.Log.Warn("a change that the primary has made is not seen here yet", "err", err)
 		}
 		r.DB.Forget() // it may have ended a session
@@ -110,7 +110,7 @@ func (r *Room) forward(c *httpd.Call, refusal error) (done bool, err error) {
 	return true, nil
 }
 
-// gone says that the primary has not answered, and whether it may have done something all the same.
+// gone returns the error for a primary that does not answer. If the request was sent, the primary may have carried it out.
 func gone(s State, sent bool, why error) error {
 	f := fault.Wrap(fault.Unavailable, why, "The primary of the cluster, %s, does not answer. Nothing was changed.", s.PrimaryName)
 	if sent {
@@ -120,7 +120,7 @@ func gone(s State, sent bool, why error) error {
 	return f
 }
 
-// relayed is what the primary has answered.
+// relayed is the primary's answer.
 type relayed struct {
 	*http.Response
 	body []byte
@@ -140,7 +140,7 @@ func relay(client *http.Client, req *http.Request) relayed {
 	return relayed{res, body, err}
 }
 
-// patient waits for an answer as long as the primary is there.
+// patient waits for an answer as long as the primary is alive.
 func (r *Room) patient(ctx context.Context, primary Member, answer <-chan relayed) relayed {
 	for {
 		select {
@@ -163,7 +163,7 @@ func (r *Room) patient(ctx context.Context, primary Member, answer <-chan relaye
 	}
 }
 
-// mountForward takes what standbys pass on.
+// mountForward adds the routes for forwarded requests.
 func (r *Room) mountForward() {
 	r.Router.Forward = r.forward
 	r.Resources.AtPrimary = r.waitingThere
@@ -184,7 +184,7 @@ func (r *Room) mountForward() {
 	})
 }
 
-// waitingThere asks the primary of this standby what waits to be confirmed there.
+// waitingThere returns the changes that wait for confirmation on the primary of this standby.
 func (r *Room) waitingThere(ctx context.Context) ([]resource.WaitingSet, error) {
 	s, err := Load(ctx, r.DB)
 	if err != nil || s.Role != Standby {
@@ -197,8 +197,8 @@ func (r *Room) waitingThere(ctx context.Context) ([]resource.WaitingSet, error) 
 	return Ask[[]resource.WaitingSet](ctx, r, primary, http.MethodGet, waitingPath, nil)
 }
 
-// arrived waits for an audit entry of the primary: what was committed before it has arrived with it. It looks often at first, so that the answer to a change that takes
-// milliseconds is late by a fraction of these.
+// arrived waits for an audit entry of the primary, which arrives together with everything committed before it. It polls often at first,
+// so that the answer to a change that takes milliseconds is only delayed by a fraction of that.
 func (r *Room) arrived(ctx context.Context, id uuid.UUID, within time.Duration) (has bool, err error) {
 	began := time.Now()
 	for {

@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// The files of a node: its certificate with the key, the cluster's authority, and what the reverse proxy shows to nodes that want to join.
+// Files of a node: its certificate with the key, the cluster's authority, and what the reverse proxy serves to joining nodes.
 const (
 	nodeFile      = "node.pem"
 	authorityFile = "ca.pem"
@@ -25,10 +25,10 @@ const (
 	joiningFile   = "joining.pem" // this node's own key, while it joins
 )
 
-// JoinName is the name that a node asks for that wants to join. No site has it, and no resolver knows it.
+// JoinName is the server name that a joining node requests. No site has it, and no resolver knows it.
 const JoinName = "join.gateway.invalid"
 
-// identity is how a node proves to others who it is, and how it knows them.
+// identity proves to other nodes who this node is, and verifies theirs.
 type identity struct {
 	own  tls.Certificate
 	ca   *x509.Certificate
@@ -41,7 +41,7 @@ func newIdentity(ca, certificate *x509.Certificate, key crypto.Signer) *identity
 	return &identity{tls.Certificate{Certificate: [][]byte{certificate.Raw}, PrivateKey: key, Leaf: certificate}, ca, pool}
 }
 
-// issuedBy refuses a certificate that is not of the authority, not of the key, or not of the node.
+// issuedBy refuses a certificate of another authority, another key or another node.
 func issuedBy(ca, certificate *x509.Certificate, key crypto.Signer, id string) error {
 	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	switch {
@@ -92,7 +92,7 @@ func (r *Room) become(i *identity) {
 	}
 }
 
-// saveIdentity keeps the node's certificate, and uses it.
+// saveIdentity stores the node's certificate, and starts using it.
 func (r *Room) saveIdentity(i *identity) error {
 	b, err := withKey(i.own.Leaf, i.own.PrivateKey.(crypto.Signer))
 	if err != nil {
@@ -108,7 +108,7 @@ func (r *Room) saveIdentity(i *identity) error {
 	return nil
 }
 
-// withKey is a certificate followed by its key.
+// withKey encodes a certificate followed by its key.
 func withKey(c *x509.Certificate, key crypto.Signer) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	return append(encodePEM("CERTIFICATE", c.Raw), encodePEM("PRIVATE KEY", der)...), err
@@ -116,7 +116,7 @@ func withKey(c *x509.Certificate, key crypto.Signer) ([]byte, error) {
 
 func newKey() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-// forget has the node prove nothing any more.
+// forget deletes the node's certificate.
 func (r *Room) forget() error {
 	r.become(nil)
 	if r.deps.Left != nil {
@@ -127,8 +127,8 @@ func (r *Room) forget() error {
 	return errors.Join(secret.Remove(r.file(nodeFile)), secret.Remove(r.file(joinFile)), secret.Remove(r.file(authorityFile)))
 }
 
-// certifySelf gives a node that has the authority its own certificates: that of the node, and the one for nodes that want to join. Those that are
-// good for long enough stay.
+// certifySelf issues the own certificates of a node that has the authority: the node's, and the one for joining nodes. Those that are
+// valid long enough are kept.
 func (r *Room) certifySelf(ctx context.Context) error {
 	now := r.Clock.Now()
 	due := func(c *x509.Certificate) bool { return now.After(c.NotAfter.Add(-renewBefore)) }
@@ -168,18 +168,18 @@ func (r *Room) certifySelf(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The joiner knows the authority by its fingerprint alone.
+	// A joining node knows the authority only by its fingerprint.
 	if err := secret.Save(r.file(joinFile), append(b, encodePEM("CERTIFICATE", ca.cert.Raw)...)); err != nil {
 		return err
 	}
-	// The reverse proxy shows it before who wants to join has a token.
+	// The reverse proxy must serve it before anyone gets a token.
 	if r.deps.Shown != nil {
 		r.deps.Shown(ctx)
 	}
 	return nil
 }
 
-// JoinCertificate is what is shown to nodes that ask for JoinName, with its key; nil where there is none.
+// JoinCertificate returns the certificate for JoinName with its key; nil if there is none.
 func (r *Room) JoinCertificate() (*tls.Certificate, []byte) {
 	b, err := os.ReadFile(r.file(joinFile))
 	if err != nil {
@@ -194,8 +194,8 @@ func (r *Room) JoinCertificate() (*tls.Certificate, []byte) {
 
 func (m Member) subject() subject { return subject{m.ID, m.FQDN, []string{m.InternalIP, m.PublicIP}} }
 
-// Initialise makes a node without a cluster the primary of one: with its certificate authority, itself in the list of nodes, and its own certificate.
-// On a primary it makes what is missing.
+// Initialise makes a node without a cluster a primary: with a certificate authority, itself in the list of nodes, and its own
+// certificate. On a primary it adds what is missing.
 func (r *Room) Initialise(ctx context.Context) error {
 	if r.node().Name == "" {
 		return errNoName
@@ -234,5 +234,5 @@ func (r *Room) Initialise(ctx context.Context) error {
 	if err := r.certifySelf(ctx); err != nil {
 		return err
 	}
-	return r.tellMembers(ctx)
+	return r.publishMembers(ctx)
 }

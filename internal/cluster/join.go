@@ -28,9 +28,9 @@ import (
 )
 
 const (
-	// managementPort is where a cluster is asked to join it.
+	// managementPort is the port where a node asks to join.
 	managementPort = "3443"
-	// registerTimes is how often a node tries to register, and registerEvery how long it waits in between.
+	// registerTimes is how often a node tries to register, and registerEvery the pause between attempts.
 	registerTimes = 3
 	registerEvery = 2 * time.Second
 )
@@ -40,14 +40,14 @@ var (
 	errNoName       = fault.New(fault.Conflict, "This gateway has no name yet. Complete its setup first.")
 )
 
-// elsewhere says that another node has to do it.
+// elsewhere refers the caller to the primary.
 func elsewhere(s State) error {
 	f := fault.New(fault.Unavailable, "This node is %s. Ask the primary, %s.", s.Role.words(), s.PrimaryName)
 	f.Details = map[string]any{"primary": s.PrimaryName}
 	return f
 }
 
-// primaryOf is the primary that this node knows of, or the refusal to do without one.
+// primaryOf returns the primary known to this node, or a refusal.
 func (r *Room) primaryOf(ctx context.Context, s State) (Member, error) {
 	primary, known, err := member(ctx, r.DB, s.PrimaryID)
 	if err == nil && !known {
@@ -63,7 +63,7 @@ type Request struct {
 	APIPort   int         `json:"api_port" minimum:"0" maximum:"65535" doc:"Port of the node's agent listener; 0 for the usual one."`
 }
 
-// Certified is a node's certificate, and whom it belongs to.
+// Certified is a node's certificate, with the authority and the primary.
 type Certified struct {
 	Certificate string    `json:"certificate" doc:"Certificate of the node, in PEM form."`
 	CA          string    `json:"ca" doc:"Certificate authority of the cluster, in PEM form."`
@@ -71,14 +71,14 @@ type Certified struct {
 	Primacy     `json:",embed"`
 }
 
-// Primacy says which node is the primary.
+// Primacy identifies the primary.
 type Primacy struct {
 	PrimaryID   string `json:"primary_id" doc:"Id of the primary."`
 	PrimaryFQDN string `json:"primary_fqdn" doc:"Full name of the primary."`
 	PrimaryURL  string `json:"primary_url" doc:"Where its agent listener is."`
 }
 
-// primacy tells who this node is, which is the primary.
+// primacy describes this node, which is the primary.
 func (r *Room) primacy(ctx context.Context) (Primacy, error) {
 	m, ok, err := member(ctx, r.DB, r.node().ID)
 	if err != nil || !ok {
@@ -87,7 +87,7 @@ func (r *Room) primacy(ctx context.Context) (Primacy, error) {
 	return Primacy{m.ID, m.FQDN, m.APIURL}, nil
 }
 
-// issue makes the certificate of a node.
+// issue issues the certificate of a node.
 func (r *Room) issue(ctx context.Context, tx *db.Tx, m Member, csr *x509.CertificateRequest) (Certified, error) {
 	ca, err := r.authority(ctx, tx)
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *Room) issue(ctx context.Context, tx *db.Tx, m Member, csr *x509.Certifi
 	return out, nil
 }
 
-// certify gives a node that has a join token its first certificate. Other nodes may reach what is for nodes when it is answered.
+// certify gives a node with a join token its first certificate. By the time it is answered, the firewall admits the node.
 func (r *Room) certify(c *httpd.Call, in struct{ Body Request }) (Certified, error) {
 	attempt, err := r.guesses.Begin("", throttle.Address(c.Client()))
 	if err != nil {
@@ -155,7 +155,7 @@ func (r *Room) certify(c *httpd.Call, in struct{ Body Request }) (Certified, err
 		if done.RowsAffected() != 1 {
 			return fault.New(fault.Conflict, "%s is no longer expected. Create another join token on the primary.", fqdn)
 		}
-		// The address by which this node was reached is one that nodes can use.
+		// Nodes can use the address by which this request arrived.
 		tx.Queue(`UPDATE ha_nodes SET updated_at = $2, public_ip = CASE WHEN public_ip = '' THEN $3 ELSE public_ip END, internal_ip = CASE WHEN internal_ip = '' THEN $3 ELSE internal_ip END,
 			api_url = $4 WHERE id = $1 AND api_url = '' AND $3 <> ''`, r.node().ID, now, here, apiURL(here, r.agentPort()))
 		if out, err = r.issue(c, tx, Member{ID: id, FQDN: fqdn, PublicIP: from}, csr); err != nil {
@@ -174,16 +174,16 @@ func (r *Room) certify(c *httpd.Call, in struct{ Body Request }) (Certified, err
 	return out, err
 }
 
-// Wish is what a node has to know to join.
+// Wish is what a node must know to join.
 type Wish struct {
 	// Primary is the full name of the primary.
 	Primary string
 	Token   string
-	// Fingerprint is that of the cluster's authority, if it was given besides the token's.
+	// Fingerprint is that of the cluster's authority, if it was entered besides the token.
 	Fingerprint string
 }
 
-// Joining says what is being done while the node joins a cluster; it is empty otherwise.
+// Joining returns the step in progress while the node joins a cluster; empty otherwise.
 func (r *Room) Joining() string {
 	if step := r.joins.Load(); step != nil {
 		return *step
@@ -191,11 +191,11 @@ func (r *Room) Joining() string {
 	return ""
 }
 
-// Join makes this node, which must be in no cluster, a node of one: it gets a certificate, registers, takes the cluster's master key over and follows the
-// primary. named hears the name that the node has in the cluster, before it is used. What a join that fails has
-// got stays: the same token goes on from there, and another one replaces it.
+// Join makes this node, which must be in no cluster, a node of one: it gets a certificate, registers, takes over the cluster's master key
+// and follows the primary. named gets the node's name in the cluster before it is used. A failed join keeps its progress: the same token
+// resumes it, and another token replaces it.
 func (r *Room) Join(ctx context.Context, w Wish, named func(fqdn string) error) error {
-	// It empties and fills every table. Whoever asked waits for that.
+	// It empties and fills every table, and the caller waits for that.
 	ctx = db.Bulk(actor.With(ctx, actor.System("setup")))
 	step := func(name string) { r.joins.Store(&name) }
 	defer r.joins.Store(nil)
@@ -216,7 +216,7 @@ func (r *Room) Join(ctx context.Context, w Wish, named func(fqdn string) error) 
 	case err != nil:
 		return err
 	case s.Role == Standby && begun:
-		return named(says.FQDN.String()) // only that is left
+		return named(says.FQDN.String()) // only this is left
 	case s.Role != Single:
 		return refuse(s, "a node without a cluster")
 	}
@@ -252,7 +252,7 @@ func (r *Room) Join(ctx context.Context, w Wish, named func(fqdn string) error) 
 	if _, err = r.followMember(ctx, primary, true); err != nil {
 		return err
 	}
-	// What a machine has that is not set up is what all of them begin with.
+	// A fresh machine only has the rows that every machine starts with.
 	files, err := r.differences()
 	for _, f := range files {
 		err = errors.Join(err, r.removeDifferences(f.Name))
@@ -260,11 +260,11 @@ func (r *Room) Join(ctx context.Context, w Wish, named func(fqdn string) error) 
 	return err
 }
 
-// begun tells whether this node has got its certificate already, for a join that did not come to its end, and from which node.
+// begun reports whether this node already has a certificate from an unfinished join, and from which node.
 func (r *Room) begun(ctx context.Context, says claims) (primary Member, begun bool, err error) {
 	i := r.identity.Load()
 	if i == nil || fingerprint(i.ca) != says.CA || i.own.Leaf.DNSNames[0] != says.FQDN.String() || i.own.Leaf.NotBefore.Add(backdate+tokenLasts).Unix() < says.Expires {
-		return Member{}, false, nil // or it is of an earlier token
+		return Member{}, false, nil // or it belongs to an earlier token
 	}
 	peers, err := r.Peers(ctx, r.DB)
 	if err != nil || len(peers) == 0 {
@@ -273,7 +273,8 @@ func (r *Room) begun(ctx context.Context, says claims) (primary Member, begun bo
 	return peers[0], true, nil
 }
 
-// joiningKey is the key that this node wants to join with: that of the last try, if it was with the same token, because the cluster may have issued its certificate.
+// joiningKey returns the key to join with: that of the last attempt with the same token, because the cluster may have issued its
+// certificate.
 func (r *Room) joiningKey(says claims) (crypto.Signer, error) {
 	kept := r.file(joiningFile)
 	if b, err := os.ReadFile(kept); err == nil {
@@ -294,8 +295,8 @@ func (r *Room) joiningKey(says claims) (crypto.Signer, error) {
 	return key, secret.Save(kept, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Headers: map[string]string{"Token": says.ID.String()}, Bytes: der}))
 }
 
-// requestCertificate asks the cluster for a certificate. The connection is to who has a certificate of the authority that the token names, before anything is
-// sent; no other authority is asked about it.
+// requestCertificate asks the cluster for a certificate. Before anything is sent, it checks that the server has a certificate of the
+// authority in the token; no other authority is trusted.
 func (r *Room) requestCertificate(ctx context.Context, w Wish, says claims, key crypto.Signer) (out Certified, err error) {
 	csr, err := request(r.node().ID, says.FQDN.String(), key)
 	if err != nil {
@@ -309,7 +310,7 @@ func (r *Room) requestCertificate(ctx context.Context, w Wish, says claims, key 
 	defer cancel()
 	client := &http.Client{CheckRedirect: noRedirect, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: JoinName, NextProtos: []string{"http/1.1"}, Time: r.Clock.Now,
-		InsecureSkipVerify: true, // which leaves it to the next function
+		InsecureSkipVerify: true, // the next function verifies instead
 		VerifyConnection:   func(s tls.ConnectionState) error { return pinned(s.PeerCertificates, says.CA, r.Clock.Now()) },
 	}}}
 	to := (&url.URL{Scheme: "https", Host: address, Path: httpd.Prefix + "/cluster/certificates"}).String()
@@ -323,7 +324,7 @@ func (r *Room) requestCertificate(ctx context.Context, w Wish, says claims, key 
 	return out, err
 }
 
-// pinned refuses a server that has no certificate of the authority with the fingerprint, for joining.
+// pinned refuses a server without a join certificate of the authority with this fingerprint.
 func pinned(chain []*x509.Certificate, pin string, now time.Time) error {
 	for _, ca := range chain {
 		if fingerprint(ca) != pin {
@@ -339,7 +340,7 @@ func pinned(chain []*x509.Certificate, pin string, now time.Time) error {
 
 var errOtherCluster = errors.New("it is not the cluster that the token is of")
 
-// reason says in plain words why a node could not be asked.
+// reason explains why a node could not be reached.
 func reason(err error) string {
 	var refused *net.OpError
 	switch {
@@ -353,7 +354,7 @@ func reason(err error) string {
 	return "its answer is not that of a gateway in a cluster."
 }
 
-// acquaint keeps the certificate, and has the primary in this node's list, so that it is let in.
+// acquaint stores the certificate, and adds the primary to this node's list so that it is admitted.
 func (r *Room) acquaint(ctx context.Context, out Certified, says claims, key crypto.Signer) (Member, error) {
 	certificate, err := parseCertificate([]byte(out.Certificate))
 	if err != nil {
@@ -392,7 +393,7 @@ func (r *Room) acquaint(ctx context.Context, out Certified, says claims, key cry
 	return primary, secret.Remove(r.file(joiningFile))
 }
 
-// enrol has the primary list this node. It tries three times.
+// enrol registers this node with the primary, in up to three attempts.
 func (r *Room) enrol(ctx context.Context, primary Member) error {
 	to, err := url.Parse(primary.APIURL)
 	if err != nil {
@@ -421,7 +422,7 @@ func (r *Room) enrol(ctx context.Context, primary Member) error {
 	return fmt.Errorf("registering at the primary: %w", err)
 }
 
-// takeKey makes the cluster's master key that of this node. Before, it has sealed nothing that it needs.
+// takeKey adopts the cluster's master key. Nothing that this node has sealed before is still needed.
 func (r *Room) takeKey(ctx context.Context, primary Member) error {
 	out, err := Ask[Key](ctx, r, primary, http.MethodGet, "/agent/cluster/master-key", nil)
 	if err != nil {

@@ -30,7 +30,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// gate is a gateway with its ports: that of the API, by which nodes join, and that for other nodes.
+// gate is a gateway with its ports: the API, through which nodes join, and the agent listener.
 type gate struct {
 	*node
 	to       *reach
@@ -42,7 +42,7 @@ type gate struct {
 	shut     func()       // closes its ports
 }
 
-// ahead is the machine's clock, or one that is ahead of it.
+// ahead is a clock that may be ahead of the machine's.
 type ahead struct {
 	clock.Clock
 	by atomic.Int64
@@ -50,7 +50,7 @@ type ahead struct {
 
 func (a *ahead) Now() time.Time { return a.Clock.Now().Add(time.Duration(a.by.Load())) }
 
-// reach finds the databases of the gateways of a test.
+// reach finds the databases of a test's gateways.
 type reach struct {
 	mu sync.Mutex
 	of map[string]string
@@ -65,7 +65,7 @@ func newGate(t *testing.T, d *db.DB, name string, to *reach) *gate {
 	return gateOf(t, kittest.NewOn(t, d), me, to, nil)
 }
 
-// gateOf is a gateway with a kit, and what its test has mounted on it.
+// gateOf returns a gateway with a kit, and what its test has mounted on it.
 func gateOf(t *testing.T, b *kittest.Bench, me cluster.Node, to *reach, pace *cluster.Pace) *gate {
 	t.Helper()
 	g := &gate{to: to, node: &node{Bench: b, me: me}}
@@ -85,7 +85,8 @@ func gateOf(t *testing.T, b *kittest.Bench, me cluster.Node, to *reach, pace *cl
 	return g
 }
 
-// fakeRepairUnit is what systemd is elsewhere: it runs gateway-repair, here in this process, when it is asked for. The real one is in test/cluster and test/appliance.
+// fakeRepairUnit stands in for systemd: it runs gateway-repair in this process on request. The real one is tested in test/cluster and
+// test/appliance.
 func (g *gate) fakeRepairUnit(t *testing.T) {
 	room := g.room
 	g.Machine.LendJob(job.Repair, func() {
@@ -137,7 +138,7 @@ func (g *gate) open(t *testing.T, agents string, deps cluster.Deps) {
 	t.Cleanup(g.shut)
 }
 
-// gates are two gateways without a cluster.
+// gates returns two gateways without a cluster.
 func gates(t *testing.T) (one, other *gate) {
 	t.Helper()
 	return gatesOn(t, dbtest.Server(t))
@@ -150,12 +151,12 @@ func gatesOn(t *testing.T, s *private.Server) (one, other *gate) {
 	return newGate(t, a, "one", to), newGate(t, b, "two", to)
 }
 
-// at is where a server is, whatever name it is asked by.
+// at returns the address of a server for every name.
 func at(s *httptest.Server) func(string) string {
 	return func(string) string { return s.Listener.Addr().String() }
 }
 
-// token has a gateway expect another one.
+// token makes a gateway expect another one.
 func (g *gate) token(t *testing.T, fqdn string) cluster.Token {
 	t.Helper()
 	var out cluster.Token
@@ -163,14 +164,14 @@ func (g *gate) token(t *testing.T, fqdn string) cluster.Token {
 	return out
 }
 
-// join has a gateway join the cluster of another one.
+// join makes a gateway join the cluster of another one.
 func (g *gate) join(t *testing.T, primary *gate, token string) error {
 	t.Helper()
 	g.room.Manage(at(primary.api))
 	return g.room.Join(t.Context(), cluster.Wish{Primary: "one.example.net", Token: token}, func(string) error { return nil })
 }
 
-// joined are a primary and a standby that has joined it as operators do it.
+// joined returns a primary and a standby that has joined it the way operators do.
 func joined(t *testing.T) (primary, standby *gate) {
 	t.Helper()
 	primary, standby = gates(t)
@@ -200,7 +201,7 @@ func (g *gate) status(t *testing.T) cluster.ClusterStatus {
 	return s
 }
 
-// well waits until the cluster is well, as these nodes see it.
+// well waits until these nodes report a healthy cluster.
 func well(t *testing.T, nodes ...*gate) {
 	t.Helper()
 	waittest.UntilNil(t, "the cluster is well", func() error {
@@ -213,8 +214,8 @@ func well(t *testing.T, nodes ...*gate) {
 	})
 }
 
-// CL-01, CL-10: a node that joins goes from pending to joining to online, its placeholder goes and its address stays; it has the cluster's rows and master
-// key, and follows.
+// CL-01, CL-10: a joining node goes from pending to joining to online; its placeholder is deleted, its address stays; it has the
+// cluster's rows and master key, and follows.
 func TestJoin(t *testing.T) {
 	t.Parallel()
 	primary, standby := gates(t)
@@ -274,7 +275,7 @@ func TestJoin(t *testing.T) {
 		t.Errorf("%s %v", text, err)
 	}
 	primary.Do(t, "admin", http.MethodPost, "/cluster/join-tokens", map[string]any{"node_fqdn": standby.me.Name}).WantTaken(t, "node_fqdn")
-	primary.token(t, "four.example.net") // a node that is expected is no reason to worry, and the standby knows of it
+	primary.token(t, "four.example.net") // an expected node is not a problem, and the standby knows of it
 	waittest.Until(t, "the standby knows of a node that is expected", func() bool {
 		s := standby.status(t)
 		return len(s.Peers) == 2 && s.Peers[0].ID == "prenode-four.example.net" && s.Peers[0].Status == cluster.Pending && s.Health == "OK"
@@ -299,7 +300,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// CL-02: a token is good once, for ten who try at once as for the next one.
+// CL-02: a token works once, for ten simultaneous attempts as well as for the next one.
 func TestTokenIsGoodOnce(t *testing.T) {
 	t.Parallel()
 	primary, standby := gates(t)
@@ -324,7 +325,7 @@ func TestTokenIsGoodOnce(t *testing.T) {
 		t.Errorf("%d have got a certificate, %d not", won.Load(), lost.Load())
 	}
 	primary.certify(t, token.Token, newRequest(t, standby.me.ID, standby.me.Name)).Want(t, 409)
-	// The same node with the same key gets its certificate again, until it has registered; no other one does.
+	// The same node with the same key gets its certificate again until it has registered; no other node does.
 	again := primary.token(t, standby.me.Name)
 	request := newRequest(t, standby.me.ID, standby.me.Name)
 	var first, next cluster.Certified
@@ -337,7 +338,7 @@ func TestTokenIsGoodOnce(t *testing.T) {
 	if m := primary.members(t)["prenode-"+standby.me.Name]; m.Status != cluster.Joining || m.PublicIP != "192.0.2.7" {
 		t.Errorf("%+v", m)
 	}
-	// Another token voids the one before it, and the certificate that was not used.
+	// A new token invalidates the previous one and its unused certificate.
 	second := primary.token(t, standby.me.Name)
 	third := primary.token(t, standby.me.Name)
 	primary.certify(t, second.Token, newRequest(t, standby.me.ID, standby.me.Name)).Want(t, 409)
@@ -351,7 +352,7 @@ func TestTokenIsGoodOnce(t *testing.T) {
 	}
 }
 
-// A join of which the answer with the certificate is lost goes on with the same token.
+// A join whose answer with the certificate is lost continues with the same token.
 func TestJoinGoesOnWithoutItsAnswer(t *testing.T) {
 	t.Parallel()
 	primary, standby := gates(t)
@@ -381,7 +382,7 @@ func TestJoinGoesOnWithoutItsAnswer(t *testing.T) {
 	}
 }
 
-// Where a node was reached is where the others look for it from then on. A virtual address is none for that, and the token stays good.
+// Other nodes use the address by which a node was reached. A virtual address is refused, and the token stays valid.
 func TestNobodyJoinsAtAVirtualAddress(t *testing.T) {
 	t.Parallel()
 	primary, standby := gates(t)
@@ -395,7 +396,7 @@ func TestNobodyJoinsAtAVirtualAddress(t *testing.T) {
 	primary.certify(t, token.Token, request).Want(t, 200)
 }
 
-// certify asks for a certificate from another machine.
+// certify requests a certificate from another machine.
 func (g *gate) certify(t *testing.T, token, csr string) *kittest.Answer {
 	t.Helper()
 	return g.certifyFrom(t, "192.0.2.7:4711", token, csr)
@@ -406,7 +407,7 @@ func (g *gate) certifyFrom(t *testing.T, client, token, csr string) *kittest.Ans
 	return kittest.Call(t, g.Handler(), http.MethodPost, "/cluster/certificates", map[string]any{"join_token": token, "csr": csr}, "X-Test-Client", client, "X-Test-Server", "192.0.2.1:3443")
 }
 
-// A joiner gives its token to the cluster that the token is of, and to no other server.
+// A joining node sends its token only to the cluster that made it.
 func TestJoinerPinsTheCluster(t *testing.T) {
 	t.Parallel()
 	primary, standby := gates(t)
@@ -441,7 +442,7 @@ func TestJoinerPinsTheCluster(t *testing.T) {
 			t.Errorf("joined with %s", name)
 		}
 	}
-	// The right one takes it all the same, with the fingerprint as people write it.
+	// The right cluster still accepts it, with the fingerprint as people write it.
 	standby.room.Manage(at(primary.api))
 	pin := token.CAFingerprint
 	for i := len(pin) - 2; i > 0; i -= 2 {
@@ -452,7 +453,8 @@ func TestJoinerPinsTheCluster(t *testing.T) {
 	}
 }
 
-// carrier is a reverse proxy that shows the cluster's certificate to who asks for it, and its own to others, as that of a gateway does.
+// carrier is the configuration of a reverse proxy that serves the cluster's certificate for JoinName and its own otherwise, as on a
+// gateway.
 const carrier = `global
 	stats socket %[1]s/run/haproxy/admin.sock
 defaults
@@ -467,7 +469,7 @@ backend gateway_api
 	server api %[3]s ssl verify none
 `
 
-// A node joins through the reverse proxy, which holds the management port.
+// A node joins through the reverse proxy, which has the management port.
 func TestJoinThroughHAProxy(t *testing.T) {
 	t.Parallel()
 	primary, standby := gates(t)
@@ -502,12 +504,12 @@ func TestJoinThroughHAProxy(t *testing.T) {
 	}
 }
 
-// CL-10: a node tries three times to register, two seconds apart, and then says so. The primary that finds it later takes it in.
+// CL-10: a node tries three times to register, two seconds apart, and then reports it. When the primary finds it later, it adds it.
 func TestRegistersThreeTimes(t *testing.T) {
 	t.Parallel()
 	primary, standby := gates(t)
 	token := primary.token(t, standby.me.Name)
-	// Between the certificate and the registration, the primary's listener refuses: its list has lost the node that is expected.
+	// Between the certificate and the registration, the primary's listener refuses, because its list has lost the expected node.
 	dbtest.Exec(t, primary.DB, `CREATE FUNCTION hide() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$;
 		CREATE TRIGGER hide BEFORE INSERT ON ha_nodes FOR EACH ROW WHEN (NOT starts_with(NEW.id, 'prenode-')) EXECUTE FUNCTION hide()`)
 	began := time.Now()
@@ -528,7 +530,7 @@ func TestRegistersThreeTimes(t *testing.T) {
 	if len(s.Peers) != 1 || s.Peers[0].ID != standby.me.ID || s.Peers[0].Status != cluster.Online || s.Peers[0].PublicIP != "127.0.0.1" || s.Peers[0].Version != "1.0.0" {
 		t.Errorf("%+v", s.Peers)
 	}
-	// The token is spent, and the join goes on from where it was.
+	// The token is used up, and the join continues from where it was.
 	if err := standby.join(t, primary, token.Token); err != nil {
 		t.Fatal(err)
 	}

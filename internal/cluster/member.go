@@ -17,29 +17,27 @@ import (
 
 var errNoRows = pgx.ErrNoRows
 
-// Status is what a node thinks of another one.
+// Status is what this node knows about another one.
 type Status string
 
-// The statuses.
 const (
-	// Pending has a join token and has not come yet.
+	// Pending has a join token, but has not used it.
 	Pending Status = "pending"
-	// Joining has its certificate and has not registered yet.
+	// Joining has its certificate, but has not registered.
 	Joining Status = "joining"
-	// Online answers.
-	Online Status = "online"
-	// Offline has not answered three times.
+	Online  Status = "online"
+	// Offline has missed three heartbeats.
 	Offline Status = "offline"
 	// Leaving is being removed.
 	Leaving Status = "leaving"
-	// Unknown cannot be judged.
+	// Unknown cannot be determined.
 	Unknown Status = "unknown"
 )
 
-// placeholder is how the ids of nodes begin that have not come yet; what follows is the name.
+// placeholder is the prefix of the ids of expected nodes; the name follows.
 const placeholder = "prenode-"
 
-// Member is a node of the cluster, as every node has it in its list.
+// Member is a node in the list that every node has.
 type Member struct {
 	ID         string
 	CreatedAt  time.Time
@@ -47,18 +45,18 @@ type Member struct {
 	PublicIP   string
 	InternalIP string
 	MgmtIP     string
-	// APIURL is where its agent listener is.
+	// APIURL is the address of its agent listener.
 	APIURL string
-	// What this node thinks of it.
+	// What this node knows about it.
 	Status     Status
 	Version    string
 	ConfigHash string
 }
 
-// Expected tells whether the node has not come yet.
+// Expected reports whether the node has not joined yet.
 func (m Member) Expected() bool { return strings.HasPrefix(m.ID, placeholder) }
 
-// Addresses are those by which other nodes know it.
+// Addresses returns the addresses by which other nodes know it.
 func (m Member) Addresses() []netip.Addr {
 	var list []netip.Addr
 	for _, text := range []string{m.InternalIP, m.PublicIP, m.MgmtIP} {
@@ -73,7 +71,7 @@ func (m Member) node() Node { return Node{m.ID, m.FQDN} }
 
 const selectMembers = `SELECT id, created_at, fqdn, public_ip, internal_ip, mgmt_ip, api_url, status, version, config_hash FROM ha_nodes`
 
-// Members lists the nodes, this one included, by their names.
+// Members lists the nodes by name, including this one.
 func Members(ctx context.Context, q db.Querier) ([]Member, error) {
 	rows, err := q.Query(ctx, selectMembers+` ORDER BY fqdn`)
 	if err != nil {
@@ -81,7 +79,7 @@ func Members(ctx context.Context, q db.Querier) ([]Member, error) {
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Member])
 	for i, m := range list {
-		// Only the primary knows how far one has come that is expected; the others see whether it has come at all.
+		// Only the primary knows the progress of an expected node; other nodes only see whether it has its certificate.
 		if m.Expected() && m.Status == Unknown {
 			if list[i].Status = Pending; m.PublicIP != "" {
 				list[i].Status = Joining
@@ -91,7 +89,6 @@ func Members(ctx context.Context, q db.Querier) ([]Member, error) {
 	return list, err
 }
 
-// member finds a node by its id.
 func member(ctx context.Context, q db.Querier, id string) (m Member, ok bool, err error) {
 	rows, err := q.Query(ctx, selectMembers+` WHERE id = $1`, id)
 	if err != nil {
@@ -110,7 +107,7 @@ func (r *Room) Peers(ctx context.Context, q db.Querier) ([]Member, error) {
 	return slices.DeleteFunc(list, func(m Member) bool { return m.Expected() || m.ID == r.node().ID }), err
 }
 
-// PeerAddresses are those of the other nodes, and of one that is joining: who may reach what nodes alone may.
+// PeerAddresses returns the addresses of the other nodes and of those that are joining, for access to the ports for nodes.
 func (r *Room) PeerAddresses(ctx context.Context, q db.Querier) ([]netip.Addr, error) {
 	list, err := Members(ctx, q)
 	var addresses []netip.Addr
@@ -123,22 +120,22 @@ func (r *Room) PeerAddresses(ctx context.Context, q db.Querier) ([]netip.Addr, e
 	return slices.Compact(addresses), err
 }
 
-// store changes the list of nodes, with what is rendered from it.
+// store changes the list of nodes, and renders what depends on it.
 func (r *Room) store(ctx context.Context, change func(tx *db.Tx) error) error {
 	_, err := r.Engine.Commit(ctx, r.deps.Feeds, func(tx *db.Tx) ([]apply.Row, error) { return nil, change(tx) })
 	return err
 }
 
-// commit is store, and opens the database to those who are in the list now.
+// commit calls store, and then opens the database to the nodes in the list.
 func (r *Room) commit(ctx context.Context, change func(tx *db.Tx) error) error {
 	if err := r.store(ctx, change); err != nil {
 		return err
 	}
-	return r.tellMembers(ctx)
+	return r.publishMembers(ctx)
 }
 
-// tellMembers tells who are in the cluster now.
-func (r *Room) tellMembers(ctx context.Context) error {
+// publishMembers announces the current members.
+func (r *Room) publishMembers(ctx context.Context) error {
 	members, err := Members(ctx, r.DB)
 	if err != nil {
 		return err
@@ -150,7 +147,7 @@ func (r *Room) tellMembers(ctx context.Context) error {
 	return r.deps.MembersChanged(ctx, members)
 }
 
-// writeNodeFile tells people and scripts on the machine what it is.
+// writeNodeFile describes the node for people and scripts on the machine.
 func (r *Room) writeNodeFile(ctx context.Context, members []Member) {
 	s, err := Load(ctx, r.DB)
 	if err != nil {
@@ -174,7 +171,7 @@ func (r *Room) writeNodeFile(ctx context.Context, members []Member) {
 	}
 }
 
-// think writes down what this node thinks of another one.
+// think stores what this node knows about another one.
 func (r *Room) think(ctx context.Context, id string, s Status, version, hash string) error {
 	return r.DB.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue(`UPDATE ha_nodes SET status = $2, version = $3, config_hash = $4 WHERE id = $1 AND status <> 'leaving' AND (status, version, config_hash) IS DISTINCT FROM ($2, $3, $4)`, id, s, version, hash)
@@ -182,7 +179,7 @@ func (r *Room) think(ctx context.Context, id string, s Status, version, hash str
 	})
 }
 
-// Registration is what a node says of itself when it registers.
+// Registration is what a node reports when it registers.
 type Registration struct {
 	InternalIP string `json:"internal_ip" maxLength:"64" doc:"Address by which it reaches the primary."`
 	MgmtIP     string `json:"mgmt_ip" maxLength:"64" doc:"Address of its management."`
@@ -190,7 +187,6 @@ type Registration struct {
 	Version    string `json:"version" maxLength:"64" doc:"Version that it runs."`
 }
 
-// Validate complains about what is no address.
 func (n *Registration) Validate() error {
 	for field, text := range map[string]string{"internal_ip": n.InternalIP, "mgmt_ip": n.MgmtIP} {
 		if text == "" {
@@ -203,7 +199,8 @@ func (n *Registration) Validate() error {
 	return nil
 }
 
-// register has a node in the list that has proved by its certificate who it is. All placeholders of its name go, and their address is kept.
+// register adds a node to the list whose certificate has proved its identity. All placeholders of its name are deleted, but their address
+// is kept.
 func (r *Room) register(ctx context.Context, id, fqdn string, n Registration) error {
 	now := r.Clock.Now()
 	return r.commit(ctx, func(tx *db.Tx) error {

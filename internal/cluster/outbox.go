@@ -19,21 +19,22 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Accounts are those that users log in with.
+// Accounts checks users' logins.
 type Accounts interface {
-	// Check tells whether a password is right.
+	// Check reports whether a password is right.
 	Check(ctx context.Context, client netip.Addr, email, password string) (bool, error)
-	// Spend has a second step of a login count as used; Unauthenticated says that it was already.
+	// Spend marks a second step of a login as used; it returns Unauthenticated if it already was.
 	Spend(ctx context.Context, user uuid.UUID, kind, value string) error
-	// HandOver tells the primary about second steps that were used while it was away, and TakeOver is the same for a node that becomes it.
+	// HandOver reports to the primary the second steps that were used while it was away. TakeOver does the same on a node that becomes
+	// the primary.
 	HandOver(ctx context.Context) error
 	TakeOver(ctx context.Context, tx *db.Tx) error
 }
 
 const (
-	// deliverEvery is how often a standby looks whether it has something for the primary.
+	// deliverEvery is how often a standby checks whether it has something to deliver.
 	deliverEvery = 2 * time.Second
-	// batch is how many audit entries go to the primary at once, and batchLimit how many bytes it takes at most.
+	// batch is how many audit entries are sent at once, and batchLimit their maximum size in bytes.
 	batch      = 100
 	batchLimit = 64 << 20
 	auditPath  = "/agent/audit"
@@ -46,7 +47,7 @@ type Credentials struct {
 	Client   string      `json:"client" maxLength:"64" doc:"Address that the user comes from."`
 }
 
-// Checked says whether a password is right. What its user may do is for each node to know.
+// Checked says whether a password is right. Each node knows itself what the user may do.
 type Checked struct {
 	Right bool `json:"right"`
 }
@@ -58,7 +59,7 @@ type Spending struct {
 	Value  string    `json:"value" required:"true" maxLength:"2048" doc:"Which one it is."`
 }
 
-// mountOutbox takes what other nodes have for the primary.
+// mountOutbox adds the routes for what other nodes deliver to the primary.
 func (r *Room) mountOutbox() {
 	httpd.Handle(r.agents, http.MethodPost, "/agent/auth/check", httpd.Own.Here(), tag.Doc("agent.auth-check", "Whether a password is right"),
 		func(c *httpd.Call, in struct{ Body Credentials }) (Checked, error) {
@@ -89,7 +90,7 @@ func (r *Room) mountOutbox() {
 		if err != nil {
 			return fault.Wrap(fault.Invalid, err, "These are not audit entries.")
 		}
-		// A node speaks for itself alone.
+		// A node may only deliver its own entries.
 		if err := r.Audit.Adopt(c, caller(c).ID, entries); err != nil {
 			return err
 		}
@@ -97,7 +98,7 @@ func (r *Room) mountOutbox() {
 	})
 }
 
-// asPrimary refuses what only the primary can say.
+// asPrimary refuses what only the primary can decide.
 func (r *Room) asPrimary(ctx context.Context) error {
 	s, err := Load(ctx, r.DB)
 	if err == nil && (s.Role != Primary || r.deps.Accounts == nil) {
@@ -106,7 +107,7 @@ func (r *Room) asPrimary(ctx context.Context) error {
 	return err
 }
 
-// Away tells whether another node is written, and not this one.
+// Away reports whether changes belong to another node.
 func (r *Room) Away(ctx context.Context) (bool, error) {
 	if r.identity.Load() == nil {
 		return false, nil
@@ -115,7 +116,7 @@ func (r *Room) Away(ctx context.Context) (bool, error) {
 	return s.Role != Single && s.Role != Primary, err
 }
 
-// askPrimary asks the primary that this node follows. Whatever keeps it from answering is Unavailable.
+// askPrimary asks the primary that this node follows. Any reason for a missing answer is Unavailable.
 func askPrimary[T any](ctx context.Context, r *Room, path string, in any) (out T, err error) {
 	s, err := Load(ctx, r.DB)
 	if err != nil {
@@ -129,7 +130,7 @@ func askPrimary[T any](ctx context.Context, r *Room, path string, in any) (out T
 		return out, err
 	}
 	out, err = Ask[T](ctx, r, primary, http.MethodPost, path, in)
-	if fault.Is(err, fault.NotFound) { // of an older version, while the cluster is updated
+	if fault.Is(err, fault.NotFound) { // an older version, while the cluster is updated
 		err = fault.Wrap(fault.Unavailable, err, "The primary cannot do this yet. Upgrade it first.")
 	}
 	return out, err
@@ -143,7 +144,7 @@ func (r *Room) Check(ctx context.Context, client netip.Addr, email, password str
 	return out.Right, err
 }
 
-// Spend has the primary count a second step as used.
+// Spend marks a second step as used on the primary.
 func (r *Room) Spend(ctx context.Context, user uuid.UUID, kind, value string) error {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
@@ -151,7 +152,7 @@ func (r *Room) Spend(ctx context.Context, user uuid.UUID, kind, value string) er
 	return err
 }
 
-// takeOver makes what waits for the primary this node's own.
+// takeOver adopts what was waiting for the primary as this node's own.
 func (r *Room) takeOver(ctx context.Context, tx *db.Tx) error {
 	r.Audit.TakeOver(tx)
 	if r.deps.Accounts == nil {
@@ -160,7 +161,7 @@ func (r *Room) takeOver(ctx context.Context, tx *db.Tx) error {
 	return r.deps.Accounts.TakeOver(ctx, tx)
 }
 
-// Deliver brings the primary what it does not know of this node, until the context ends.
+// Deliver sends the primary what it does not have from this node, until the context ends.
 func (r *Room) Deliver(ctx context.Context) {
 	ctx = actor.With(ctx, actor.System("cluster"))
 	told := ""
@@ -191,7 +192,7 @@ func (r *Room) deliver(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case s.Role == Single || s.Role == Primary: // it is so again
+	case s.Role == Single || s.Role == Primary: // has become so
 		return r.DB.Write(ctx, func(tx *db.Tx) error { return r.takeOver(ctx, tx) })
 	case s.Role != Standby:
 		return nil
@@ -207,7 +208,7 @@ func (r *Room) deliver(ctx context.Context) error {
 		if _, err := askPrimary[struct{}](ctx, r, auditPath, entries); err != nil {
 			return err
 		}
-		// They come back by replication, and then they wait no more.
+		// The entries come back by replication, which ends their wait.
 		if _, err := r.arrived(ctx, entries[len(entries)-1].ID, arrivesWithin); err != nil {
 			return err
 		}

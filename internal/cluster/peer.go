@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// AgentPort is where nodes answer each other.
+	// AgentPort is the port for other nodes.
 	AgentPort = 8443
-	// askWithin is how long another node may take for an answer about itself.
+	// askWithin limits a question about another node.
 	askWithin = 2 * time.Second
-	// doWithin is how long it may take to do something.
+	// doWithin limits a request to do something.
 	doWithin = 15 * time.Second
-	// answerLimit is how long an answer may be.
+	// answerLimit is the maximum size of an answer.
 	answerLimit = 1 << 20
 )
 
-// apiURL is where the agent listener of a node is.
+// apiURL returns the URL of a node's agent listener.
 func apiURL(address string, port int) string {
 	return (&url.URL{Scheme: "https", Host: net.JoinHostPort(address, strconv.Itoa(port))}).String()
 }
 
-// clientTLS is how this node asks another one: as itself, and that node alone.
+// clientTLS presents this node's certificate, and accepts only the named node.
 func (i *identity) clientTLS(to Node, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Time: now, Certificates: []tls.Certificate{i.own}, RootCAs: i.pool, ServerName: to.Name,
@@ -48,8 +48,8 @@ func (i *identity) clientTLS(to Node, now func() time.Time) *tls.Config {
 	}
 }
 
-// Ask makes a request to the agent listener of another node and reads the data of its answer. It takes at most two seconds, and 15 for what is not a GET.
-// An answer that refuses is a fault with the other node's words.
+// Ask sends a request to another node's agent listener and returns the data of the answer. It takes at most 2 seconds, or 15 if the
+// method is not GET. A refusal becomes a fault with the other node's words.
 func Ask[T any](ctx context.Context, r *Room, to Member, method, path string, in any) (out T, err error) {
 	within := askWithin
 	if method != http.MethodGet {
@@ -73,14 +73,14 @@ func askFor[T any](ctx context.Context, r *Room, to Member, within time.Duration
 	return out, err
 }
 
-// once is a way to a node that is gone over a new connection each time.
+// once returns a client that opens a new connection for each request.
 func (r *Room) once(i *identity, to Member) *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: i.clientTLS(to.node(), r.Clock.Now)}, CheckRedirect: noRedirect}
 }
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// send makes a request with a body in JSON, and takes the answer out of its envelope.
+// send makes a request with a JSON body, and unwraps the answer.
 func send[T any](ctx context.Context, client *http.Client, method, to string, in any) (out T, err error) {
 	var body io.Reader
 	if in != nil {

@@ -43,7 +43,7 @@ import (
 	"edge.internal/gateway/internal/schema"
 )
 
-// hasty is the pace of nodes whose test has no time.
+// hasty is a fast pace for tests.
 var hasty = cluster.Pace{
 	Beat: 250 * time.Millisecond, Resume: 300 * time.Millisecond, ResumeAnyway: time.Second, Retry: 200 * time.Millisecond,
 	Stray: 500 * time.Millisecond, Stuck: 500 * time.Millisecond, Resync: 500 * time.Millisecond,
@@ -52,16 +52,17 @@ var hasty = cluster.Pace{
 // hurry is how long people wait for an answer here before something else happens.
 const hurry = time.Second
 
-// seeds is how many pairs of rows are always there. They are more than a run changes: a node of whose rows the primary misses more than half
-// waits for a person's word, and there is none here.
+// seeds is how many pairs of rows always exist. There are more than a run changes: a node that would lose more than half of its rows
+// waits for a person's decision, and there is no person here.
 const seeds = 200
 
-// TestProperty has two nodes, each a process with a PostgreSQL of its own, live through changes on both, kill -9 of either process and of the databases' processes, cut and
-// hanging links, planned and forced promotions, repairs, clocks that are set, and syncs and promotions that die half-way. When all is whole again, both have the same; each change that was
-// acknowledged is there or in a difference file; nothing was ever rendered without rows that are always there, or with one of two that come together; and no two nodes have taken
-// changes of the same epoch.
+// TestProperty runs two nodes, each a process with its own PostgreSQL, through changes on both, kill -9 of either process and of the
+// databases' processes, cut and hanging links, planned and forced promotions, repairs, changed clocks, and syncs and promotions that die
+// half-way. When everything is healed, both are equal; each acknowledged change exists or is in a difference file; nothing was ever
+// rendered without rows that always exist, or with only one of two that belong together; and no two nodes have accepted changes in the
+// same epoch.
 //
-// It is also what its nodes run.
+// The nodes run this test, too.
 func TestProperty(t *testing.T) {
 	if os.Getenv("PROPERTY_NODE") != "" {
 		runNode(t)
@@ -76,7 +77,7 @@ func TestProperty(t *testing.T) {
 		runs, seed = 1, n
 	}
 	t.Logf("%d runs from SEED=%d, which repeats the first one alone", runs, seed)
-	// They wait most of the time: two casts share the runs.
+	// They mostly wait, so two casts share the runs.
 	const casts = 2
 	for first := range uint64(min(casts, runs)) {
 		t.Run(fmt.Sprintf("Cast%d", first+1), func(t *testing.T) {
@@ -97,15 +98,15 @@ func TestProperty(t *testing.T) {
 
 // --- a node ---
 
-// order is what a node is told.
+// order is the configuration of a node.
 type order struct {
 	ID, Name, Dir, Database string
-	Reach                   map[string]string // of the other databases
-	Port                    int               // by which others reach it
-	Primary, Token          string            // whom to join
+	Reach                   map[string]string // the other databases
+	Port                    int               // the port for others
+	Primary, Token          string            // the cluster to join
 }
 
-// runNode is a node, until it is killed or its parent is gone.
+// runNode runs a node until it is killed or its parent is gone.
 func runNode(t *testing.T) {
 	var o order
 	ok(t, json.Unmarshal([]byte(os.Getenv("PROPERTY_NODE")), &o))
@@ -166,7 +167,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// pair2 stores two rows that are the same but for their names, or changes them.
+// pair2 stores or changes two rows that differ only in their names.
 func pair2(tx *db.Tx, name, poll string) error {
 	for _, half := range []string{"a-", "b-"} {
 		tx.Queue(insertPool+`VALUES ($1, now(), now(), 'pool', $2, true, false, $3::text::int, 10) ON CONFLICT (address) DO UPDATE SET minpoll = excluded.minpoll`, uuid.Must(uuid.NewV7()), half+name, poll)
@@ -174,7 +175,7 @@ func pair2(tx *db.Tx, name, poll string) error {
 	return nil
 }
 
-// renderings are those of a node. It writes down what is wrong with one.
+// renderings records the renderings of a node, and what is wrong with them.
 type renderings struct {
 	file string
 	last atomic.Pointer[string]
@@ -225,7 +226,7 @@ func (r *renderings) now() string {
 
 // --- the cast ---
 
-// cast is the two nodes, what is between them, and what they have acknowledged.
+// cast is the two nodes, the links between them, and the changes that they have acknowledged.
 type cast struct {
 	nodes        []*actorNode
 	mu           sync.Mutex
@@ -239,7 +240,7 @@ type actorNode struct {
 	order
 	t        *testing.T
 	db       *db.DB
-	agents   *link // by which the other node reaches it
+	agents   *link // for the other node
 	database *link
 	points   string
 	mu       sync.Mutex
@@ -261,7 +262,7 @@ func newCast(t *testing.T) *cast {
 		ok(t, err)
 		n.database.to.Store(new(filepath.Join(config.Host, ".s.PGSQL.5432")))
 		for _, sql := range []string{
-			"ALTER DATABASE " + config.Database + " SET synchronous_commit = on", // which the servers of tests do without
+			"ALTER DATABASE " + config.Database + " SET synchronous_commit = on", // the test servers disable it
 			"ALTER SYSTEM SET wal_retrieve_retry_interval = '100ms'", "ALTER SYSTEM SET wal_sender_timeout = '1s'", "ALTER SYSTEM SET wal_receiver_timeout = '1s'", "SELECT pg_reload_conf()",
 			`CREATE TABLE accepted (epoch bigint)`,
 			`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.accepted SELECT epoch FROM public.ha_state; RETURN NULL; END $$`,
@@ -294,7 +295,7 @@ func newCast(t *testing.T) *cast {
 	return c
 }
 
-// start has the node's process run, and returns when it answers.
+// start starts the node's process, and returns when it answers.
 func (n *actorNode) start() {
 	n.t.Helper()
 	o, err := json.Marshal(n.order)
@@ -326,7 +327,7 @@ func (n *actorNode) start() {
 	}
 }
 
-// kill ends the process as it is.
+// kill ends the process at once.
 func (n *actorNode) kill() {
 	n.mu.Lock()
 	cmd, stdin := n.cmd, n.stdin
@@ -340,7 +341,7 @@ func (n *actorNode) kill() {
 	_ = cmd.Wait()
 }
 
-// alive tells whether the process runs; a point of failure may have ended it.
+// alive reports whether the process runs; a failpoint may have ended it.
 func (n *actorNode) alive() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -356,7 +357,7 @@ func (n *actorNode) call(method, path, body string, into any) int {
 	return n.callFor(30*time.Second, method, path, body, into)
 }
 
-// callFor is call with another limit: who asks hangs up.
+// callFor is call with another limit, after which the caller hangs up.
 func (n *actorNode) callFor(within time.Duration, method, path, body string, into any) int {
 	n.mu.Lock()
 	api := n.api
@@ -396,14 +397,14 @@ func (n *actorNode) pair(name string, poll int) int {
 	return n.call(http.MethodPost, fmt.Sprintf("/pair?name=%s&poll=%d", name, poll), "", nil)
 }
 
-// state is what the node is by its database.
+// state reads the node's state from its database.
 func (n *actorNode) state(t *testing.T) (s cluster.State) {
 	t.Helper()
 	waittest.Until(t, "the database of "+n.Name+" answers", func() bool { var err error; s, err = cluster.Load(t.Context(), n.db); return err == nil })
 	return s
 }
 
-// link is a cable with two ends in this process, which can be cut, or hang.
+// link is a cable with two ends in this process that can be cut, or hang.
 type link struct {
 	net.Listener
 	to     atomic.Pointer[string]
@@ -433,7 +434,7 @@ func newLink(t *testing.T) *link {
 
 func (l *link) port() int { return l.Addr().(*net.TCPAddr).Port }
 
-// set cuts the link, has it carry nothing, or heals it. What was under way ends, unless it hangs.
+// set cuts the link, makes it hang, or heals it. Connections end, unless it hangs.
 func (l *link) set(cut, hang bool) {
 	l.cut.Store(cut)
 	l.hang.Store(hang)
@@ -492,7 +493,7 @@ func (l *link) carry(from net.Conn) {
 	<-done
 }
 
-// links sets what is between the nodes.
+// links sets the links between the nodes.
 func (c *cast) links(cut, hang bool) {
 	for _, n := range c.nodes {
 		n.agents.set(cut, hang)
@@ -500,7 +501,7 @@ func (c *cast) links(cut, hang bool) {
 	}
 }
 
-// write changes rows on a node until it is told to end.
+// write changes rows on a node until its context ends.
 func (c *cast) write(ctx context.Context, n *actorNode, random *rand.Rand) {
 	for ctx.Err() == nil {
 		c.mu.Lock()
@@ -518,7 +519,7 @@ func (c *cast) write(ctx context.Context, n *actorNode, random *rand.Rand) {
 	}
 }
 
-// run does some of all that may happen, heals what can be healed, and looks at what is left.
+// run does some of everything that may happen, heals what can be healed, and checks the result.
 func (c *cast) run(t *testing.T, seed uint64) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
@@ -605,7 +606,8 @@ func (c *cast) run(t *testing.T, seed uint64) {
 	c.check(t)
 }
 
-// killDatabase kills one of the server's processes: it then ends all of them, and recovers from what is on the disk. One that is doing so would end for good.
+// killDatabase kills one of the server's processes: the server then ends all of them, and recovers from disk. A kill during recovery
+// would end it for good.
 func (n *actorNode) killDatabase(random *rand.Rand) {
 	rows, err := n.db.Query(n.t.Context(), "SELECT pid FROM pg_stat_activity ORDER BY pid")
 	if err != nil {
@@ -616,7 +618,7 @@ func (n *actorNode) killDatabase(random *rand.Rand) {
 	}
 }
 
-// settle waits until one node is the primary and the other one follows. Where it takes a person to decide, it does what a person would.
+// settle waits until one node is the primary and the other follows. Where a person must decide, it does what a person would.
 func (c *cast) settle(t *testing.T, steps *[]string) {
 	t.Helper()
 	began, decided := time.Now(), time.Now()
@@ -646,7 +648,7 @@ func (c *cast) settle(t *testing.T, steps *[]string) {
 	})
 }
 
-// primary and standby are the nodes by what they are.
+// roles returns the nodes by their roles.
 func (c *cast) roles(t *testing.T) (primary, standby *actorNode) {
 	t.Helper()
 	if c.nodes[0].state(t).Role == cluster.Primary {
@@ -655,7 +657,7 @@ func (c *cast) roles(t *testing.T) (primary, standby *actorNode) {
 	return c.nodes[1], c.nodes[0]
 }
 
-// check looks at what must be, whatever has happened.
+// check checks the invariants.
 func (c *cast) check(t *testing.T) {
 	t.Helper()
 	primary, standby := c.roles(t)
@@ -728,7 +730,7 @@ func (c *cast) check(t *testing.T) {
 	}
 }
 
-// renderings counts them, and complains of those that are not whole.
+// renderings counts the renderings, and reports incomplete ones.
 func (c *cast) renderings(t *testing.T) (count int) {
 	t.Helper()
 	for _, n := range c.nodes {

@@ -20,13 +20,13 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Repair says whose replication is repaired.
+// Repair says which node to repair.
 type Repair struct {
 	NodeID string `json:"node_id" maxLength:"64" doc:"The standby, if this is the primary; without it, all that answer."`
 	Force  bool   `json:"force" doc:"Do it although more than half of the rows would go."`
 }
 
-// Job is the repair of this node. How it goes is in a file of the room's own, for a node is also made the same without a wish.
+// Job is the repair of this node. Its progress is in a file of this room, because nodes are also synchronised without a request.
 var Job = job.Kind[RepairWish, job.Record]{Name: job.Repair, Begun: func(RepairWish) job.Record { return job.Record{} }}
 
 // RepairWish asks gateway-repair to repair this node.
@@ -35,10 +35,10 @@ type RepairWish struct {
 	Force bool `json:"force"`
 }
 
-// Check lets every wish be.
+// Check accepts every request.
 func (RepairWish) Check() error { return nil }
 
-// Repairing is how far a repair has come.
+// Repairing is the progress of a repair.
 type Repairing struct {
 	State     string                        `json:"state" enum:"none,running,succeeded,failed,delegated" doc:"How far it has come. delegated: the standbys do it."`
 	Nodes     []string                      `json:"nodes,omitempty" doc:"The standbys that do it."`
@@ -49,12 +49,12 @@ type Repairing struct {
 	Tables    map[string]replica.Difference `json:"tables,omitempty" doc:"Number of rows that differed from the primary, by table."`
 }
 
-// TooMuch tells whether it has failed because more than half of what the node has would have gone.
+// TooMuch reports whether it failed because it would have deleted more than half of the node's rows.
 func (s Repairing) TooMuch() bool {
 	return s.State == "failed" && s.Error == replica.ErrTooMuch.Message
 }
 
-// some is nil if there was none.
+// some returns nil if there was no repair.
 func (s Repairing) some() *Repairing {
 	if s.State == "" || s.State == "none" {
 		return nil
@@ -62,10 +62,10 @@ func (s Repairing) some() *Repairing {
 	return &s
 }
 
-// repairs is the record of the last time that this node was made the same as its primary.
+// repairs records the last synchronisation of this node with its primary.
 type repairs struct {
 	Repairing `json:",embed"`
-	// Wish is the id of the wish that it granted; empty if the node did it of its own accord.
+	// Wish is the id of the request; empty if the node synchronised itself.
 	Wish string `json:"wish"`
 }
 
@@ -73,7 +73,7 @@ const repairFile = "repair.json"
 
 var errFollows = fault.New(fault.Conflict, "This node is already being synchronised.")
 
-// note keeps how far a repair has come, for all programs and for who asks after a restart.
+// note stores the progress of a repair, for all programs and across restarts.
 func (r *Room) note(s repairs) {
 	b, err := json.Marshal(s)
 	if err == nil {
@@ -96,7 +96,7 @@ func (r *Room) noted() (s repairs, err error) {
 	return s, err
 }
 
-// repairing is the running repair, which may have been asked for and not begun yet, or the last one.
+// repairing returns the running repair, which may be requested but not started yet, or the last one.
 func (r *Room) repairing() (Repairing, error) {
 	if wish, err := Job.Wish(r.Host); err == nil {
 		return Repairing{State: "running", StartedAt: &wish.At, Force: wish.Force}, nil
@@ -105,8 +105,8 @@ func (r *Room) repairing() (Repairing, error) {
 	return last.Repairing, err
 }
 
-// endInterrupted notes that what an earlier run of this program has begun is over: it was undone with its transaction, and is begun again if it is still needed. A repair
-// that was asked for is another program's, and goes on.
+// endInterrupted marks what an earlier run of this program began as ended: it was rolled back with its transaction, and is started again
+// if still needed. A requested repair belongs to another program, and continues.
 func (r *Room) endInterrupted() {
 	last, err := r.noted()
 	if _, wished := Job.Wish(r.Host); err != nil || wished == nil || last.State != "running" {
@@ -116,7 +116,7 @@ func (r *Room) endInterrupted() {
 	r.note(last)
 }
 
-// repair has a standby made the same as its primary again: this node, or others by the primary, which never does it to itself.
+// repair synchronises a standby with its primary again: this node, or others on behalf of the primary, which never does it to itself.
 func (r *Room) repair(c *httpd.Call, in struct{ Body *Repair }) (Repairing, error) {
 	var wish Repair
 	if in.Body != nil {
@@ -160,7 +160,7 @@ func (r *Room) repair(c *httpd.Call, in struct{ Body *Repair }) (Repairing, erro
 	return out, r.Audit.Record(c, "cluster.repair", out.Nodes[0], out)
 }
 
-// beginRepair has gateway-repair make this node the same as its primary again, and does not wait for it.
+// beginRepair asks gateway-repair to synchronise this node, and does not wait for it.
 func (r *Room) beginRepair(ctx context.Context, force bool) (Repairing, error) {
 	s, err := Load(ctx, r.DB)
 	if err != nil {
@@ -182,7 +182,7 @@ func (r *Room) beginRepair(ctx context.Context, force bool) (Repairing, error) {
 	return r.repairing()
 }
 
-// unable says in the caller's terms why the machine has refused.
+// unable explains to the caller why the machine refused.
 func unable(err error) error {
 	switch {
 	case errors.Is(err, job.ErrRepairRuns):
@@ -195,7 +195,7 @@ func unable(err error) error {
 	return err
 }
 
-// followed is the primary that this node follows, or should.
+// followed returns the primary that this node follows, or should follow.
 func (r *Room) followed(ctx context.Context, s State) (Member, error) {
 	primary, ok, err := member(ctx, r.DB, s.PrimaryID)
 	if err == nil && !ok {
@@ -204,8 +204,8 @@ func (r *Room) followed(ctx context.Context, s State) (Member, error) {
 	return primary, err
 }
 
-// GrantRepair does the repair that is asked for, also one that was interrupted. Without a wish there is nothing to do. An error says that it could not be
-// brought to an end now.
+// GrantRepair does the requested repair, or continues an interrupted one. Without a request it does nothing. An error means that it could
+// not be completed now.
 func (r *Room) GrantRepair(ctx context.Context) error {
 	ctx = actor.With(ctx, actor.System("cluster"))
 	wish, err := Job.Wish(r.Host)
@@ -221,7 +221,7 @@ func (r *Room) GrantRepair(ctx context.Context) error {
 			return err
 		}
 		primary, unknown := r.followed(ctx, s)
-		// The record says what has come of it.
+		// The record has the result.
 		_, _ = r.follow(ctx, primary, unknown, Repairing{Force: wish.Force}, wish.ID)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -236,10 +236,11 @@ func (r *Room) followMember(ctx context.Context, primary Member, force bool) (Re
 	if err != nil {
 		return state, err
 	}
-	return state, r.tellMembers(ctx)
+	return state, r.publishMembers(ctx)
 }
 
-// followOnce is followMember without a word to the others, who may take their time to hear it. Of several at once, one does it, be it this program or the one that repairs.
+// followOnce is followMember without notifying the other nodes, who may be slow. Of several calls at once, in this program or in
+// gateway-repair, only one runs.
 func (r *Room) followOnce(ctx context.Context, primary Member, force bool) (Repairing, error) {
 	if !r.follows.TryLock() {
 		return Repairing{}, errFollows
@@ -251,7 +252,7 @@ func (r *Room) followOnce(ctx context.Context, primary Member, force bool) (Repa
 	return r.follow(ctx, primary, nil, Repairing{Force: force}, "")
 }
 
-// follow makes this node a standby, unless it is known already why it cannot be one, and keeps how that goes.
+// follow makes this node a standby, unless err already says why that is impossible, and records the progress.
 func (r *Room) follow(ctx context.Context, primary Member, err error, now Repairing, wish string) (Repairing, error) {
 	state := repairs{now, wish}
 	state.State, state.StartedAt = "running", new(r.Clock.Now())
@@ -265,7 +266,7 @@ func (r *Room) follow(ctx context.Context, primary Member, err error, now Repair
 		result, err = r.Follow(ctx, primary.node(), conninfo, now.Force)
 	}
 	if ctx.Err() != nil {
-		return state.Repairing, ctx.Err() // this program ends, and its next run goes on
+		return state.Repairing, ctx.Err() // the program ends, and its next run continues
 	}
 	state.State, state.EndedAt = "succeeded", new(r.Clock.Now())
 	if state.Tables = result.Tables; err != nil {

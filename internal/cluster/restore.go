@@ -7,11 +7,11 @@ import (
 	"edge.internal/gateway/internal/kit/fault"
 )
 
-// MayRestore says why the data of this node must not be replaced by those of a backup. Those of a standby are the primary's.
+// MayRestore returns why the data of this node must not be replaced by a backup. Those of a standby belong to the primary.
 func (r *Room) MayRestore(ctx context.Context) error {
 	s, err := Load(ctx, r.DB)
 	if err != nil {
-		return nil // a database that is away may be why it is restored
+		return nil // the restore may be needed because the database is down
 	}
 	if s.Role == Standby || s.Role == Fenced {
 		return fault.New(fault.Conflict, "This node is %s. Restore the backup on the primary: the other nodes follow it.", s.Role.words())
@@ -19,8 +19,8 @@ func (r *Room) MayRestore(ctx context.Context) error {
 	return nil
 }
 
-// Restored gives the room's database, which is to replace the live one, the place that this node has in the cluster: that is not in a backup.
-// A primary begins a new epoch, so that the other nodes compare all they have with it.
+// Restored gives the room's database, which is about to replace the live one, this node's place in the cluster, because a backup does not
+// contain it. A primary begins a new epoch, so that the other nodes compare everything with it.
 func (r *Room) Restored(ctx context.Context, live *db.DB) error {
 	return r.decide(ctx, func(tx *db.Tx, archived State) error {
 		now, err := place(ctx, live)
@@ -33,7 +33,7 @@ func (r *Room) Restored(ctx context.Context, live *db.DB) error {
 		case archived.Role == Single:
 			now = archived
 		default:
-			// What this node was cannot be read any more. It takes no changes until that is decided.
+			// The node's place is lost. It accepts no changes until that is decided.
 			now = State{Role: Fenced, Epoch: archived.Epoch}
 		}
 		become(tx, now.Role, now.Epoch, Node{now.PrimaryID, now.PrimaryName}, r.Clock.Now())
@@ -42,7 +42,7 @@ func (r *Room) Restored(ctx context.Context, live *db.DB) error {
 	})
 }
 
-// place is what the node is by its live database.
+// place reads the node's state from its live database.
 func place(ctx context.Context, live *db.DB) (State, error) {
 	conn, err := live.Server().Connect(ctx)
 	if err != nil {

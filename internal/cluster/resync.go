@@ -9,17 +9,17 @@ import (
 	"edge.internal/gateway/internal/kit/db/replica"
 )
 
-// lateLimit is for how many seconds a node may not have what the primary has, and lagLimit how many bytes it may be behind.
+// lateLimit is how many seconds a node may be behind the primary, and lagLimit how many bytes.
 const (
 	lateLimit = 30
 	lagLimit  = 16 << 20
 )
 
-// troubles is what a standby sees of how it follows, and a primary of how it is followed, from one look to the next.
+// troubles is the state of replication from one check to the next: a standby's own, or a primary's view of its standbys.
 type troubles struct {
-	streamed time.Time // when replication was last seen under way
+	streamed time.Time // when replication was last seen running
 	errors   int64     // how often it had failed
-	failing  time.Time // since when it has failed more often at each look; zero if it has not
+	failing  time.Time // since when it has failed more often at each check; zero if it has not
 	marks    map[string]mark
 	looking  bool // whether a standby is being compared with its primary
 }
@@ -30,7 +30,7 @@ type mark struct {
 	at       time.Time
 }
 
-// slots reads what this primary keeps for the nodes, and how late they are.
+// slots reads this primary's replication slots, and how late they are.
 func (r *Room) slots(ctx context.Context) ([]replica.Slot, error) {
 	slots, err := replica.Slots(ctx, r.DB)
 	if err != nil {
@@ -52,13 +52,13 @@ func (r *Room) slots(ctx context.Context) ([]replica.Slot, error) {
 	return slots, nil
 }
 
-// refused tells whether this node was not made the same as the primary because more than half of what it has would have gone.
+// refused reports whether a synchronisation would have deleted more than half of this node's rows.
 func (r *Room) refused() bool {
 	s, err := r.repairing()
 	return err == nil && s.TooMuch()
 }
 
-// heal has a standby compared with its primary again, and made the same, if it does not follow it as it should. It needs a primary that answers.
+// heal compares a standby with its primary, and synchronises it if it does not follow correctly. It needs a primary that answers.
 func (r *Room) heal(ctx context.Context, s State) {
 	sub, err := replica.Look(ctx, r.DB)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *Room) heal(ctx context.Context, s State) {
 		kept = kept || slot.Name == s.Slot && !slot.Lost
 		stale = stale || slot.Name != s.Slot && slot.Of(r.node().ID)
 	}
-	// A worker that starts and fails for want of its slot may be seen running at each look.
+	// A worker that starts and fails because its slot is gone may look running at each check.
 	if !kept {
 		why = "the primary no longer keeps its changes"
 	}
@@ -89,7 +89,7 @@ func (r *Room) heal(ctx context.Context, s State) {
 	if err != nil {
 		return
 	}
-	// What replication does not know of is not in the list that it was begun with.
+	// Tables that are not in the publication are missing from the list that replication began with.
 	if same := mine[""] == primary.Hashes[""]; why == "" && same && !sub.Whole {
 		why = "the primary has tables that it does not follow"
 	}
@@ -102,7 +102,7 @@ func (r *Room) heal(ctx context.Context, s State) {
 	}
 }
 
-// look tells what is wrong with the replication into this node, and has been for too long.
+// look returns what has been wrong with this node's replication for too long.
 func (r *Room) look(sub replica.Subscription) (why string) {
 	now := r.Clock.Now()
 	r.heard.mu.Lock()
@@ -127,8 +127,8 @@ func (r *Room) look(sub replica.Subscription) (why string) {
 	return ""
 }
 
-// compare looks closely, beside whatever else is done, at a standby that differs from its primary: that may be a change which is on its way. Slots at the
-// primary that a sync has left behind which was killed are dropped.
+// compare checks, in the background, a standby that differs from its primary, because the difference may be a change in transit. It also
+// drops slots at the primary that a killed sync has left behind.
 func (r *Room) compare(ctx context.Context, s State, primary Member, differs bool) {
 	r.heard.mu.Lock()
 	busy := r.heard.troubles.looking
@@ -160,7 +160,7 @@ func (r *Room) compare(ctx context.Context, s State, primary Member, differs boo
 	}()
 }
 
-// resync makes this standby the same as its primary again, unless that was done a short while ago.
+// resync synchronises this standby with its primary again, unless that happened a short while ago.
 func (r *Room) resync(ctx context.Context, s State, primary Member, why string) {
 	if s.SyncedAt != nil && !r.past(*s.SyncedAt, r.deps.Pace.Resync) || r.refused() { // until a person has decided
 		return

@@ -17,14 +17,14 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// later has the clocks of both be ahead.
+// later moves the clocks of both ahead.
 func later(by time.Duration, gates ...*gate) {
 	for _, g := range gates {
 		g.ahead.by.Add(int64(by))
 	}
 }
 
-// ask asks the database of a gateway.
+// ask queries the database of a gateway.
 func ask[T any](t *testing.T, g *gate, sql string, args ...any) (is T) {
 	t.Helper()
 	if err := g.DB.QueryRow(t.Context(), sql, args...).Scan(&is); err != nil {
@@ -33,7 +33,7 @@ func ask[T any](t *testing.T, g *gate, sql string, args ...any) (is T) {
 	return is
 }
 
-// byHand changes rows as no one should.
+// byHand changes rows in a way that no one should.
 func byHand(t *testing.T, g *gate, sql string, args ...any) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dbtest.Address(g.DB))
@@ -51,11 +51,11 @@ func byHand(t *testing.T, g *gate, sql string, args ...any) {
 
 const insertPool = `INSERT INTO ntp_pools (id, created_at, updated_at, kind, address, iburst, prefer, minpoll, maxpoll) `
 
-// A standby that does not follow as it should is made the same as its primary again, whatever the reason, and not sooner than ten minutes after the last time.
+// A standby that does not follow correctly is synchronised with its primary again, whatever the reason, but at most every ten minutes.
 func TestResync(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
-		// spoil does it, and wait lasts until it shows.
+		// spoil causes the problem, and wait lasts until it is visible.
 		spoil func(t *testing.T, primary, standby *gate)
 		lasts time.Duration
 	}{
@@ -92,7 +92,7 @@ func TestResync(t *testing.T) {
 			x.spoil(t, primary, standby)
 			synced := *standby.state(t).SyncedAt
 			rests := func(g *gate) bool { return g.state(t).SyncedAt.Equal(synced) && g.Audited(t, "cluster.sync") == 1 }
-			standby.beat(t) // who has just been compared is left alone
+			standby.beat(t) // it was compared a moment ago
 			later(x.lasts, primary, standby)
 			if strings.HasSuffix(name, "fails") {
 				fails(t, standby)
@@ -132,7 +132,7 @@ func fails(t *testing.T, standby *gate) {
 	waittest.Until(t, "replication fails", func() bool { return errors() > was })
 }
 
-// A node that was away for longer than its changes were kept is made the same again as soon as it is there.
+// A node that was away for longer than its changes were kept is synchronised as soon as it returns.
 func TestResyncAfterALostSlot(t *testing.T) {
 	t.Parallel()
 	_, server := dbtest.Own(t)
@@ -162,7 +162,7 @@ func TestResyncAfterALostSlot(t *testing.T) {
 	well(t, primary)
 }
 
-// More than half of what a standby has does not go without a person's word. The status says so.
+// More than half of a standby's rows are never deleted without a person's decision. The status reports it.
 func TestResyncRefused(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)
@@ -175,7 +175,7 @@ func TestResyncRefused(t *testing.T) {
 		})
 	}
 	waittest.Until(t, "it is refused", func() bool { standby.beat(t); return refused(standby) && refused(primary) })
-	for range 3 { // and not tried again
+	for range 3 { // and not retried
 		later(time.Hour, primary, standby)
 		standby.beat(t)
 	}
@@ -186,7 +186,7 @@ func TestResyncRefused(t *testing.T) {
 	well(t, primary, standby)
 }
 
-// A slot that a sync has left behind which was killed is dropped, and one that is late makes the cluster degraded.
+// The slot of a killed sync is dropped, and a late slot makes the cluster degraded.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)
@@ -220,7 +220,7 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// hold has a standby apply nothing of the time servers until it may go on.
+// hold stops a standby from applying changes of the time servers until it may continue.
 func hold(t *testing.T, g *gate) (proceed func()) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dbtest.Address(g.DB))
@@ -235,7 +235,7 @@ func hold(t *testing.T, g *gate) (proceed func()) {
 	return func() { conn.Close(context.Background()) }
 }
 
-// While the primary is away, the standby that has most of it is the one to promote.
+// While the primary is away, the standby with most of its changes is the one to promote.
 func TestForcedPromotionOfTheOneAhead(t *testing.T) {
 	t.Parallel()
 	primary, ahead := joined(t)

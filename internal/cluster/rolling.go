@@ -24,10 +24,10 @@ import (
 	"edge.internal/gateway/internal/kit/secret"
 )
 
-// Phase is how far a rolling update has come.
+// Phase is the phase of a rolling update.
 type Phase string
 
-// The phases. There is none for the end: the new program of the primary removes the file.
+// There is no phase for the end: the new program of the primary removes the file.
 const (
 	Idle              Phase = "idle"
 	UpdatingSecondary Phase = "updating-secondary"
@@ -40,11 +40,11 @@ const (
 	rollingFile = "rolling-update.json"
 	// updatedWithin is how long a standby may take to run the new version, and to follow and serve with it.
 	updatedWithin = 10 * time.Minute
-	// rollEvery is how often a node that is being updated is asked.
+	// rollEvery is how often a node that is being updated is polled.
 	rollEvery = time.Second
 	// drainWithin is how long a node may take to give its virtual addresses away.
 	drainWithin = 30 * time.Second
-	// refreshTimes is how often a standby is asked to compare all it has with the primary when all nodes are updated.
+	// refreshTimes is how often a standby is asked to compare everything with the primary after all nodes are updated.
 	refreshTimes = 5
 )
 
@@ -59,41 +59,41 @@ type RollingUpdate struct {
 	Updated   []string   `json:"updated" doc:"Nodes that run the new version."`
 }
 
-// rolling is a rolling update with what it needs to go on after this program was ended.
+// rolling is a rolling update with what it needs to continue after a restart of this program.
 type rolling struct {
 	RollingUpdate `json:",embed"`
 	NodeID        string `json:"node_id"`
-	// Since is for how many seconds the machine had been running when the phase began; nil before the first one. The clock may be set meanwhile.
+	// Since is the machine's uptime in seconds when the phase began; nil before the first phase. The clock may be set in the meantime.
 	Since *float64 `json:"since_uptime"`
-	// Upgrade is the id of the last upgrade that the node had before, and Live are its components that were live.
+	// Upgrade is the id of the node's previous upgrade, and Live lists its components that were live.
 	Upgrade string   `json:"upgrade"`
 	Live    []string `json:"live"`
-	// Drained says that the node was told to give its virtual addresses away.
+	// Drained means that the node was asked to give its virtual addresses away.
 	Drained bool `json:"drained"`
 }
 
-// rolls is the rolling update that this program does.
+// rolls is the rolling update in this program.
 type rolls struct {
-	mu     sync.Mutex // held by whoever changes the file
+	mu     sync.Mutex // held while the file is changed
 	begun  chan struct{}
 	within time.Duration
 }
 
-// UpdateWithin says how long a standby may take to run its new version, before the room is used.
+// UpdateWithin sets how long a standby may take to run its new version. Call it before the room is used.
 func (r *Room) UpdateWithin(d time.Duration) { r.rolls.within = d }
 
-// Release is which version a node runs, and which it could.
+// Release is the version that a node runs, and the one that it could install.
 type Release struct {
 	Version string `json:"version"`
-	// Offered is the newer version that apt would install, if that was asked for; empty for none.
+	// Offered is the newer version that apt would install, if requested; empty for none.
 	Offered string `json:"offered,omitempty"`
-	// What became of its last upgrade.
+	// The result of its last upgrade.
 	Upgrade string    `json:"upgrade,omitempty"`
 	State   job.State `json:"state,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 }
 
-// release tells which version this node runs.
+// release returns the version of this node.
 func (r *Room) release(ctx context.Context, offers bool) (Release, error) {
 	out := Release{Version: r.Version}
 	last, err := job.Upgrade.Last(r.Host)
@@ -139,20 +139,20 @@ func (r *Room) drain(ctx context.Context, on bool) error {
 	return r.deps.Drain(ctx, on)
 }
 
-// drainNode has a node give its virtual addresses away, or end that.
+// drainNode makes a node give its virtual addresses away, or ends that.
 func (r *Room) drainNode(ctx context.Context, id string, on bool) error {
 	if id == r.node().ID {
 		return r.drain(ctx, on)
 	}
 	m, ok, err := member(ctx, r.DB, id)
 	if err != nil || !ok {
-		return err // one that has left keeps none
+		return err // a node that has left keeps none
 	}
 	_, err = askFor[struct{}](ctx, r, m, drainWithin, http.MethodPost, "/agent/cluster/drain", Draining{on})
 	return err
 }
 
-// rollingUpdate reads how far the update has come.
+// rollingUpdate reads the progress of the update.
 func (r *Room) rollingUpdate() (u rolling, err error) {
 	u.Phase, u.Updated = Idle, []string{}
 	b, err := os.ReadFile(r.Paths.State(rollingFile))
@@ -165,7 +165,7 @@ func (r *Room) rollingUpdate() (u rolling, err error) {
 	return u, err
 }
 
-// showRolling answers what the primary does. A standby asks it.
+// showRolling returns the primary's progress. A standby asks the primary.
 func (r *Room) showRolling(c *httpd.Call, _ struct{}) (u RollingUpdate, err error) {
 	s, err := Load(c, r.DB)
 	if err != nil {
@@ -195,7 +195,7 @@ func (r *Room) saveRolling(u rolling) error {
 	return secret.Save(r.Paths.State(rollingFile), b)
 }
 
-// beginRolling begins to update all nodes, if each of them is as it should be and offers the same version.
+// beginRolling starts to update all nodes, if each of them is healthy and offers the same version.
 func (r *Room) beginRolling(c *httpd.Call, _ struct{}) (RollingUpdate, error) {
 	c.Unhurried()
 	r.rolls.mu.Lock()
@@ -244,7 +244,7 @@ func (r *Room) beginRolling(c *httpd.Call, _ struct{}) (RollingUpdate, error) {
 	return u.RollingUpdate, nil
 }
 
-// mayRoll refuses to update nodes of which one is not as it should be. One that has the new version already is one less to do.
+// mayRoll refuses the update if any node is not healthy. A node that already has the new version is skipped.
 func (r *Room) mayRoll(ctx context.Context, own Release) error {
 	status, err := r.Status(ctx)
 	if err != nil {
@@ -290,7 +290,7 @@ func offered(version string) string {
 	return "version " + version
 }
 
-// Roll brings a rolling update that was begun to its end, also one that another run of this program has begun, until the context ends.
+// Roll continues a rolling update until it is done or the context ends, even if another run of this program has begun it.
 func (r *Room) Roll(ctx context.Context) {
 	ctx = actor.With(ctx, actor.System("cluster"))
 	for {
@@ -307,12 +307,12 @@ func (r *Room) Roll(ctx context.Context) {
 	}
 }
 
-// errStops is an error that ends a rolling update. Others are tried again until the limit.
+// errStops is an error that ends a rolling update. Other errors are retried until the limit.
 type errStops struct{ error }
 
 func stops(format string, a ...any) error { return errStops{fmt.Errorf(format, a...)} }
 
-// rollOn does the next step, writes down how far it has come, and tells whether there is more to do.
+// rollOn does the next step, saves the progress, and reports whether there is more to do.
 func (r *Room) rollOn(ctx context.Context) (more bool) {
 	r.rolls.mu.Lock()
 	defer r.rolls.mu.Unlock()
@@ -326,7 +326,7 @@ func (r *Room) rollOn(ctx context.Context) (more bool) {
 	case !r.DB.Attached():
 		return true
 	case u.Phase == UpdateFailed:
-		// Its addresses may come back when it can be asked.
+		// The node may have its addresses back once it answers.
 		if r.drainNode(ctx, u.NodeID, false) == nil {
 			u.Drained = false
 			r.keepRolling(u)
@@ -336,7 +336,7 @@ func (r *Room) rollOn(ctx context.Context) (more bool) {
 	was := u.Phase
 	err = r.step(ctx, &u)
 	if ctx.Err() != nil {
-		return false // and the next run of this program goes on
+		return false // the next run of this program continues
 	}
 	final, over := errors.AsType[errStops](err)
 	within := r.rolls.within
@@ -366,7 +366,7 @@ func (r *Room) keepRolling(u rolling) {
 	}
 }
 
-// step does what comes next. An error is tried again, unless it is errStops.
+// step does what comes next. Errors are retried, except errStops.
 func (r *Room) step(ctx context.Context, u *rolling) error {
 	if u.Phase == UpdatingPrimary && r.Version == u.To {
 		return r.endRolling(ctx, u)
@@ -388,13 +388,13 @@ func (r *Room) step(ctx context.Context, u *rolling) error {
 	}
 }
 
-// uptime is for how many seconds the machine has been running.
+// uptime returns the machine's uptime in seconds.
 func (r *Room) uptime() (float64, error) {
 	x, err := r.Host.Resources()
 	return x.Uptime.Seconds(), err
 }
 
-// lasts tells whether the phase is longer than that. After a restart of the machine it counts from then.
+// lasts reports whether the phase has lasted longer than the limit. After a reboot the time counts from the boot.
 func (r *Room) lasts(u rolling, limit time.Duration) bool {
 	now, err := r.uptime()
 	if err != nil || u.Since == nil {
@@ -407,7 +407,7 @@ func (r *Room) lasts(u rolling, limit time.Duration) bool {
 	return now-began > limit.Seconds()
 }
 
-// enter begins a phase, and is on the disk when it returns.
+// enter begins a phase, and returns when it is on disk.
 func (r *Room) enter(u *rolling, p Phase) error {
 	now, err := r.uptime()
 	if err != nil {
@@ -420,7 +420,7 @@ func (r *Room) enter(u *rolling, p Phase) error {
 	return failpoint.Hit("rolling." + string(p))
 }
 
-// next chooses the node that is updated next: a standby that does not have the new version, or else the primary.
+// next chooses the next node to update: a standby without the new version, or else the primary.
 func (r *Room) next(ctx context.Context, u *rolling) error {
 	peers, err := r.Peers(ctx, r.DB)
 	if err != nil {
@@ -462,7 +462,7 @@ func (r *Room) next(ctx context.Context, u *rolling) error {
 	return r.enter(u, UpdatingSecondary)
 }
 
-// updateSecondary has a standby give its virtual addresses away and begin its upgrade.
+// updateSecondary makes a standby give its virtual addresses away and start its upgrade.
 func (r *Room) updateSecondary(ctx context.Context, u *rolling) error {
 	if u.NodeID == "" {
 		if u.Since == nil { // it counts from the first try
@@ -489,7 +489,7 @@ func (r *Room) updateSecondary(ctx context.Context, u *rolling) error {
 		if err := failpoint.Hit("rolling.drained"); err != nil {
 			return err
 		}
-		// Whether one that did not answer has begun is seen at the next look.
+		// If it did not answer, the next check shows whether it has begun.
 		if _, err := askFor[Accepted](ctx, r, m, drainWithin, http.MethodPost, "/agent/cluster/trigger-update", Update{Version: u.To}); err != nil {
 			if fault.Is(err, fault.Unavailable) {
 				return err
@@ -503,7 +503,7 @@ func (r *Room) updateSecondary(ctx context.Context, u *rolling) error {
 	return r.enter(u, WaitingSecondary)
 }
 
-// updated asks the node that is being updated which version it runs.
+// updated asks the node that is being updated for its version.
 func (r *Room) updated(ctx context.Context, u *rolling) (Member, Release, error) {
 	m, ok, err := member(ctx, r.DB, u.NodeID)
 	if err != nil {
@@ -516,7 +516,7 @@ func (r *Room) updated(ctx context.Context, u *rolling) (Member, Release, error)
 	return m, is, err
 }
 
-// awaitSecondary looks whether a standby is what it was, with the new version.
+// awaitSecondary checks whether a standby is as before, with the new version.
 func (r *Room) awaitSecondary(ctx context.Context, u *rolling) error {
 	m, is, err := r.updated(ctx, u)
 	if err != nil {
@@ -550,7 +550,7 @@ func (r *Room) awaitSecondary(ctx context.Context, u *rolling) error {
 	return r.next(ctx, u)
 }
 
-// failed tells that an upgrade which was begun has ended otherwise than it should.
+// failed returns an error if an upgrade that was begun did not succeed.
 func (is Release) failed(u *rolling) error {
 	switch is.State {
 	case job.Refused, job.TakenBack, job.Stuck:
@@ -561,8 +561,8 @@ func (is Release) failed(u *rolling) error {
 	return nil
 }
 
-// updatePrimary has this node give its virtual addresses away, and be replaced by its new version, which ends the update. It is still here when that could
-// not be done.
+// updatePrimary makes this node give its virtual addresses away and start its own upgrade; the new program ends the update. Errors are
+// returned here only if that was impossible.
 func (r *Room) updatePrimary(ctx context.Context, u *rolling) error {
 	is, err := r.release(ctx, false)
 	if err != nil {
@@ -589,17 +589,18 @@ func (r *Room) updatePrimary(ctx context.Context, u *rolling) error {
 	}
 	if err := r.deps.Update(ctx, u.To); err != nil {
 		if fault.Is(err, fault.Unavailable) {
-			return err // apt is slow on a machine that is busy
+			return err // apt is slow on a busy machine
 		}
 		return stops("%s: %s", u.Node, fault.From(err).Message)
 	}
 	return failpoint.Hit("rolling.primary-triggered")
 }
 
-// endRolling is what the new program of the primary does. The standbys compare all they have with it: there may be tables that they have not got rows of before.
+// endRolling runs in the new program of the primary. The standbys compare everything with it, because there may be new tables whose rows
+// they do not have.
 func (r *Room) endRolling(ctx context.Context, u *rolling) error {
 	if is, err := r.release(ctx, false); err != nil || is.State == job.Running {
-		return err // it is confirmed first, or taken back
+		return err // it is confirmed or reverted first
 	}
 	if err := r.drain(ctx, false); err != nil {
 		return err

@@ -20,12 +20,13 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// offer has apt offer a version.
+// offer makes apt offer a version.
 func (g *gate) offer(version string) {
 	g.Machine.SetPackages(host.PackageVersions{Packages: []host.PackageVersion{{Name: "gateway", Installed: g.Version, Available: version, Newer: []string{version}}}}, nil)
 }
 
-// roll runs the rolling update of a gateway until the function that it returns is called, which is how a program ends that is killed: what is not on the disk is lost.
+// roll runs the rolling update of a gateway until the returned function is called, which simulates a killed program: what is not on disk
+// is lost.
 func (g *gate) roll(t *testing.T) (kill func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -36,7 +37,7 @@ func (g *gate) roll(t *testing.T) (kill func()) {
 	return kill
 }
 
-// again is the gateway when its programs have been started again, those of another version perhaps.
+// again returns the gateway after a restart of its programs, possibly in another version.
 func (g *gate) again(t *testing.T, version string) *gate {
 	t.Helper()
 	g.shut()
@@ -47,7 +48,7 @@ func (g *gate) again(t *testing.T, version string) *gate {
 	return now
 }
 
-// upgrades are those of a machine, as the room of upgrades declares them.
+// upgrades is the job of upgrades, as the upgrade room declares it.
 var upgrades = job.Kind[version, upgrade]{Name: job.Upgrade, Begun: func(v version) upgrade { return upgrade{To: v.Version} }}
 
 type version struct {
@@ -62,8 +63,8 @@ type upgrade struct {
 	To string `json:"to"`
 }
 
-// fakeUpgradeUnit is what systemd and apt are elsewhere: it replaces the programs of a gateway by those of the version that was asked for. The upgrade itself is
-// tested in test/appliance.
+// fakeUpgradeUnit stands in for systemd and apt: it replaces a gateway's programs by those of the requested version. The upgrade itself
+// is tested in test/appliance.
 func (g *gate) fakeUpgradeUnit(t *testing.T) *gate {
 	t.Helper()
 	var wish upgrade
@@ -95,7 +96,7 @@ func (g *gate) reaches(t *testing.T, p cluster.Phase) cluster.RollingUpdate {
 	return g.rolling(t)
 }
 
-// begin begins a rolling update to 1.1.0.
+// begin starts a rolling update to 1.1.0.
 func (g *gate) begin(t *testing.T, all ...*gate) {
 	t.Helper()
 	for _, x := range append(all, g) {
@@ -110,7 +111,8 @@ func (g *gate) begin(t *testing.T, all ...*gate) {
 	g.Do(t, "admin", http.MethodPost, "/cluster/rolling-update", nil).Want(t, 409)
 }
 
-// The standby is updated first, then the primary, whose new program ends the update. The primary's program is killed in each phase, and goes on when it is back.
+// The standby is updated first, then the primary, whose new program ends the update. The primary's program is killed in each phase, and
+// continues when it is back.
 func TestRollingUpdate(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)
@@ -143,7 +145,7 @@ func TestRollingUpdate(t *testing.T) {
 	}
 	kill()
 	primary = primary.again(t, "1.0.0")         // killed while it waits
-	primary.ahead.by.Add(int64(24 * time.Hour)) // and its clock is set, which is no time that has passed
+	primary.ahead.by.Add(int64(24 * time.Hour)) // its clock is set, which does not count as elapsed time
 	kill = primary.roll(t)
 	if last, err := upgrades.Last(primary.Machine); err == nil {
 		t.Errorf("the primary is upgraded before its standby: %+v", last)
@@ -185,7 +187,8 @@ func TestRollingUpdate(t *testing.T) {
 	}
 }
 
-// life is that of the program that does a rolling update. It dies at everything that it does to a node: before it is done, and when it is done and nothing knows.
+// life is one run of the program that does a rolling update. It dies around every operation on a node: before it is done, and when it is
+// done but not recorded.
 type life struct {
 	mu     sync.Mutex
 	cancel context.CancelFunc
@@ -194,7 +197,7 @@ type life struct {
 	deaths int
 }
 
-// lead has the gateway's program go on with the update, until end is called or it dies.
+// lead makes the gateway's program continue the update until end is called or it dies.
 func (l *life) lead(g *gate) (dead <-chan struct{}, end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -205,7 +208,7 @@ func (l *life) lead(g *gate) (dead <-chan struct{}, end func()) {
 	return ended, func() { cancel(); <-ended }
 }
 
-// does is something that the program does, at another node or at its own.
+// does runs an operation at another node or at its own.
 func (l *life) does(what string, own bool, do func() error) error {
 	l.mu.Lock()
 	l.begun[what]++
@@ -222,15 +225,15 @@ func (l *life) does(what string, own bool, do func() error) error {
 	case nth > 2:
 		return err
 	case own:
-		runtime.Goexit() // which is what the program is
+		runtime.Goexit() // which is the whole program
 	}
 	cancel()
 	<-ended
 	return errors.New("no one hears this")
 }
 
-// The primary's program is killed before and after each thing that it does to a node. Its file is never half, the primary is not touched before its standby is updated, nothing
-// is upgraded twice, and at the end all nodes have the new version and their addresses back.
+// The primary's program is killed before and after each operation on a node. Its file is never incomplete, the primary is not touched
+// before its standby is updated, nothing is upgraded twice, and at the end all nodes have the new version and their addresses back.
 func TestRollingUpdateIsKilledInItsSteps(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)
@@ -301,7 +304,7 @@ func TestRollingUpdateIsKilledInItsSteps(t *testing.T) {
 	well(t, primary)
 }
 
-// A standby that does not get to the new version stops the update, with its reason, and the primary is untouched.
+// A standby that does not reach the new version stops the update, with a reason, and the primary is untouched.
 func TestRollingUpdateStops(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)
@@ -333,7 +336,7 @@ func TestRollingUpdateStops(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 
-	// It may be tried again, and the standby's upgrade is taken back: that is known at once.
+	// After another start, the standby's upgrade is reverted: that is noticed at once.
 	standby.Machine.SetJob(job.Upgrade, upgrade{Record: job.Record{ID: "first", State: job.Refused}, To: "1.1.0"})
 	primary.begin(t, standby)
 	primary.roll(t)
@@ -349,7 +352,7 @@ func TestRollingUpdateStops(t *testing.T) {
 	untouched()
 }
 
-// Nodes are not updated while one of them is not as it should be.
+// Nodes are not updated while one of them is unhealthy.
 func TestRollingUpdateRefused(t *testing.T) {
 	t.Parallel()
 	primary, standby := gates(t)

@@ -54,7 +54,7 @@ type NodeStatus struct {
 	Error      string     `json:"error" doc:"Why it does not answer; empty when it does."`
 }
 
-// ClusterStatus is how the cluster is doing.
+// ClusterStatus is the health of the cluster.
 type ClusterStatus struct {
 	LocalID    string       `json:"local_id" doc:"Id of this node."`
 	LocalNode  NodeStatus   `json:"local_node" doc:"This node."`
@@ -67,10 +67,10 @@ type ClusterStatus struct {
 	UpdatedAt  time.Time    `json:"updated_at" doc:"When the nodes were asked."`
 }
 
-// lookAgain is how long two nodes have to be different before that is drift, which is no change that is on its way.
+// lookAgain is how long a difference between two nodes must last to be drift, not a change in transit.
 const lookAgain = 400 * time.Millisecond
 
-// compared asks a node what it is until its configuration is the same as here, or both are at rest and differ.
+// compared polls a node until its configuration equals this node's, or both are idle and differ.
 func (r *Room) compared(drift func(id string, tables []string)) func(context.Context, Member) (Identity, error) {
 	return func(ctx context.Context, m Member) (Identity, error) {
 		until, cancel := context.WithTimeout(ctx, askWithin)
@@ -87,7 +87,7 @@ func (r *Room) compared(drift func(id string, tables []string)) func(context.Con
 			}
 			here, err := r.rehash(until)
 			if err != nil {
-				return said, nil //nolint:nilerr // this node cannot compare, and the other one has answered
+				return said, nil //nolint:nilerr // this node cannot compare, but the other one has answered
 			}
 			differ := here.Differ(said.Hashes)
 			if len(differ) == 0 {
@@ -107,10 +107,11 @@ func (r *Room) compared(drift func(id string, tables []string)) func(context.Con
 	}
 }
 
-// Status asks all nodes, and tells how the cluster is doing. It takes two seconds if one does not answer.
+// Status asks all nodes, and returns the health of the cluster. It takes two seconds if a node does not answer.
 func (r *Room) Status(ctx context.Context) (ClusterStatus, error) { return r.status(ctx, nil, true) }
 
-// status does not ask the nodes again that are known not to answer. It compares configurations, which takes a moment while they are changed, only if that is wanted.
+// status skips the nodes that are known to be silent. It only compares configurations if asked to, because that takes a moment while they
+// change.
 func (r *Room) status(ctx context.Context, silent map[string]error, compare bool) (ClusterStatus, error) {
 	mine, err := Load(ctx, r.DB)
 	if err != nil {
@@ -143,7 +144,7 @@ func (r *Room) status(ctx context.Context, silent map[string]error, compare bool
 	for f := range found {
 		drift[f.id] = f.tables
 	}
-	members, err := Members(ctx, r.DB) // one that was expected may have come
+	members, err := Members(ctx, r.DB) // an expected node may have joined
 	if err != nil {
 		return ClusterStatus{}, err
 	}
@@ -177,7 +178,7 @@ func (r *Room) status(ctx context.Context, silent map[string]error, compare bool
 	return out, nil
 }
 
-// unjudged is what a node says that has lost its own database: which nodes it has heard of, and that it cannot tell how they do.
+// unjudged is the status of a node that has lost its own database: it lists the nodes that it knows, but cannot judge them.
 func (r *Room) unjudged() ClusterStatus {
 	out := ClusterStatus{
 		LocalID: r.node().ID, Peers: []NodeStatus{}, Mode: "single-node", Health: "degraded", UpdatedAt: r.Clock.Now(),
@@ -199,7 +200,7 @@ func (r *Room) unjudged() ClusterStatus {
 	return out
 }
 
-// view is a node as it was last heard of.
+// view describes a node from its last answer.
 func (r *Room) view(mine State, m Member) NodeStatus {
 	n := NodeStatus{
 		ID: m.ID, FQDN: m.FQDN, PublicIP: m.PublicIP, InternalIP: m.InternalIP, MgmtIP: m.MgmtIP, APIURL: m.APIURL, Local: m.ID == r.node().ID,
@@ -227,7 +228,7 @@ func (r *Room) view(mine State, m Member) NodeStatus {
 	return n
 }
 
-// follow adds what the primary keeps for the node.
+// follow adds the primary's slot for the node.
 func (n *NodeStatus) follow(slots []replica.Slot) {
 	for _, s := range slots {
 		if !s.Of(n.ID) {
@@ -240,12 +241,12 @@ func (n *NodeStatus) follow(slots []replica.Slot) {
 	}
 }
 
-// late tells whether the node lacks more of the primary's changes than is usual.
+// late reports whether the node lacks more of the primary's changes than usual.
 func (n *NodeStatus) late() bool {
 	return n.Behind != nil && *n.Behind > lagLimit || n.Lag != nil && *n.Lag > lateLimit
 }
 
-// differ names the settings that both nodes have and that are not the same.
+// differ names the settings that both nodes have with different values.
 func differ(here, there map[string]string) []string {
 	names := []string{}
 	for _, name := range slices.Sorted(maps.Keys(here)) {
@@ -256,7 +257,7 @@ func differ(here, there map[string]string) []string {
 	return names
 }
 
-// judge decides about mode and health. This node is among the answers, too.
+// judge determines mode and health. The answers include this node.
 func (s *ClusterStatus) judge(mine State, answers []asked) {
 	problem := func(text string) { s.Problems = append(s.Problems, text) }
 	joined := 0
@@ -334,7 +335,7 @@ func (s *ClusterStatus) judge(mine State, answers []asked) {
 
 const tag httpd.Tag = "cluster"
 
-// mountPublic adds the routes for people, and the one for a node that joins.
+// mountPublic adds the routes for people, and the one for joining nodes.
 func (r *Room) mountPublic() {
 	httpd.Handle(r.Router, http.MethodGet, "/cluster/status", httpd.Read.Offline(), tag.Doc("cluster.status", "How the cluster is doing. All nodes are asked"),
 		func(c *httpd.Call, _ struct{}) (ClusterStatus, error) {
@@ -369,7 +370,7 @@ func (r *Room) mountPublic() {
 	httpd.Handle(r.Router, http.MethodPost, "/cluster/rolling-update", httpd.Write.OnPrimary(), tag.Audited("cluster.rolling-update", "Update all nodes to the version that apt offers, the standbys first. The answer comes when that has started"), r.beginRolling)
 }
 
-// Expect names a node that is to come.
+// Expect names an expected node.
 type Expect struct {
 	NodeFQDN value.DomainName `json:"node_fqdn" required:"true" doc:"Full name of the node."`
 }
@@ -396,11 +397,12 @@ type Promoting struct {
 	Force bool `json:"force" doc:"Do it although the primary does not answer. What it has not sent is lost, until it comes back: then it is kept in a file."`
 }
 
-// forcedWithin is how long a node may take to answer one that is promoted with force, if it did not answer the last time that it was asked: who is sure that the primary is gone
-// does not wait for it as others do. One that did answer may merely be slow, or a primary of a newer epoch, and gets as long as always.
+// forcedWithin limits the wait for a node that did not answer last time when a promotion is forced: an operator who is sure that the
+// primary is gone should not have to wait. A node that did answer may just be slow, or a primary of a newer epoch, and gets the usual
+// time.
 const forcedWithin = time.Second
 
-// patience is how long a node may take to answer one that is promoted.
+// patience returns how long a node may take to answer during a promotion.
 func (r *Room) patience(id string, force bool) time.Duration {
 	if force && r.heard.last(id).err != nil {
 		return forcedWithin
@@ -408,7 +410,7 @@ func (r *Room) patience(id string, force bool) time.Duration {
 	return askWithin
 }
 
-// promote makes this standby the primary. The primary that there is steps down first, if it answers.
+// promote makes this standby the primary. The present primary steps down first, if it answers.
 func (r *Room) promote(c *httpd.Call, in struct{ Body *Promoting }) (ClusterStatus, error) {
 	force := in.Body != nil && in.Body.Force
 	s, err := Load(c, r.DB)
@@ -467,7 +469,7 @@ func (r *Room) promote(c *httpd.Call, in struct{ Body *Promoting }) (ClusterStat
 	if _, err := r.Promote(c, p); err != nil {
 		return ClusterStatus{}, err
 	}
-	if err := errors.Join(r.certifySelf(c), r.tellMembers(c)); err != nil {
+	if err := errors.Join(r.certifySelf(c), r.publishMembers(c)); err != nil {
 		r.Log.Warn("this node is the primary, and something is left to do", "err", err)
 	}
 	return r.status(c, silent, false)
@@ -488,7 +490,7 @@ func (r *Room) behind(ctx context.Context, s State, other asked) error {
 	return fault.New(fault.Conflict, "%s has changes from the primary that this node does not have. Promote that node instead.", other.FQDN)
 }
 
-// Left says what became of a node that was taken out.
+// Left is the result of removing a node.
 type Left struct {
 	ID       string `json:"id" doc:"Id of the node."`
 	Reached  bool   `json:"reached" doc:"Whether the node knows, and is now a single gateway. One that does not know is refused by all nodes, and accepts no changes until it leaves, too."`
@@ -496,7 +498,7 @@ type Left struct {
 	Expected bool   `json:"expected" doc:"Whether it had not come yet."`
 }
 
-// leave takes a node out of the list. What is in no list is let in nowhere.
+// leave removes a node from the list. A node that is in no list is admitted nowhere.
 func (r *Room) leave(c *httpd.Call, in struct {
 	ID string `path:"id" doc:"Id of the node."`
 }) (Left, error) {
@@ -508,7 +510,7 @@ func (r *Room) leave(c *httpd.Call, in struct {
 	switch {
 	case err != nil:
 		return Left{}, err
-	case s.Role != Primary && s.Role != Single && in.ID == r.node().ID: // be it still in the list or not
+	case s.Role != Primary && s.Role != Single && in.ID == r.node().ID: // whether or not it is still in the list
 		return r.leaveAlone(c, s)
 	case !ok:
 		return Left{}, fault.New(fault.NotFound, "This node does not exist.")
@@ -535,7 +537,7 @@ func (r *Room) leave(c *httpd.Call, in struct {
 	return out, err
 }
 
-// leavesThere tells whether the primary is to take a node out: always, but for this node if the primary does not answer it any more.
+// leavesThere reports whether the primary must remove the node: always, except for this node if the primary no longer answers it.
 func (r *Room) leavesThere(c *httpd.Call) (bool, error) {
 	if c.Request.PathValue("id") != r.node().ID {
 		return true, nil
@@ -547,7 +549,7 @@ func (r *Room) leavesThere(c *httpd.Call) (bool, error) {
 	return r.hasPrimary(c, s)
 }
 
-// hasPrimary tells whether the primary answers this node: it may be away, or have this node no longer in its list.
+// hasPrimary reports whether the primary answers this node: it may be down, or have removed this node from its list.
 func (r *Room) hasPrimary(ctx context.Context, s State) (bool, error) {
 	primary, ok, err := member(ctx, r.DB, s.PrimaryID)
 	if err != nil || !ok {
@@ -557,7 +559,7 @@ func (r *Room) hasPrimary(ctx context.Context, s State) (bool, error) {
 	return err == nil, nil
 }
 
-// leaveAlone takes this node out of a cluster that has no primary for it any more.
+// leaveAlone removes this node from a cluster that no longer has a primary for it.
 func (r *Room) leaveAlone(ctx context.Context, s State) (Left, error) {
 	has, err := r.hasPrimary(ctx, s)
 	switch {
@@ -569,7 +571,7 @@ func (r *Room) leaveAlone(ctx context.Context, s State) (Left, error) {
 	return Left{ID: r.node().ID, FQDN: r.node().Name, Reached: true}, r.left(ctx)
 }
 
-// left makes this node a gateway without a cluster, with the configuration that it has. The virtual addresses stay with the cluster.
+// left makes this node a gateway without a cluster, with its present configuration. The virtual addresses stay with the cluster.
 func (r *Room) left(ctx context.Context) error {
 	_, err := r.Engine.CommitBoth(ctx, nil, r.deps.Feeds, func(tx *db.Tx) ([]apply.Row, error) {
 		was, err := alone(ctx, tx)
@@ -598,11 +600,11 @@ func (r *Room) left(ctx context.Context) error {
 	return r.forget()
 }
 
-// dismissed has the database of a node that has left listen to no other node any more. PostgreSQL may be restarted for it.
+// dismissed makes the database of a node that has left stop listening for other nodes. This may restart PostgreSQL.
 func (r *Room) dismissed(ctx context.Context) error {
 	r.admits.Lock()
 	defer r.admits.Unlock()
-	// What is removed last is still there if an earlier try was cut short.
+	// The file removed last still exists if an earlier attempt was interrupted.
 	if _, err := r.Host.Read(host.DatabaseAuthority); err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotInstalled) {
 			return nil

@@ -11,11 +11,11 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Folder is where the rows are kept that a node alone had, below that of the state.
+// Folder holds the files of rows that only this node had, below the state folder.
 const Folder = "cluster"
 
-// Follow makes this node a standby of another one, or one that is a standby already the same as its primary again. A node without a cluster
-// joins by it, and a fenced one rejoins. With force, more than half of the rows may go.
+// Follow makes this node a standby of another one, or synchronises a standby with its primary again. A node without a cluster joins this
+// way, and a fenced one rejoins. force allows more than half of the rows to be deleted.
 func (r *Room) Follow(ctx context.Context, primary Node, conninfo string, force bool) (replica.Result, error) {
 	var theirs State
 	s := replica.Sync{
@@ -39,7 +39,7 @@ func (r *Room) Follow(ctx context.Context, primary Node, conninfo string, force 
 				return err
 			}
 			if mine.Role == Single {
-				// Its changes are over, and those that wait find a standby.
+				// Its running changes have ended, and waiting ones will see a standby.
 				if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(22, 0)"); err != nil {
 					return err
 				}
@@ -65,7 +65,7 @@ func (r *Room) Follow(ctx context.Context, primary Node, conninfo string, force 
 	return result, r.Audit.Record(ctx, "cluster.sync", primary.Name, result)
 }
 
-// mayFollow refuses to have the primary itself follow another node.
+// mayFollow refuses to let the primary follow another node.
 func (s State) mayFollow() error {
 	if s.Role == Primary || s.Role == SteppingDown {
 		return refuse(s, "a node that is not the primary")
@@ -73,7 +73,7 @@ func (s State) mayFollow() error {
 	return nil
 }
 
-// Drift names the tables in which this node differs from its primary although it has all that the primary had.
+// Drift returns the tables in which this node differs from its primary although it has all of the primary's changes.
 func (r *Room) Drift(ctx context.Context, conninfo string) ([]string, error) {
 	conn, err := r.DB.Server().ConnectTo(ctx, conninfo, false)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *Room) Drift(ctx context.Context, conninfo string) ([]string, error) {
 	return replica.Drift(ctx, r.DB, conn, r.passing())
 }
 
-// Hash is that of the configuration: all rows which the nodes share, by table.
+// Hash returns the hash of the configuration: all shared rows, by table.
 func (r *Room) Hash(ctx context.Context) (h replica.Hash, err error) {
 	err = r.DB.Snapshot(ctx, func(tx *db.Tx) error {
 		h, err = replica.HashOf(ctx, tx, r.passing())
@@ -92,7 +92,7 @@ func (r *Room) Hash(ctx context.Context) (h replica.Hash, err error) {
 	return h, err
 }
 
-// passing are the shared tables whose rows are no configuration.
+// passing lists the shared tables whose rows are not configuration.
 func (r *Room) passing() []string {
 	var names []string
 	for _, t := range r.Resources.Tables() {
@@ -103,10 +103,10 @@ func (r *Room) passing() []string {
 	return names
 }
 
-// spreadWithin is how long is waited for the standbys to have what was stored here.
+// spreadWithin limits the wait until the standbys have what was stored here.
 const spreadWithin = 5 * time.Second
 
-// Spread waits until the standbys that follow have what this node has now, or some seconds are over.
+// Spread waits until the standbys that follow have everything that this node has now, but only for some seconds.
 func (r *Room) Spread(ctx context.Context) {
 	if err := replica.Spread(ctx, r.DB, spreadWithin); err != nil && ctx.Err() == nil {
 		r.Log.Warn("not all standbys have what was stored here", "err", err)

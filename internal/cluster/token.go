@@ -22,13 +22,13 @@ import (
 
 const (
 	tokenSecret = 32
-	// tokenLasts is how long a join token is good.
+	// tokenLasts is how long a join token is valid.
 	tokenLasts = time.Hour
 	tokenMark  = "gwj_"
 	tokenLimit = 2048
 )
 
-// claims is what a join token says. Who joins reads it, and believes it: the operator has brought it. The cluster believes its signature.
+// claims is the content of a join token. The joining node trusts it because the operator brought it; the cluster trusts its signature.
 type claims struct {
 	ID      uuid.UUID        `json:"id"`
 	FQDN    value.DomainName `json:"fqdn"`
@@ -38,7 +38,7 @@ type claims struct {
 
 var coded = base64.RawURLEncoding.Strict()
 
-// sign makes the token's text.
+// signToken encodes and signs a token.
 func (r *Room) signToken(c claims) (string, error) {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -48,7 +48,7 @@ func (r *Room) signToken(c claims) (string, error) {
 	return tokenMark + payload + "." + coded.EncodeToString(r.mac(payload)), nil
 }
 
-// mac signs what a token says, and for this use alone.
+// mac signs the content of a token, for this use only.
 func (r *Room) mac(payload string) []byte {
 	h := hmac.New(sha256.New, r.tokens)
 	h.Write([]byte("gateway join token\x00" + payload))
@@ -57,7 +57,7 @@ func (r *Room) mac(payload string) []byte {
 
 var errToken = fault.New(fault.Unauthenticated, "The join token is not valid here, or has expired. Create another one on the primary.")
 
-// readToken reads what a token says. It does not look at the signature.
+// readToken reads a token without checking its signature.
 func readToken(text string) (c claims, payload string, signature []byte, err error) {
 	rest, ok := strings.CutPrefix(text, tokenMark)
 	payload, signed, both := strings.Cut(rest, ".")
@@ -77,7 +77,7 @@ func readToken(text string) (c claims, payload string, signature []byte, err err
 	return c, payload, signature, nil
 }
 
-// verifyToken refuses a token that this node has not made, or that is over. Whether it was spent, the database says.
+// verifyToken refuses a token that this node did not make, or that has expired. The database knows whether it was used.
 func (r *Room) verifyToken(text string) (claims, error) {
 	c, payload, signature, err := readToken(text)
 	if err != nil {
@@ -99,7 +99,7 @@ type Token struct {
 	Command       string    `json:"command" doc:"What to run on the new node, unless its setup in the browser is used."`
 }
 
-// makeToken registers a node that is to come, and makes its token. Tokens that were made for it before are void.
+// makeToken registers an expected node, and creates its token. Earlier tokens for it become invalid.
 func (r *Room) makeToken(ctx context.Context, fqdn value.DomainName) (Token, error) {
 	if fqdn.String() == r.node().Name {
 		return Token{}, fault.Field("node_fqdn", "must be the name of another node: this one has it")
@@ -111,7 +111,7 @@ func (r *Room) makeToken(ctx context.Context, fqdn value.DomainName) (Token, err
 	expires := now.Add(tokenLasts)
 	var t Token
 	err := r.DB.Write(ctx, func(tx *db.Tx) error {
-		tx.Queue("SELECT pg_advisory_xact_lock(22, 2)") // of two tokens for one name, one comes after the other and voids it
+		tx.Queue("SELECT pg_advisory_xact_lock(22, 2)") // of two tokens for one name, the second voids the first
 		ca, err := r.authority(ctx, tx)
 		if err != nil {
 			return err
@@ -144,8 +144,8 @@ func (r *Room) makeToken(ctx context.Context, fqdn value.DomainName) (Token, err
 	return t, err
 }
 
-// spend uses a token up for a node and its key. Of many who try at once, one does. The same node with the same key gets the certificate again that it may not have
-// received; others get none.
+// spend uses a token for a node and its key. If many try at once, one succeeds. The same node with the same key gets its certificate
+// again, which it may not have received; others get none.
 func (r *Room) spend(ctx context.Context, tx *db.Tx, c claims, csr *x509.CertificateRequest) (issued string, err error) {
 	key, now := keyHash(csr.PublicKey), r.Clock.Now()
 	err = tx.QueryRow(ctx, `UPDATE ha_join_tokens SET spent_at = coalesce(spent_at, $2), node_id = $3, key_hash = $5
@@ -165,7 +165,7 @@ func keyHash(key any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// joining is the node whose certificate was issued and that has not registered yet, by its name.
+// joining returns the id of a node by its name, if it has its certificate but has not registered yet.
 func joining(ctx context.Context, q db.Querier, fqdn string) (id string, err error) {
 	err = q.QueryRow(ctx, `SELECT t.node_id FROM ha_join_tokens t JOIN ha_nodes n ON n.id = $2 || t.fqdn WHERE t.fqdn = $1 AND t.spent_at IS NOT NULL`, fqdn, placeholder).Scan(&id)
 	if errors.Is(err, errNoRows) {

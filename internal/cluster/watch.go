@@ -14,38 +14,37 @@ import (
 )
 
 const (
-	// offlineAfter is how many times a node does not answer before it is offline.
+	// offlineAfter is how many heartbeats a node must miss to be offline.
 	offlineAfter = 3
 	// hashEvery is how often a node hashes its configuration.
 	hashEvery = 5 * time.Minute
 )
 
-// Pace is how often nodes look after each other, and how long something may last before they act.
+// Pace sets how often nodes check each other, and how long a problem may last before they act.
 type Pace struct {
-	// Beat is how often nodes ask each other what they are.
+	// Beat is the interval of heartbeats.
 	Beat time.Duration
-	// Resume is when a primary that stepped down takes changes again if no other node has become it, and ResumeAnyway when it does so although it could
-	// not ask all of them.
+	// Resume is when a primary that stepped down accepts changes again if no other node has become the primary. ResumeAnyway applies if
+	// it could not ask all of them.
 	Resume, ResumeAnyway time.Duration
-	// Retry is how long a sync that has failed is left alone.
+	// Retry is the pause after a failed sync.
 	Retry time.Duration
-	// Stray is how long replication may not be under way, and Stuck how long it may fail again and again, before all is compared again.
+	// Stray is how long replication may be down, and Stuck how long it may keep failing, before everything is compared again.
 	Stray, Stuck time.Duration
-	// Resync is how long a standby is left alone that was compared with its primary.
+	// Resync is the minimum time between two comparisons of a standby with its primary.
 	Resync time.Duration
 }
 
-// usual is the pace of a gateway.
 var usual = Pace{Beat: 10 * time.Second, Resume: 15 * time.Second, ResumeAnyway: time.Minute, Retry: time.Minute, Stray: time.Minute, Stuck: 30 * time.Second, Resync: 10 * time.Minute}
 
-// heard is what the other nodes have last said. It is not kept: a node that starts asks first.
+// heard holds the last answers of the other nodes. It is not stored: a node asks first when it starts.
 type heard struct {
 	mu       sync.Mutex
 	of       map[string]*hearing
 	hash     replica.Hash
 	hashedAt time.Time
 	followed time.Time // when following another node was last begun
-	stepped  time.Time // since when this node is seen to be stepping down
+	stepped  time.Time // since when this node has been seen stepping down
 	troubles troubles
 }
 
@@ -56,7 +55,7 @@ type hearing struct {
 	err    error
 }
 
-// hear notes what a node has said, or that it has not, and tells what to think of it, if that is known.
+// hear records an answer or its absence, and returns the node's status, if it is known.
 func (h *heard) hear(id string, said Identity, err error, now time.Time) Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,7 +74,7 @@ func (h *heard) hear(id string, said Identity, err error, now time.Time) Status 
 	return ""
 }
 
-// miss notes that a node has not answered a heartbeat, and tells whether it is offline.
+// miss records a missed heartbeat, and reports whether the node is offline.
 func (h *heard) miss(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,7 +83,7 @@ func (h *heard) miss(id string) bool {
 	return x.missed >= offlineAfter
 }
 
-// last is what a node has last said.
+// last returns the last answer of a node.
 func (h *heard) last(id string) hearing {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,7 +93,7 @@ func (h *heard) last(id string) hearing {
 	return hearing{}
 }
 
-// all is what the nodes have last said, by their names.
+// all returns the last answers of all nodes, by name.
 func (h *heard) all() []hearing {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -106,7 +105,7 @@ func (h *heard) all() []hearing {
 	return list
 }
 
-// identify is what this node says of itself.
+// identify returns what this node reports about itself.
 func (r *Room) identify(ctx context.Context) (Identity, error) {
 	s, err := Load(ctx, r.DB)
 	if err != nil {
@@ -164,7 +163,7 @@ func (r *Room) rehash(ctx context.Context) (replica.Hash, error) {
 	return h, nil
 }
 
-// hashed is the hash that was last made, which is not older than five minutes.
+// hashed returns the last hash, which is at most five minutes old.
 func (r *Room) hashed(ctx context.Context) string {
 	r.heard.mu.Lock()
 	h, at := r.heard.hash, r.heard.hashedAt
@@ -179,7 +178,7 @@ func (r *Room) hashed(ctx context.Context) string {
 	return h.String()
 }
 
-// askIdentity asks a node what it is. One that is expected is asked as the node that got its certificate.
+// askIdentity asks a node for its identity. An expected node is asked as the node that got its certificate.
 func (r *Room) askIdentity(ctx context.Context, m Member) (Identity, error) {
 	if m.Expected() {
 		id, err := joining(ctx, r.DB, m.FQDN)
@@ -195,14 +194,14 @@ func (r *Room) askIdentity(ctx context.Context, m Member) (Identity, error) {
 	return i, err
 }
 
-// asked is what came of asking a node.
+// asked is the result of asking a node.
 type asked struct {
 	Member
 	said Identity
 	err  error
 }
 
-// askAll asks all other nodes at once, and notes what they say.
+// askAll asks all other nodes concurrently, and records their answers.
 func (r *Room) askAll(ctx context.Context, ask func(ctx context.Context, m Member) (Identity, error)) ([]asked, error) {
 	members, err := Members(ctx, r.DB)
 	if err != nil {
@@ -223,7 +222,7 @@ func (r *Room) askAll(ctx context.Context, ask func(ctx context.Context, m Membe
 	for i := range answers {
 		a := &answers[i]
 		if a.Expected() {
-			if a.err == nil { // it has come, and could not say so
+			if a.err == nil { // it has joined, but could not report it
 				a.err = r.register(ctx, a.said.ID, a.FQDN, Registration{APIPort: portOf(a.APIURL), Version: a.said.Version})
 			}
 			continue
@@ -245,7 +244,7 @@ func (r *Room) askAll(ctx context.Context, ask func(ctx context.Context, m Membe
 	return answers, nil
 }
 
-// beat asks the other nodes what they are, and does what follows from it.
+// beat asks the other nodes for their identity, and acts on the answers.
 func (r *Room) beat(ctx context.Context, s State) {
 	r.keepCertified(ctx, s)
 	answers, err := r.askAll(ctx, r.askIdentity)
@@ -256,10 +255,10 @@ func (r *Room) beat(ctx context.Context, s State) {
 	if err := r.think(ctx, r.node().ID, Online, r.Version, r.hashed(ctx)); err != nil {
 		r.Log.Warn("what this node is was not written down", "err", err)
 	}
-	// Rows of nodes come by replication, too, and certificates are renewed.
+	// Rows of nodes also arrive by replication, and certificates are renewed.
 	if r.refusedLately() {
 		r.Log.Warn("PostgreSQL does not start with the settings for other nodes: they do not reach it")
-	} else if err := r.tellMembers(ctx); err != nil {
+	} else if err := r.publishMembers(ctx); err != nil {
 		r.Log.Warn("not all are told who the nodes are", "err", err)
 	}
 	var heard []Identity
@@ -271,7 +270,7 @@ func (r *Room) beat(ctx context.Context, s State) {
 			heard = append(heard, a.said)
 		default:
 			whole = false
-			// Only heartbeats count: who looks at the cluster asks more often.
+			// Only heartbeats count, because viewing the cluster asks more often.
 			if r.heard.miss(a.ID) {
 				if err := r.think(ctx, a.ID, Offline, a.Version, a.ConfigHash); err != nil {
 					r.Log.Warn("that a node is offline was not written down", "node", a.FQDN, "err", err)
@@ -285,21 +284,21 @@ func (r *Room) beat(ctx context.Context, s State) {
 	r.act(ctx, s, judge(s, r.node().ID, heard), whole)
 }
 
-// verdict is what follows from what other nodes have said.
+// verdict is the decision that follows from the answers of other nodes.
 type verdict struct {
 	do   string
 	whom Identity
 }
 
-// What may follow.
+// Possible decisions.
 const (
 	doNothing = ""
-	doFence   = "fence"  // a newer primary is there: take no more changes
-	doSplit   = "split"  // another primary of the same epoch is there
-	doFollow  = "follow" // be a standby of that one
+	doFence   = "fence"  // there is a newer primary: accept no more changes
+	doSplit   = "split"  // there is another primary of the same epoch
+	doFollow  = "follow" // become a standby of that node
 )
 
-// judge decides what this node does about what the others say. Of two primaries the one with the newer epoch is right.
+// judge decides what this node does about the answers. Of two primaries the one with the newer epoch is right.
 func judge(mine State, me string, heard []Identity) verdict {
 	var newest, primary Identity // the newest epoch of all, and the newest primary
 	primaries := 0               // of that epoch
@@ -342,7 +341,7 @@ func judge(mine State, me string, heard []Identity) verdict {
 	return verdict{}
 }
 
-// act does what was decided.
+// act carries out a decision.
 func (r *Room) act(ctx context.Context, s State, v verdict, whole bool) {
 	var err error
 	switch v.do {
@@ -381,13 +380,13 @@ func (r *Room) act(ctx context.Context, s State, v verdict, whole bool) {
 	}
 }
 
-// past tells whether something was longer ago than that. What was written down before the clock was set back was.
+// past reports whether something is longer ago than the limit. That includes times in the future, recorded before the clock was set back.
 func (r *Room) past(at time.Time, limit time.Duration) bool {
 	age := r.Clock.Now().Sub(at)
 	return age < 0 || age >= limit
 }
 
-// stepping is for how long this node is seen to be stepping down.
+// stepping returns how long this node has been seen stepping down.
 func (r *Room) stepping(s State) time.Duration {
 	r.heard.mu.Lock()
 	defer r.heard.mu.Unlock()
@@ -401,7 +400,7 @@ func (r *Room) stepping(s State) time.Duration {
 	return r.Clock.Now().Sub(r.heard.stepped)
 }
 
-// followSoon makes this node a standby of another one, beside whatever else is done.
+// followSoon makes this node a standby of another one, in the background.
 func (r *Room) followSoon(ctx context.Context, id string) {
 	r.heard.mu.Lock()
 	early := !r.past(r.heard.followed, r.deps.Pace.Retry) || r.refusedLately()
@@ -416,10 +415,10 @@ func (r *Room) followSoon(ctx context.Context, id string) {
 	if err != nil || !ok {
 		return
 	}
-	go func() { _, _ = r.followMember(ctx, m, false) }() // which says what has come of it
+	go func() { _, _ = r.followMember(ctx, m, false) }() // which reports the result itself
 }
 
-// keepCertified renews this node's certificate before it ends.
+// keepCertified renews this node's certificate before it expires.
 func (r *Room) keepCertified(ctx context.Context, s State) {
 	var err error
 	switch i := r.identity.Load(); {
@@ -435,7 +434,7 @@ func (r *Room) keepCertified(ctx context.Context, s State) {
 	}
 }
 
-// renewHere has the primary issue another certificate for this node.
+// renewHere has the primary issue a new certificate for this node.
 func (r *Room) renewHere(ctx context.Context, s State, i *identity) error {
 	primary, ok, err := member(ctx, r.DB, s.PrimaryID)
 	if err != nil || !ok {

@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// What a node does about what it hears, for each role and each that another one may have.
+// The decision of a node, for each of its roles and each role of another one.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	mine := func(role cluster.Role, epoch int64) cluster.State {
@@ -79,13 +79,13 @@ func (g *gate) beat(t *testing.T) {
 	}
 }
 
-// CL-07: a node that does not answer is offline after three heartbeats, the cluster is degraded, and asking for it takes little more than two seconds. One
-// that answers again is online.
+// CL-07: a silent node is offline after three heartbeats, the cluster is degraded, and a status takes little more than two seconds. A
+// node that answers again is online.
 func TestOffline(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)
 	primary.beat(t)
-	// A listener that takes connections and says nothing is worse than none.
+	// A listener that accepts connections and stays silent is worse than none.
 	silent := silence(t)
 	var was string
 	if err := primary.DB.QueryRow(t.Context(), "SELECT api_url FROM ha_nodes WHERE id = $1", standby.me.ID).Scan(&was); err != nil {
@@ -102,7 +102,7 @@ func TestOffline(t *testing.T) {
 	}
 	for range 2 {
 		primary.beat(t)
-		primary.status(t) // which counts for nothing
+		primary.status(t) // which does not count
 	}
 	if m := primary.members(t)[standby.me.ID]; m.Status != cluster.Online {
 		t.Errorf("%s after two", m.Status)
@@ -111,7 +111,7 @@ func TestOffline(t *testing.T) {
 	if m := primary.members(t)[standby.me.ID]; m.Status != cluster.Offline || m.Version != "1.0.0" {
 		t.Errorf("%+v after three", m)
 	}
-	// What the primary thinks of it is its own.
+	// The primary's view of it is its own.
 	if m := standby.members(t)[standby.me.ID]; m.Status == cluster.Offline {
 		t.Errorf("%+v", m)
 	}
@@ -123,7 +123,7 @@ func TestOffline(t *testing.T) {
 	well(t, primary)
 }
 
-// silence is the address of a server that takes connections and says nothing.
+// silence returns the address of a server that accepts connections and stays silent.
 func silence(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -134,10 +134,11 @@ func silence(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// busy is what a machine that is busy with other tests adds to a time.
+// busy is the extra time on a machine that is busy with other tests.
 const busy = 5 * time.Second
 
-// A change of the primary's that does not arrive because a row was changed by hand is drift, with the table named; a repair heals it, and never runs on the primary.
+// A change of the primary that does not arrive because a row was changed by hand is drift, and the table is named; a repair heals it, and
+// never runs on the primary.
 func TestDriftAndRepair(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)
@@ -147,7 +148,7 @@ func TestDriftAndRepair(t *testing.T) {
 	waittest.Until(t, "the row arrives", func() bool { return standby.has(t, "one.example.net") })
 	dbtest.Exec(t, standby.DB, "SET session_replication_role = replica; UPDATE ntp_pools SET minpoll = 7 WHERE address = 'one.example.net'")
 	for _, g := range []*gate{primary, standby} {
-		// A machine with other work may take longer for two looks than a status may.
+		// A busy machine may take longer for two checks than a status may.
 		waittest.Until(t, "the drift is found, with its table", func() bool {
 			s := g.status(t)
 			return s.DriftFound && s.Health == "degraded" && strings.Join(s.Peers[0].Drift, " ") == "ntp_pools"
@@ -177,7 +178,7 @@ func TestDriftAndRepair(t *testing.T) {
 	}
 }
 
-// CL-09: both nodes claim to be the primary. Neither takes changes until one is promoted, which the other one then follows.
+// CL-09: both nodes claim to be the primary. Neither accepts changes until one is promoted, which the other one then follows.
 func TestSplitBrain(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)
@@ -189,7 +190,7 @@ func TestSplitBrain(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	for _, g := range []*gate{primary, standby} {
-		// On a slow machine, the other one may not answer in time the first time it is asked.
+		// On a slow machine, the other one may not answer in time at first.
 		waittest.Until(t, "a node that sees another primary is fenced", func() bool { g.beat(t); return g.state(t).Role == cluster.Fenced })
 		if g.takes(t, "refused.example.net") {
 			t.Error("one of two takes changes")
@@ -210,7 +211,7 @@ func TestSplitBrain(t *testing.T) {
 	well(t, primary, standby)
 }
 
-// hangs takes connections and answers none; asked tells how many there were.
+// hangs accepts connections and never answers; asked returns how many there were.
 func hangs(t *testing.T) (where string, asked func() int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -241,8 +242,8 @@ func hangs(t *testing.T) (where string, asked func() int64) {
 	return listener.Addr().String(), count.Load
 }
 
-// A planned promotion by the API: the primary steps down and follows, and nothing is lost. A forced one: the former primary is fenced when it hears of it, and
-// what it alone had is kept.
+// A planned promotion through the API: the primary steps down and follows, and nothing is lost. A forced one: the former primary is
+// fenced when it learns of it, and what only it had is kept.
 func TestPromoteByTheAPI(t *testing.T) {
 	t.Parallel()
 	one, other := joined(t)
@@ -266,7 +267,7 @@ func TestPromoteByTheAPI(t *testing.T) {
 		t.Error("no token")
 	}
 
-	// The primary is cut off: its listener is known under an address where no one answers. It is waited for once.
+	// The primary is cut off: its listener is listed at an address where no one answers. Promoting waits for it once.
 	where, questions := hangs(t)
 	dbtest.Exec(t, one.DB, "SET session_replication_role = replica; UPDATE ha_nodes SET api_url = 'https://"+where+"' WHERE id = '"+other.me.ID+"'")
 	hurries := func() bool { return one.room.Patience(other.me.ID, true) < one.room.Patience(other.me.ID, false) }
@@ -306,7 +307,7 @@ func TestPromoteByTheAPI(t *testing.T) {
 	}
 }
 
-// A primary that stepped down for no one is the primary again.
+// A primary that stepped down for no one becomes the primary again.
 func TestResumesByItself(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)
@@ -326,7 +327,7 @@ func TestResumesByItself(t *testing.T) {
 	waittest.Until(t, "it arrives", func() bool { return standby.has(t, "taken.example.net") })
 }
 
-// A node that leaves is out of the list and out of the cluster; the primary cannot.
+// A node that leaves is out of the list and out of the cluster; the primary cannot leave.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)
@@ -359,7 +360,7 @@ func TestLeave(t *testing.T) {
 	if n := standby.Rows(t, "audit_outbox"); n != 0 || standby.Audited(t, "cluster.left") != 1 {
 		t.Errorf("%d entries wait for a primary", n)
 	}
-	// It comes again.
+	// It joins again.
 	if err := standby.join(t, primary, primary.token(t, standby.me.Name).Token); err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +368,7 @@ func TestLeave(t *testing.T) {
 	if standby.has(t, "own.example.net") {
 		t.Error("what it changed alone is in the cluster")
 	}
-	// It is taken out while it does not answer, and later leaves by its own will.
+	// It is removed while it does not answer, and later leaves by itself.
 	standby.shut()
 	leave(primary, standby.me.ID, 200)
 	standby = standby.again(t, "1.0.0")
@@ -377,7 +378,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// Settings that each node has for itself and that should be the same are compared, and the field is named.
+// Each node's own settings that should be equal are compared, and the field is named.
 func TestSettingsDiffer(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)
@@ -395,8 +396,8 @@ func TestSettingsDiffer(t *testing.T) {
 	}
 }
 
-// A repair that was asked for outlives gateway-api: it is shown as running until gateway-repair, which may be interrupted, has brought it to its end. No other one begins
-// meanwhile, and one that has ended is not done again.
+// A requested repair outlives gateway-api: it is reported as running until gateway-repair, which may be interrupted, has finished it. In
+// the meantime no other one begins, and a finished one is not repeated.
 func TestRepairGoesOn(t *testing.T) {
 	t.Parallel()
 	_, standby := joined(t)
@@ -422,7 +423,7 @@ func TestRepairGoesOn(t *testing.T) {
 	}
 	standby.Do(t, "admin", http.MethodPost, "/cluster/repair-replication", `{"force":true}`).Want(t, 409)
 	later(10*time.Minute, standby)
-	standby.beat(t) // would make it the same as the primary at once
+	standby.beat(t) // would synchronise it with the primary at once
 	if now := repair(standby); now.State != "running" || !now.StartedAt.Equal(*begun.StartedAt) {
 		t.Errorf("%+v", now)
 	}
@@ -430,7 +431,7 @@ func TestRepairGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Killed again, in its middle, and gateway-api, too.
+	// Killed again, half-way, together with gateway-api.
 	file := standby.Paths.State(cluster.Folder + "/repair.json")
 	if err := os.WriteFile(file, []byte(`{"state":"running","wish":"`+wish.ID+`"}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -448,7 +449,7 @@ func TestRepairGoesOn(t *testing.T) {
 	if wish, err := cluster.Job.Wish(standby.Machine); err == nil {
 		t.Errorf("the wish is left: %+v", wish)
 	}
-	// Killed between its end and that of the wish.
+	// Killed between its end and the removal of the request.
 	standby.Machine.LendJob(job.Repair, nil)
 	standby.Do(t, "admin", http.MethodPost, "/cluster/repair-replication", nil).Want(t, 200)
 	if wish, err = cluster.Job.Wish(standby.Machine); err != nil {
@@ -463,7 +464,7 @@ func TestRepairGoesOn(t *testing.T) {
 	}
 }
 
-// What a node did of its own accord, and did not end because its program was killed, is not shown as running for ever.
+// A synchronisation that a node began itself is not reported as running forever after its program was killed.
 func TestInterruptedSyncIsOver(t *testing.T) {
 	t.Parallel()
 	_, standby := joined(t)
@@ -482,7 +483,7 @@ func TestInterruptedSyncIsOver(t *testing.T) {
 	})
 }
 
-// Certificates are renewed before they end: by the primary, its own and the standby's.
+// Certificates are renewed before they expire: the primary's own, and the standby's.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)
@@ -510,14 +511,14 @@ func TestRenewal(t *testing.T) {
 		t.Errorf("%d renewals", n)
 	}
 	for _, g := range []*gate{primary, standby} {
-		g.ahead.by.Store(int64(cluster.CertificateLasts + time.Hour)) // when the first ones are over
+		g.ahead.by.Store(int64(cluster.CertificateLasts + time.Hour)) // after the first ones have expired
 		if s := g.status(t); s.Peers[0].Error != "" {
 			t.Errorf("%+v", s)
 		}
 	}
 }
 
-// A node that has lost its own database cannot tell how the others do, and says so.
+// A node that has lost its own database cannot judge the others, and says so.
 func TestNodeWithoutItsDatabase(t *testing.T) {
 	t.Parallel()
 	primary, standby := joined(t)

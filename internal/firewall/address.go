@@ -12,7 +12,6 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// The kinds of address objects.
 const (
 	kindHost    = "host"
 	kindNetwork = "network"
@@ -20,20 +19,20 @@ const (
 	kindFQDN    = "fqdn"
 )
 
-// Address is an address object: addresses under a name that rules use.
+// Address is a named address object that rules refer to.
 type Address struct {
 	resource.Meta
 	Name        value.Line `json:"name" required:"true" maxLength:"120" doc:"Name of the object."`
 	Kind        string     `json:"kind" required:"true" enum:"host,network,range,fqdn" doc:"What the value is: one address, a network, a range of addresses, or a name that is resolved in the background."`
 	Value       string     `json:"value" required:"true" maxLength:"300" doc:"An address, a network like 192.0.2.0/24, a range like 192.0.2.10-192.0.2.20, or a host name."`
 	Description string     `json:"description" maxLength:"500" doc:"What it is."`
-	// Resolved is stored, so that the last answer outlives a resolver that fails and a restart.
+	// Resolved is stored so that the last answer survives a failing resolver and a restart.
 	Resolved []value.Addr `json:"resolved" readOnly:"true" doc:"Addresses that the name last resolved to. They are kept while the resolver fails."`
 }
 
 func (a *Address) Label() string { return a.Name.String() }
 
-// Validate brings the value into its canonical form.
+// Validate normalizes the value.
 func (a *Address) Validate() error {
 	var c check.List
 	var parsed interface{ String() string }
@@ -53,7 +52,7 @@ func (a *Address) Validate() error {
 		}
 		parsed = name
 	default:
-		return nil // the kind's own complaint says it
+		return nil // the kind's own error says it
 	}
 	if err != nil {
 		c.Add("value", "%s", err)
@@ -66,7 +65,7 @@ func (a *Address) Validate() error {
 func (r *Room) addressKind() resource.Kind[Address] {
 	return resource.Kind[Address]{
 		Name: "firewall.address-object", Title: "address object", Path: "/firewall/address-objects", Table: "firewall_address_objects", Order: "name", Feeds: feeds,
-		LocalColumns: []string{"resolved"}, // each node asks for itself, and may get another answer
+		LocalColumns: []string{"resolved"}, // each node resolves for itself, and may get another answer
 		Check: func(ctx context.Context, tx *db.Tx, was, now *Address) error {
 			if now == nil {
 				return r.refuseUsed(ctx, tx, was.ID, "the address object "+was.Name.String())
@@ -82,7 +81,7 @@ func (r *Room) addressKind() resource.Kind[Address] {
 	}
 }
 
-// AddressGroup is a set of address objects under a name.
+// AddressGroup is a named set of address objects.
 type AddressGroup struct {
 	resource.Meta
 	Name        value.Line  `json:"name" required:"true" maxLength:"120" doc:"Name of the group."`
@@ -105,7 +104,7 @@ func (r *Room) addressGroupKind() resource.Kind[AddressGroup] {
 	}
 }
 
-// members complains unless every member is a row of the table, named once.
+// members checks that every member is a row of the table, listed once.
 func members(ctx context.Context, tx *db.Tx, table string, ids []uuid.UUID) error {
 	if len(ids) == 0 {
 		return nil

@@ -11,19 +11,20 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Block is a rule that lets nothing through from one address.
+// Block is a rule that drops everything from one address.
 type Block struct {
 	Rule     uuid.UUID
 	RuleName string
-	// Zone is where the traffic comes from that the rule is about; zero for everywhere.
+	// Zone is the source zone of the rule; zero for any.
 	Zone value.Zone
-	// Object is the address object that names the address, and Group the group by which the rule has it; nil if the rule names the object itself.
+	// Object is the address object of the address, and Group the group through which the rule refers to it; nil if the rule names the
+	// object itself.
 	Object uuid.UUID
 	Group  *uuid.UUID
 }
 
-// Blocks are the enabled rules that refuse everything from single addresses, by address. A rule about a network, a range or a name is about
-// more than one machine, and is none of them.
+// Blocks returns the enabled rules that refuse everything from single addresses, by address. Rules about a network, a range or a name are
+// not included, because they concern more than one machine.
 func (r *Room) Blocks(ctx context.Context, q db.Querier) (map[netip.Addr][]Block, error) {
 	rules, err := r.rules.Where(ctx, q, "enabled AND action <> 'accept' AND dst_zone = $1 AND dst_kind = $2 AND src_kind = ANY ($3) AND service_object_id IS NULL AND service_group_id IS NULL",
 		zoneAny, selectAny, []string{selectObject, selectGroup})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Only rules that refuse everything from one address are told.
+// Only rules that refuse everything from one address are listed.
 func TestBlocks(t *testing.T) {
 	h := newHouse(t)
 	object := func(name, kind, value string) string {

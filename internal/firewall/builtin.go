@@ -30,7 +30,7 @@ func (a automatic) builtIn(action string, last bool, ports ...policy.Port) Built
 	return b
 }
 
-// builtIn are the rules that the gateway creates, in the order in which packets meet them.
+// builtIn lists the rules that the gateway creates, in the order in which packets meet them.
 func (r *Room) builtIn(ctx context.Context) ([]BuiltIn, error) {
 	c, err := r.load(ctx, r.DB)
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Config is all that the table depends on.
+// Config is everything that the table depends on.
 type Config struct {
-	// Interfaces are those of each zone.
+	// Interfaces lists the interfaces of each zone.
 	Interfaces    map[value.Zone][]value.IfName
 	Addresses     []Address
 	AddressGroups []AddressGroup
 	Services      []Service
 	ServiceGroups []ServiceGroup
-	Rules         []*Rule // which no one changes: configurations share them
+	Rules         []*Rule // never modified: configurations share them
 	NAT           []NATRule
-	// Openings are what other rooms ask for: those of what is stored, and behind them those of what runs beside it.
+	// Openings are what other rooms need: first those of the stored state, then those of daemons that run with another one.
 	Openings []policy.Opening
-	stored   int // how many of them are of what is stored
+	stored   int // number of the first ones
 	Tunnels  []policy.Tunnel
-	// Defaults are tunnels that take everything, whatever it came in by.
+	// Defaults lists tunnels that take all traffic, whichever interface it came in by.
 	Defaults []value.IfName
-	// Peers are the addresses of the other nodes of the cluster.
+	// Peers lists the addresses of the other nodes of the cluster.
 	Peers []netip.Addr
 }
 
@@ -51,7 +51,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (c Config, err error) {
 	return c, err
 }
 
-// borrow reads what other rooms lend.
+// borrow reads what other rooms provide.
 func (r *Room) borrow(ctx context.Context, q db.Querier, c *Config) (err error) {
 	read := func(f func() error) {
 		if err == nil {
@@ -75,17 +75,18 @@ func (r *Room) borrow(ctx context.Context, q db.Querier, c *Config) (err error) 
 	return err
 }
 
-// stand adds the openings of what runs.
+// stand adds the openings of daemons that do not run with the stored state.
 func (r *Room) stand(c *Config) {
 	stored := c.Openings[:c.stored:c.stored]
 	c.Openings = append(stored, policy.Without(r.deps.Standing(), stored)...)
 }
 
-// amendMost is how many rows a change may touch whose configuration is made from the one before it: each copies a list.
+// amendMost is the maximum number of changed rows for which the configuration is derived from the previous one, because each row copies a
+// list.
 const amendMost = 10
 
-// amend makes the configuration after a change of rows from the one before it. Of objects, the order means nothing. What other rooms lend of what
-// is stored is as before: a change of it has a revision of its own. What runs is not stored.
+// amend derives the configuration after a change of rows from the previous one. The order of objects does not matter. What other rooms
+// provide from stored rows is unchanged, because a change of theirs has a revision of its own; what daemons run with is not stored.
 func (r *Room) amend(_ context.Context, _ db.Querier, c Config, rows []apply.Row) (Config, bool, error) {
 	if len(rows) > amendMost {
 		return c, false, nil

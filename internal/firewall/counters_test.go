@@ -13,11 +13,11 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// counts asks for the counters, by rule.
+// counts returns the counters by rule.
 func (o *office) counts(t testing.TB) map[string]firewall.Count {
 	t.Helper()
 	var list []firewall.Count
-	// Who asks soon after another gets the same answer.
+	// Requests within a moment share one answer.
 	time.Sleep(300 * time.Millisecond)
 	o.Do(t, "viewer", http.MethodGet, "/firewall/counters", nil).Want(t, 200).Into(t, &list)
 	byID := map[string]firewall.Count{}
@@ -50,8 +50,8 @@ func TestCountersAreShared(t *testing.T) {
 	}
 }
 
-// TestTotalsAddUp: the totals of rules and NAT rules survive every table and every process, packet by packet; what was counted since
-// the last apply is told beside them.
+// TestTotalsAddUp checks that the totals of rules and NAT rules survive every table and every process, to the packet, and that the counts
+// since the last apply are listed beside them.
 func TestTotalsAddUp(t *testing.T) {
 	o := newOffice(t)
 	rule := o.make(t, "/firewall/rules", map[string]any{"name": "rule", "action": "accept"})
@@ -73,12 +73,12 @@ func TestTotalsAddUp(t *testing.T) {
 	}
 	o.count("one", rule, 7, nat, 3)
 	want(rule, 7, 7)
-	// Another table, which has counted more by the next look.
+	// Another table, which has counted more by the next read.
 	o.count("two", rule, 9, nat, 1)
 	want(rule, 9, 16)
 	want(nat, 1, 4)
 
-	// Another process, of which this one knows what it has stored. It finds the same table, with more in it.
+	// Another process, which knows only what this one has stored. It finds the same table with higher counts.
 	if err := o.room.SampleHits(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestTotalsAddUp(t *testing.T) {
 	o.room.ForgetHits()
 	want(rule, 10, 17)
 	want(nat, 1, 4)
-	// And one that finds a table which nobody has read.
+	// Another process, which finds a table that nobody has read.
 	if err := o.room.SampleHits(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -95,13 +95,13 @@ func TestTotalsAddUp(t *testing.T) {
 	want(rule, 2, 19)
 	want(nat, 0, 4)
 
-	// A rule that is off keeps what it had.
+	// A rule that is off keeps its totals.
 	o.Do(t, "admin", http.MethodPut, "/firewall/rules/"+rule, map[string]any{"enabled": false}).Want(t, 200)
 	o.count("four")
 	want(rule, 0, 19)
 }
 
-// TestTotalsWithoutTheKernel: what the kernel does not say is said to be missing, and the totals are there.
+// TestTotalsWithoutTheKernel checks that missing kernel counters are reported as missing, and the totals are still there.
 func TestTotalsWithoutTheKernel(t *testing.T) {
 	o := newOffice(t)
 	rule := o.make(t, "/firewall/rules", map[string]any{"name": "rule", "action": "accept"})
@@ -112,7 +112,7 @@ func TestTotalsWithoutTheKernel(t *testing.T) {
 	if c := got[rule]; c.Packets != 0 || c.Bytes != 0 || c.TotalPackets != 5 || c.TotalBytes != 50 || c.Error != "The firewall's counters cannot be read." {
 		t.Errorf("%+v", c)
 	}
-	if len(got) != 2 { // with the one that is there from the start
+	if len(got) != 2 { // including the default one
 		t.Errorf("%+v", got)
 	}
 }
@@ -147,7 +147,7 @@ func TestCountersAreReset(t *testing.T) {
 	o.Do(t, "admin", http.MethodPost, "/firewall/counters/reset", map[string]any{"rule_id": "01890000-0000-7000-8000-00000000000a"}).Want(t, 404)
 }
 
-// TestHitsOfDeletedRulesAreForgotten: neither the table nor the process keeps what belongs to nothing.
+// TestHitsOfDeletedRulesAreForgotten checks that neither the table nor the process keeps the totals of deleted rules.
 func TestHitsOfDeletedRulesAreForgotten(t *testing.T) {
 	o := newOffice(t)
 	for i := range 20 {
@@ -173,7 +173,7 @@ func TestHitsOfDeletedRulesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestHitsAreCountedUntilTheTableIsReplaced: what the old table counts while nft works is not lost.
+// TestHitsAreCountedUntilTheTableIsReplaced checks that packets counted by the old table while nft works are not lost.
 func TestHitsAreCountedUntilTheTableIsReplaced(t *testing.T) {
 	o := newOffice(t)
 	rule := o.make(t, "/firewall/rules", map[string]any{"name": "rule", "action": "accept"})
@@ -192,8 +192,8 @@ func TestHitsAreCountedUntilTheTableIsReplaced(t *testing.T) {
 	}
 }
 
-// TestRulesGoOnCounting: what is changed changes the kernel's table and does not replace it, so that all other rules go on counting; and no
-// packet of a rule that changes itself is lost.
+// TestRulesGoOnCounting checks that a change edits the kernel's table instead of replacing it, so that all other rules keep counting, and
+// that no packet of a changed rule is lost.
 func TestRulesGoOnCounting(t *testing.T) {
 	h := newHouse(t)
 	table := func() string {
@@ -221,7 +221,7 @@ func TestRulesGoOnCounting(t *testing.T) {
 	nat := h.create(t, "/nat-rules", map[string]any{"name": "counted", "kind": "snat", "in_zone": "any", "out_zone": "any", "protocol": "udp", "target_address": "127.0.0.1"})
 	counted := func(what string, packets, total int64) {
 		t.Helper()
-		time.Sleep(300 * time.Millisecond) // who asks soon after another gets the same answer
+		time.Sleep(300 * time.Millisecond) // requests within a moment share one answer
 		var list []firewall.Count
 		h.Get(t, "/firewall/counters").Into(t, &list)
 		for _, c := range list {

@@ -13,21 +13,21 @@ import (
 
 // Packet is the first packet of a new connection.
 type Packet struct {
-	// In is the interface that it comes in by; zero when its zone has none.
+	// In is the incoming interface; zero if its zone has none.
 	In     value.IfName
 	InZone value.Zone
-	// Source is invalid after masquerading when the address of the interface is not known.
+	// Source is invalid after masquerading if the address of the interface is unknown.
 	Source, Destination netip.Addr
 	Proto               uint8
-	// Ports of tcp and udp; a source port of zero was not given, or is the kernel's choice.
+	// Ports of TCP and UDP. A source port of zero was not given, or is chosen by the kernel.
 	SourcePort, DestinationPort uint16
 	ICMPType                    uint8
 }
 
 func (p *Packet) family() nft.Family { return nft.FamilyOf(p.Destination) }
 
-// tracked tells whether the packet can begin a connection. The kernel does not follow other messages of ICMP, and
-// leaves their addresses alone.
+// tracked reports whether the packet can begin a connection. The kernel does not track other ICMP messages, and does not translate their
+// addresses.
 func (p *Packet) tracked() bool {
 	switch p.Proto {
 	case nft.ICMP:
@@ -38,13 +38,13 @@ func (p *Packet) tracked() bool {
 	return true
 }
 
-// The types of echo requests.
+// ICMP types of echo requests.
 const (
 	echoRequest  = 8
 	echoRequest6 = 128
 )
 
-// The stages of a packet's way; input and forward are its paths, too.
+// Stages of a packet's way. input and forward are also its paths.
 const (
 	stagePrerouting  = "prerouting"
 	stageRouting     = "routing"
@@ -54,40 +54,40 @@ const (
 	pathUnroutable   = "unroutable"
 )
 
-// Decision is what becomes of a packet.
+// Decision is what happens to a packet.
 type Decision struct {
 	Path    string
 	Verdict string
 	By      Decider
-	// Out is where it leaves by, if it is forwarded.
+	// Out is the outgoing interface of a forwarded packet.
 	Out     value.IfName
 	OutZone value.Zone
-	// Packet is as its receiver sees it.
+	// Packet is the packet as its receiver sees it.
 	Packet   Packet
 	Rewrites []Rewrite
 }
 
-// Decider is what decided: an operator's rule, an automatic one, or none.
+// Decider is what decided: an operator's rule, an automatic one, or neither.
 type Decider struct {
 	Rule *Policy
 	Auto *automatic
 }
 
-// Rewrite is what one NAT rule did.
+// Rewrite is the effect of one NAT rule.
 type Rewrite struct {
-	Rule *Translation // nil for that of a tunnel
+	Rule *Translation // nil for a tunnel's
 	Kind string
-	// Before and After are the side that it rewrote. After has no address when it is not known.
+	// Before and After are the rewritten side. The address of After is invalid if it is unknown.
 	Before, After netip.AddrPort
-	// First and Last are the ports that the kernel chooses from, when it does.
+	// First and Last bound the ports that the kernel chooses from.
 	First, Last uint16
 }
 
-// automatic is a rule that the gateway makes by itself.
+// automatic is a rule that the gateway adds itself.
 type automatic struct {
 	tag   string // its comment in the table
 	title string
-	// text says why it is there.
+	// text says why it exists.
 	text string
 }
 
@@ -111,7 +111,7 @@ func autoTunnel(t policy.Tunnel) automatic {
 	return automatic{"auto:tunnel", "Tunnel " + t.Interface.String(), "what comes from a tunnel that serves peers is forwarded"}
 }
 
-// obstacle is the first thing about a packet that keeps a rule from matching.
+// obstacle is the first reason why a rule does not match a packet.
 type obstacle int
 
 const (
@@ -120,25 +120,25 @@ const (
 	otherFamily
 	otherSource
 	otherDestination
-	notLocal // the destination is no address of the gateway
+	notLocal // the destination is not an address of the gateway
 	otherService
 	notRedirected
 	newConnection
 )
 
-// event is one thing that was asked about a packet, with the packet as it was then.
+// event is one check of a packet, with the packet as it was then.
 type event struct {
 	stage  string
 	packet Packet
-	// One of these was asked.
+	// Exactly one of these is set.
 	rule    *Policy
 	nat     *Translation
 	auto    *automatic
 	opening *policy.Opening
 	off     bool // not enabled: it decides nothing
 	miss    obstacle
-	way     *Way     // the routing
-	rewrite *Rewrite // what NAT did
+	way     *Way     // the routing decision
+	rewrite *Rewrite // the effect of NAT
 	verdict string
 }
 
@@ -149,12 +149,12 @@ type walk struct {
 	see func(event)
 	p   Packet
 	d   Decision
-	// answered says that the packet is not the first of its connection, which was answered.
+	// answered means that the packet is not the first of its connection, and that the connection was answered.
 	answered bool
 }
 
-// evaluate says what becomes of a packet. It asks the same questions as the table, in the same order. way tells where
-// packets from this source go; see, if there is one, hears of each question.
+// evaluate returns what happens to a packet. It makes the same checks as the table, in the same order. way returns the route of packets
+// from this source; see, if not nil, gets each check.
 func (rs *Ruleset) evaluate(p Packet, way func(destination netip.Addr) Way, see func(event)) Decision {
 	if see == nil {
 		see = func(event) {}
@@ -162,7 +162,7 @@ func (rs *Ruleset) evaluate(p Packet, way func(destination netip.Addr) Way, see 
 	w := &walk{rs: rs, way: way, see: see, p: p}
 	redirected := w.prerouting()
 	route := way(w.p.Destination)
-	w.tell(event{stage: stageRouting, way: &route})
+	w.report(event{stage: stageRouting, way: &route})
 	switch {
 	case route.Local:
 		w.d.Path = stageInput
@@ -184,8 +184,8 @@ func (rs *Ruleset) evaluate(p Packet, way func(destination netip.Addr) Way, see 
 	return w.d
 }
 
-// tell tells of an event; of NAT with the packet as it was before.
-func (w *walk) tell(e event) {
+// report passes on an event; for NAT with the packet as it was before.
+func (w *walk) report(e event) {
 	if !e.packet.Destination.IsValid() {
 		e.packet = w.p
 	}
@@ -194,31 +194,31 @@ func (w *walk) tell(e event) {
 
 func (w *walk) decide(verdict string, by Decider) { w.d.Verdict, w.d.By = verdict, by }
 
-// off tells whether a rule is there for the explanation alone.
+// off reports whether a rule only exists for the explanation.
 func (w *walk) off(id uuid.UUID) bool { return w.rs.Off[id] }
 
-// auto asks an automatic rule, and tells whether it accepted.
+// auto checks an automatic rule, and reports whether it accepted.
 func (w *walk) auto(a automatic, opening *policy.Opening, miss obstacle) bool {
 	e := event{stage: w.d.Path, auto: &a, opening: opening, miss: miss}
 	if miss == fits {
 		e.verdict = "accept"
 		w.decide("accept", Decider{Auto: &a})
 	}
-	w.tell(e)
+	w.report(e)
 	return miss == fits
 }
 
-// loopback is the interface by which the gateway talks to itself.
+// loopback is the interface for the gateway's traffic to itself.
 var loopback = value.Must[value.IfName]("lo")
 
-// prerouting rewrites the destination, and tells whether it differs now. What the gateway sends to itself has its
-// addresses already.
+// prerouting rewrites the destination, and reports whether it has changed. Packets from the gateway to itself were translated on their
+// way out.
 func (w *walk) prerouting() bool {
 	if !w.p.tracked() || w.p.In == loopback {
 		return false
 	}
 	if len(w.rs.Destination) > 0 && management.contains(w.p.Proto, w.p.DestinationPort, w.p.family()) && w.way(w.p.Destination).Local {
-		w.tell(event{stage: stagePrerouting, auto: &autoManagement})
+		w.report(event{stage: stagePrerouting, auto: &autoManagement})
 		return false
 	}
 	for i := range w.rs.Destination {
@@ -231,10 +231,10 @@ func (w *walk) prerouting() bool {
 			before := w.p.Destination
 			port := w.p.DestinationPort
 			e.rewrite = w.redirect(t)
-			w.tell(e)
+			w.report(e)
 			return before != w.p.Destination || port != w.p.DestinationPort
 		}
-		w.tell(e)
+		w.report(e)
 	}
 	return false
 }
@@ -242,7 +242,7 @@ func (w *walk) prerouting() bool {
 func (w *walk) redirect(t *Translation) *Rewrite {
 	r := Rewrite{Rule: t, Kind: natDestination, Before: netip.AddrPortFrom(w.p.Destination, w.p.DestinationPort)}
 	w.p.Destination = t.Target.Addr
-	// A range of ports without a port for each keeps a port that is in it, and begins at its first otherwise.
+	// A range of ports that is not mapped one to one keeps a port inside the range, and uses its first port otherwise.
 	if port, ok := t.port(w.p.DestinationPort, w.p.DestinationPort); ok {
 		w.p.DestinationPort = port
 	} else {
@@ -253,7 +253,7 @@ func (w *walk) redirect(t *Translation) *Rewrite {
 	return &r
 }
 
-// port is what becomes of a port; not ok when the kernel chooses one of the target's.
+// port returns the translated port; ok is false if the kernel chooses one.
 func (t *Translation) port(is, destination uint16) (port uint16, ok bool) {
 	switch {
 	case t.Target.First == 0:
@@ -288,7 +288,7 @@ func unless(matches bool, miss obstacle) obstacle {
 	return miss
 }
 
-// neighbourly tells whether the packet is one of the messages without which IPv6 does not work.
+// neighbourly reports whether the packet is one of the messages that IPv6 depends on.
 func (p *Packet) neighbourly() bool {
 	return p.Proto == nft.ICMPv6 && (p.ICMPType == 2 || 133 <= p.ICMPType && p.ICMPType <= 136)
 }
@@ -342,7 +342,7 @@ func (w *walk) tunnels() bool {
 	return false
 }
 
-// rules asks the operator's rules for the packet's zones, and tells whether one decided.
+// rules checks the operator's rules for the packet's zones, and reports whether one decided.
 func (w *walk) rules(to value.Zone) bool {
 	for i := range w.rs.Rules {
 		r := w.rs.Rules[i]
@@ -353,15 +353,15 @@ func (w *walk) rules(to value.Zone) bool {
 		if e.miss == fits && !e.off {
 			e.verdict = r.Action
 			w.decide(r.Action, Decider{Rule: r})
-			w.tell(e)
+			w.report(e)
 			return true
 		}
-		w.tell(e)
+		w.report(e)
 	}
 	return false
 }
 
-// missed is what keeps the rule from matching, but for the zones.
+// missed returns why the rule does not match, apart from the zones.
 func (r *Policy) missed(p *Packet) obstacle {
 	switch {
 	case !r.From.contains(p.Source):
@@ -385,10 +385,10 @@ func (w *walk) postrouting(route Way) {
 		e := event{stage: stagePostrouting, packet: w.p, nat: t, off: w.off(t.ID), miss: w.missed(t)}
 		if e.miss == fits && !e.off {
 			e.rewrite = w.disguise(t, route)
-			w.tell(e)
+			w.report(e)
 			return
 		}
-		w.tell(e)
+		w.report(e)
 	}
 	for _, t := range w.rs.Tunnels {
 		if t.Interface != w.d.Out {
@@ -400,15 +400,15 @@ func (w *walk) postrouting(route Way) {
 			e := event{stage: stagePostrouting, packet: w.p, auto: &a, miss: unless(n.Netip().Contains(w.p.Source), otherSource)}
 			if e.miss == fits {
 				e.rewrite = w.disguise(nil, route)
-				w.tell(e)
+				w.report(e)
 				return
 			}
-			w.tell(e)
+			w.report(e)
 		}
 	}
 }
 
-// disguise gives the packet another source; without a rule, that of the interface it leaves by.
+// disguise sets the packet's source; without a rule, to the address of the outgoing interface.
 func (w *walk) disguise(t *Translation, route Way) *Rewrite {
 	r := Rewrite{Rule: t, Kind: natMasquerade, Before: netip.AddrPortFrom(w.p.Source, w.p.SourcePort)}
 	w.p.Source = route.Source
@@ -425,12 +425,12 @@ func (w *walk) disguise(t *Translation, route Way) *Rewrite {
 	return &r
 }
 
-// between tells whether a NAT rule is about traffic between two interfaces. A zone without interfaces has no traffic.
+// between reports whether a NAT rule applies to traffic between two interfaces. A zone without interfaces has no traffic.
 func (rs *Ruleset) between(t *Translation, in, out value.IfName) bool {
 	return (t.In == anywhere || slices.Contains(rs.links(t.In), in)) && (t.Out == anywhere || slices.Contains(rs.links(t.Out), out))
 }
 
-// missed is what keeps a NAT rule from matching, but for the zones.
+// missed returns why a NAT rule does not match, apart from the zones.
 func (w *walk) missed(t *Translation) obstacle {
 	p := &w.p
 	outside := func(list []nft.Span, ip netip.Addr) bool {

@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// smallHouse is a small configuration of which every case below uses a part.
+// smallHouse is a small configuration; each case below uses a part of it.
 func smallHouse() Config {
 	lan, wan := value.Must[value.Zone]("lan"), value.Must[value.Zone]("wan")
 	id := func(n byte) (id uuid.UUID) { id[15] = n; return id }
@@ -75,7 +75,7 @@ func TestEvaluate(t *testing.T) {
 		proto              uint8
 		port               uint16 // or the type of an ICMP message
 		want               string // path, verdict and decider
-		after              string // addresses and ports after NAT, where they differ
+		after              string // addresses and ports after NAT, if they differ
 	}{
 		{"loopback", "lo", "127.0.0.1", "10.1.0.1", nft.TCP, 9, "input accept auto:loopback", ""},
 		{"loopback is not redirected", "lo", "192.0.2.1", "192.0.2.1", nft.TCP, 8000, "input accept auto:loopback", ""},
@@ -142,7 +142,7 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// Every question has its sentence.
+// Every check has its sentence.
 func TestNarration(t *testing.T) {
 	c := smallHouse()
 	c.Rules[1].Enabled = false
@@ -150,7 +150,7 @@ func TestNarration(t *testing.T) {
 	tell := func(p Packet) Explanation {
 		p.InZone = rs.zoneOf(p.In)
 		n := newNarrator(c, &rs)
-		return n.tell(p, rs.evaluate(p, smallWay, n.hear))
+		return n.story(p, rs.evaluate(p, smallWay, n.hear))
 	}
 	lan := value.Must[value.IfName]("lan0")
 	for _, x := range []struct {

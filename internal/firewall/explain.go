@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Question is a packet that somebody asks about: the first of a new connection.
+// Question describes a packet: the first of a new connection.
 type Question struct {
 	InInterface     value.IfName         `json:"in_interface" doc:"Incoming interface. Give this or in_zone; neither is needed with mine."`
 	InZone          value.Zone           `json:"in_zone" doc:"Zone that the packet comes from; its first interface is used."`
@@ -59,7 +59,7 @@ func (q *Question) Validate() error {
 	return c.Err()
 }
 
-// complete complains about what is missing from, or too much in, a packet that is described.
+// complete checks that a described packet is complete and has nothing superfluous.
 func (q *Question) complete(c *check.List) {
 	c.That(!q.InInterface.IsZero() || !q.InZone.IsZero(), "in_interface", "is required unless in_zone is set")
 	c.That(!q.Source.IsZero(), "source", "is required")
@@ -95,7 +95,6 @@ type Explanation struct {
 	Steps        []Step      `json:"steps" doc:"What was checked, in order. Rules of other zones that did not match are not listed."`
 }
 
-// DecidedBy is what decided about a packet.
 type DecidedBy struct {
 	Kind   string     `json:"kind" enum:"rule,automatic,default" doc:"A rule of yours, a rule that the gateway adds automatically, or no rule."`
 	RuleID *uuid.UUID `json:"rule_id,omitzero" doc:"Which rule; absent unless the kind is rule."`
@@ -103,7 +102,7 @@ type DecidedBy struct {
 	Text   string     `json:"text" doc:"A sentence that says what it did and why."`
 }
 
-// PacketView is a packet as people see it.
+// PacketView is a packet in an explanation.
 type PacketView struct {
 	Protocol        string `json:"protocol" enum:"tcp,udp,icmp,icmpv6" doc:"The protocol."`
 	Source          string `json:"source" doc:"Source address; empty if it becomes an unknown address of the gateway."`
@@ -113,7 +112,7 @@ type PacketView struct {
 	ICMPType        *int   `json:"icmp_type" doc:"Type of the ICMP or ICMPv6 message; null for other protocols."`
 }
 
-// Rewritten is what NAT did to a packet.
+// Rewritten is the effect of NAT on a packet.
 type Rewritten struct {
 	Kind   string     `json:"kind" enum:"dnat,snat,masquerade" doc:"Whether the destination or the source was rewritten, or the source to the address of the interface."`
 	RuleID *uuid.UUID `json:"rule_id,omitzero" doc:"NAT rule; absent for a rule that the gateway adds automatically."`
@@ -122,7 +121,7 @@ type Rewritten struct {
 	To     string     `json:"to" doc:"Address and port after."`
 }
 
-// Step is one thing that was asked about a packet, or that happened to it.
+// Step is one check of a packet, or one event on its way.
 type Step struct {
 	Stage   string     `json:"stage" enum:"prerouting,routing,input,forward,postrouting" doc:"Position on the packet's path."`
 	Title   string     `json:"title" doc:"Name of the rule, or what happens here."`
@@ -139,7 +138,6 @@ func (r *Room) mountExplain() {
 		func(c *httpd.Call, in struct{ Body Question }) (Explanation, error) { return r.Explain(c, in.Body) })
 }
 
-// Explain says what happens to a packet, and why.
 func (r *Room) Explain(c *httpd.Call, q Question) (Explanation, error) {
 	s, err := r.suppose(c, q)
 	if err != nil {
@@ -151,15 +149,15 @@ func (r *Room) Explain(c *httpd.Call, q Question) (Explanation, error) {
 // supposed is the state that a question is about.
 type supposed struct {
 	config Config
-	// had and has are the gateway's addresses: as they are stored, and as the change set leaves them.
+	// had and has are the gateway's addresses as stored, and after the change set.
 	had, has []netip.Addr
-	// carried and carries are who in a tunnel has the address that the request itself came from, in the same way.
+	// carried and carries say who has the address of the request itself at the other end of a tunnel, before and after.
 	carried, carries policy.Carrier
-	// detour is where packets would go that go a way now; nil if all keep to theirs, or it is not asked for, or cannot be foreseen.
+	// detour returns the new route of packets; nil if no route changes, or if this is not asked for or cannot be foreseen.
 	detour Detour
 }
 
-// suppose reads what is stored, or what would be after the question's change set.
+// suppose reads the stored state, or the state after the question's change set.
 func (r *Room) suppose(c *httpd.Call, q Question) (s supposed, err error) {
 	if s.had, err = r.deps.Addresses(c, r.DB); err != nil {
 		return s, err
@@ -216,12 +214,12 @@ func (r *Room) suppose(c *httpd.Call, q Question) (s supposed, err error) {
 	if err != nil || !known {
 		return s, err
 	}
-	// What cannot be foreseen is not claimed.
+	// If the detour cannot be foreseen, nothing is claimed about it.
 	s.detour, _ = now.Since(c, was)
 	return s, nil
 }
 
-// explain follows the packet of a question, and tells its story.
+// explain follows the packet of a question, and describes each step.
 func (r *Room) explain(c *httpd.Call, q Question, s supposed) (Explanation, error) {
 	p, err := q.packet(c)
 	if err != nil {
@@ -233,7 +231,7 @@ func (r *Room) explain(c *httpd.Call, q Question, s supposed) (Explanation, erro
 	case !q.InZone.IsZero():
 		p.InZone = q.InZone
 		if links := rs.links(q.InZone); len(links) > 0 {
-			// Of several, the one that leads to the source.
+			// Of several interfaces, use the one that leads to the source.
 			if p.In, err = r.cameBy(c, p); err != nil || !slices.Contains(links, p.In) {
 				p.In = links[0]
 			}
@@ -257,10 +255,10 @@ func (r *Room) explain(c *httpd.Call, q Question, s supposed) (Explanation, erro
 	if failed != nil {
 		return Explanation{}, noWay(failed)
 	}
-	return n.tell(p, d), nil
+	return n.story(p, d), nil
 }
 
-// packet is the packet that the question is about, but for where it comes in.
+// packet returns the packet of the question, without its incoming interface.
 func (q *Question) packet(c *httpd.Call) (Packet, error) {
 	if q.Mine {
 		client, server, ok := c.Connection()
@@ -289,7 +287,7 @@ func (q *Question) packet(c *httpd.Call) (Packet, error) {
 	return p, nil
 }
 
-// cameBy is the interface that a packet to the gateway came in by: the one that the answer leaves by.
+// cameBy returns the interface that a packet to the gateway came in by: the outgoing interface of the answer.
 func (r *Room) cameBy(ctx context.Context, p Packet) (value.IfName, error) {
 	if p.Source.IsLoopback() || p.Source == p.Destination {
 		return loopback, nil
@@ -312,7 +310,7 @@ func noWay(err error) error {
 	return fault.Wrap(fault.Unavailable, err, "The kernel's routes cannot be read: %s.", err)
 }
 
-// astray says where answers to the packet of the request itself would go, if they would not go back the way that it came.
+// astray says where answers to the request's own packet would go, if not back the way it came.
 func (r *Room) astray(ctx context.Context, s supposed, p Packet) (where string, err error) {
 	if s.detour == nil || p.In == loopback {
 		return "", nil
@@ -335,7 +333,7 @@ func (r *Room) astray(ctx context.Context, s supposed, p Packet) (where string, 
 	}
 }
 
-// hop is where a packet goes next: to a router, or straight to whom it is for.
+// hop describes the next hop of a packet: a router, or the destination itself.
 func hop(via netip.Addr) string {
 	if !via.IsValid() {
 		return "there directly"
@@ -343,8 +341,8 @@ func hop(via netip.Addr) string {
 	return "to the router " + via.String()
 }
 
-// wayOf is where a packet goes: what the change set does to the gateway's own addresses comes before the kernel's
-// opinion, which knows nothing of it.
+// wayOf returns the route of a packet. What the change set does to the gateway's own addresses overrides the kernel's answer, which knows
+// nothing of it.
 func (r *Room) wayOf(ctx context.Context, q Question, s supposed, p Packet, destination netip.Addr) (Way, error) {
 	had, has := slices.Contains(s.had, destination), slices.Contains(s.has, destination)
 	lost := had && !has

@@ -12,17 +12,17 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// maxMisses is how many rules that did not match are told of.
+// maxMisses is the maximum number of rules that are listed as not matching.
 const maxMisses = 200
 
-// narrator turns what was asked about a packet into sentences, with the names that the operator gave.
+// narrator turns checks of a packet into sentences with the operator's names.
 type narrator struct {
 	book  *book
 	rs    *Ruleset
 	rules map[uuid.UUID]*Rule
 	nat   map[uuid.UUID]*NATRule
 	steps []Step
-	// misses are the rules that did not match; those left out are told of in one sentence.
+	// misses counts the rules that did not match; leftOut counts those summed up in one sentence.
 	misses, leftOut int
 	stage           string
 	route           Way
@@ -39,7 +39,7 @@ func newNarrator(c Config, rs *Ruleset) *narrator {
 	return n
 }
 
-// hear makes a step of one thing that was asked.
+// hear turns one check into a step.
 func (n *narrator) hear(e event) {
 	s := Step{Stage: e.stage, Outcome: "not_matched"}
 	switch {
@@ -67,7 +67,7 @@ func (n *narrator) hear(e event) {
 			s.Reason += fmt.Sprintf("; %s becomes %s", side(e.rewrite.Before), n.after(e.rewrite))
 		}
 	case e.off:
-		return // a rule that would do nothing, were it enabled
+		return // a rule that would do nothing if it were enabled
 	case operators && n.misses == maxMisses:
 		n.leftOut++
 		return
@@ -86,19 +86,19 @@ func (n *narrator) add(s Step) {
 	n.steps = append(n.steps, s)
 }
 
-// tell is the whole story.
-func (n *narrator) tell(p Packet, d Decision) Explanation {
+// story returns the whole explanation.
+func (n *narrator) story(p Packet, d Decision) Explanation {
 	x := Explanation{
 		Verdict: d.Verdict, Path: d.Path, InInterface: p.In.String(), InZone: p.InZone.String(), OutInterface: d.Out.String(), OutZone: d.OutZone.String(),
 		Packet: view(&d.Packet), NAT: []Rewritten{},
 	}
 	for i := range d.Rewrites {
 		r := &d.Rewrites[i]
-		told := Rewritten{Kind: r.Kind, Name: "Tunnel " + d.Out.String(), From: side(r.Before), To: n.after(r)}
+		done := Rewritten{Kind: r.Kind, Name: "Tunnel " + d.Out.String(), From: side(r.Before), To: n.after(r)}
 		if r.Rule != nil {
-			told.RuleID, told.Name = &r.Rule.ID, r.Rule.Name
+			done.RuleID, done.Name = &r.Rule.ID, r.Rule.Name
 		}
-		x.NAT = append(x.NAT, told)
+		x.NAT = append(x.NAT, done)
 	}
 	switch by := d.By; {
 	case by.Rule != nil:
@@ -117,7 +117,7 @@ func (n *narrator) tell(p Packet, d Decision) Explanation {
 	return x
 }
 
-// filtered is the packet as the rules saw it: with its new destination and its old source.
+// filtered returns the packet as the rules saw it: with its new destination and its old source.
 func filtered(p Packet, d Decision) Packet {
 	p.Destination, p.DestinationPort = d.Packet.Destination, d.Packet.DestinationPort
 	return p
@@ -146,7 +146,7 @@ func protoName(proto uint8) string {
 	return map[uint8]string{nft.TCP: "tcp", nft.UDP: "udp", nft.ICMP: "icmp", nft.ICMPv6: "icmpv6"}[proto]
 }
 
-// side is an address and a port, where there is one.
+// side formats an address with its port, if it has one.
 func side(a netip.AddrPort) string {
 	if a.Port() == 0 {
 		return a.Addr().String()
@@ -154,7 +154,7 @@ func side(a netip.AddrPort) string {
 	return a.String()
 }
 
-// after is what an address becomes, as far as it is known.
+// after describes the new address, as far as it is known.
 func (n *narrator) after(r *Rewrite) string {
 	text := "the address of " + n.route.Interface
 	if r.After.Addr().IsValid() {
@@ -178,7 +178,7 @@ func (n *narrator) routing(p *Packet) string {
 	return fmt.Sprintf("%s is reached through %s", p.Destination, n.route.Interface)
 }
 
-// what is the protocol and port of a packet.
+// what describes the protocol and port of a packet.
 func what(p *Packet) string {
 	if ported(p.Proto) {
 		return fmt.Sprintf("%s port %d", protoName(p.Proto), p.DestinationPort)
@@ -186,7 +186,6 @@ func what(p *Packet) string {
 	return fmt.Sprintf("%s type %d", protoName(p.Proto), p.ICMPType)
 }
 
-// is is what somebody says of a thing that matches, or does not.
 func is(miss bool) string {
 	if miss {
 		return "is not"
@@ -194,7 +193,7 @@ func is(miss bool) string {
 	return "is"
 }
 
-// rule says why an operator's rule matches, or what keeps it from that.
+// rule says why an operator's rule matches or does not.
 func (n *narrator) rule(e *event) string {
 	r, p := n.rules[e.rule.ID], &e.packet
 	from := func() string {
@@ -233,7 +232,7 @@ func place(z value.Zone) string {
 	return "zone " + z.String()
 }
 
-// selector says how an address relates to what a rule selects; nothing when it selects every address.
+// selector says how an address relates to a rule's selector; empty if it selects every address.
 func (n *narrator) selector(name string, ip netip.Addr, miss bool, kind string, object, group *uuid.UUID, cidr value.Prefix) string {
 	subject := fmt.Sprintf("%s %s %s in ", name, ip, is(miss))
 	switch {
@@ -274,7 +273,7 @@ func (n *narrator) service(p *Packet, miss bool, service, group *uuid.UUID) stri
 	return ""
 }
 
-// translation says why a NAT rule matches, or what keeps it from that.
+// translation says why a NAT rule matches or does not.
 func (n *narrator) translation(e *event) string {
 	r, p := n.nat[e.nat.ID], &e.packet
 	ports := r.Protocol + portText(r.DstPort, r.DstPortEnd)
@@ -319,7 +318,7 @@ func portText(start, end *int) string {
 	return fmt.Sprintf(" port %d-%d", *start, *end)
 }
 
-// automatic says why an automatic rule matches, or what keeps it from that.
+// automatic says why an automatic rule matches or does not.
 func (n *narrator) automatic(e *event) string {
 	p := &e.packet
 	if e.miss == fits {

@@ -22,7 +22,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// office is the room on a machine in memory, with a network that the test describes.
+// office is the room on a machine in memory, with a network defined by the test.
 type office struct {
 	*kittest.Bench
 	room      *firewall.Room
@@ -142,7 +142,7 @@ func TestExplainForwarded(t *testing.T) {
 		}
 	}
 
-	// As if the rule said otherwise, and nothing is stored.
+	// The answer is as if the rule were different, and nothing is stored.
 	audited, rules := o.Audited(t, "firewall.rule.update"), o.Rows(t, "firewall_rules")
 	x = o.ask(t, question("operations", []any{
 		map[string]any{"kind": "firewall.rule", "verb": "update", "id": web, "body": map[string]any{"action": "accept"}},
@@ -203,7 +203,7 @@ func TestExplainMine(t *testing.T) {
 	if p := x.Packet; p.Source != "10.1.0.9" || *p.SourcePort != 50000 || p.Destination != "192.0.2.1" || *p.DestinationPort != 3443 || p.Protocol != "tcp" {
 		t.Errorf("%+v", p)
 	}
-	// The address goes away with the change set.
+	// The address disappears with the change set.
 	id := o.make(t, "/firewall/zones", map[string]any{"name": "guest"})
 	o.addresses = func(q db.Querier) []netip.Addr {
 		var n int
@@ -220,7 +220,7 @@ func TestExplainMine(t *testing.T) {
 	if x.Verdict != "drop" || x.Path != "unroutable" || x.DecidedBy.Text != "192.0.2.1 is no longer an address of the gateway" {
 		t.Errorf("%+v", x)
 	}
-	// So it does with a draft.
+	// The same with a draft.
 	dbtest.Exec(t, o.DB, fmt.Sprintf(`INSERT INTO account_users (id, created_at, updated_at, email, name, role, active, password, totp_enabled, oidc_subject)
 		VALUES ('%s', now(), now(), 'admin@example.net', '', 'admin', true, '', false, '')`, uuid.NewSHA1(uuid.Nil, []byte("admin"))))
 	o.Do(t, "admin", http.MethodPost, "/firewall/explain", map[string]any{"mine": true, "draft": true}, here...).Want(t, 409)
@@ -239,7 +239,7 @@ func TestExplainMine(t *testing.T) {
 	o.Do(t, "viewer", http.MethodPost, "/firewall/explain", map[string]any{"mine": true}, "X-Test-Client", "10.1.0.9:50000").WantField(t, "mine")
 }
 
-// Who comes through a tunnel is told what takes it away, also when the packet filter would still let him in.
+// A client behind a tunnel learns what takes the tunnel away, even if the packet filter would still admit it.
 func TestExplainMineThroughATunnel(t *testing.T) {
 	o := newOffice(t)
 	here := []string{"X-Test-Client", "10.1.0.9:50000", "X-Test-Server", "192.0.2.1:3443"}
@@ -265,14 +265,14 @@ func TestExplainMineThroughATunnel(t *testing.T) {
 	if x := o.ask(t, gone, here...); x.Verdict != "drop" || x.Path != "unroutable" || x.DecidedBy.Text != "it comes through Anna's laptop of the tunnel lan0, which could no longer connect" {
 		t.Errorf("%+v", x)
 	}
-	// A tunnel that has the address too, and is not the way that it takes.
+	// A tunnel that has the address, too, but that the client does not use.
 	link = "lan1"
 	if x := o.ask(t, gone, here...); x.Verdict != "accept" || x.Path != "input" {
 		t.Errorf("%+v", x)
 	}
 }
 
-// A route that leads the answers elsewhere cuts a connection that still gets in.
+// A route that leads the answers elsewhere cuts a connection that is still admitted.
 func TestExplainMineGoesAstray(t *testing.T) {
 	o := newOffice(t)
 	here := []string{"X-Test-Client", "10.1.0.9:50000", "X-Test-Server", "192.0.2.1:3443"}
@@ -299,7 +299,7 @@ func TestExplainMineGoesAstray(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	// Of what cannot be foreseen nothing is claimed, and a question without a change is about what is.
+	// Nothing is claimed about what cannot be foreseen, and a question without a change is about the present.
 	failed = errors.New("nobody knows")
 	if x := o.ask(t, mine, here...); x.Verdict != "accept" || x.Path != "input" {
 		t.Errorf("%+v", x)
@@ -365,7 +365,7 @@ func TestExplainLeavesOutTheRest(t *testing.T) {
 	for i := range 230 {
 		ops = append(ops, map[string]any{"kind": "firewall.rule", "verb": "create", "body": map[string]any{"name": fmt.Sprint("rule ", i), "action": "drop", "src_kind": "cidr", "src_cidr": "10.77.0.0/16"}})
 	}
-	o.Do(t, "viewer", http.MethodPost, "/firewall/explain", question("operations", ops)).WantField(t, "operations") // so many are for admins
+	o.Do(t, "viewer", http.MethodPost, "/firewall/explain", question("operations", ops)).WantField(t, "operations") // so many operations are only for admins
 	var x firewall.Explanation
 	o.Do(t, "admin", http.MethodPost, "/firewall/explain", question("operations", ops)).Want(t, 200).Into(t, &x)
 	misses := 0

@@ -2,7 +2,7 @@ package firewall
 
 import "context"
 
-// ResolveNow has the names among the address objects resolved again, without waiting for the next time.
+// ResolveNow resolves the names among the address objects without waiting for the next pass.
 func (r *Room) ResolveNow() { r.resolver.wake() }
 
 // Guard is the part of Run that keeps the gateway from forwarding without its table.
@@ -11,8 +11,7 @@ func (r *Room) Guard(ctx context.Context) {
 	r.guard.run(ctx)
 }
 
-// ForgetHits makes the process a new one, as far as hits go.
+// ForgetHits resets the hits as in a new process.
 func (r *Room) ForgetHits() { *r.hits = *newHits(r) }
 
-// KnownHits is how many totals are in memory.
 func (r *Room) KnownHits() int { return len(r.hits.totals) }

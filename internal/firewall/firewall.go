@@ -1,5 +1,5 @@
-// Package firewall owns the packet filter: zones, address objects, services, rules and NAT rules, the kernel's table that
-// they become, what it counts and logs, and the explanation of what it decides.
+// Package firewall manages the packet filter: zones, address objects, services, rules and NAT rules, the kernel table compiled from them,
+// its counters and its log, and the explanation of its decisions.
 package firewall
 
 import (
@@ -18,7 +18,6 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Room is the packet filter.
 type Room struct {
 	*kit.Kit
 	deps          Deps
@@ -35,64 +34,63 @@ type Room struct {
 	resolver      *resolver
 	hits          *hits
 	counters      counters
-	// drawn is the newest table that was rendered; under drawing.
+	// drawn is the last rendered table, guarded by drawing.
 	drawing  sync.Mutex
 	drawn    *drawing
 	insights insights
 }
 
-// Deps is what other rooms lend. What the table depends on is of rows that feed the packet filter.
+// Deps holds what other rooms provide. Rows on which the table depends must feed the packet filter.
 type Deps struct {
-	// Interfaces are those of each zone.
+	// Interfaces returns the interfaces of each zone.
 	Interfaces func(ctx context.Context, q db.Querier) (map[value.Zone][]value.IfName, error)
-	// ZoneUsers are the interfaces in a zone, as rows.
+	// ZoneUsers returns the interfaces in a zone, as rows.
 	ZoneUsers func(ctx context.Context, q db.Querier, zone value.Zone) ([]resource.User, error)
-	// Openings are what the services of the gateway ask for.
+	// Openings are the ports that the gateway's services need.
 	Openings []policy.Source
-	// Standing are openings for what they run with, as far as that is not what is stored.
+	// Standing returns the openings of daemons that do not run with the stored state.
 	Standing func() []policy.Opening
-	// Tunnels are the active tunnels that serve peers.
+	// Tunnels returns the active tunnels that serve peers.
 	Tunnels func(ctx context.Context, q db.Querier) ([]policy.Tunnel, error)
-	// Defaults are tunnels that take everything, whatever it came in by.
+	// Defaults returns tunnels that take all traffic, whichever interface it came in by.
 	Defaults func(ctx context.Context, q db.Querier) ([]value.IfName, error)
-	// Peers are the addresses of the other nodes of the cluster.
+	// Peers returns the addresses of the other nodes of the cluster.
 	Peers func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
-	// Resolve asks the DNS for the addresses of a name.
+	// Resolve looks up the addresses of a name.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
-	// Way asks the kernel where a packet goes that comes in by an interface; without one, that the gateway sends itself.
+	// Way asks the kernel for the route of a packet that comes in by an interface, or, if in is empty, of one from the gateway itself.
 	Way func(ctx context.Context, source, destination netip.Addr, in string) (Way, error)
 	// Network reads the stored links, addresses, routes and tunnels.
 	Network func(ctx context.Context, q db.Querier) (Network, error)
-	// Addresses are the stored addresses of the gateway.
+	// Addresses returns the stored addresses of the gateway.
 	Addresses func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
-	// Carrier is who has an address at the other end of a tunnel.
+	// Carrier returns who has an address at the other end of a tunnel.
 	Carrier func(ctx context.Context, q db.Querier, a netip.Addr) (policy.Carrier, error)
 }
 
-// Way is where a packet goes.
+// Way is the route of a packet.
 type Way struct {
-	// Local says that it is for the gateway itself.
+	// Local means that the packet is for the gateway itself.
 	Local bool
-	// Interface is the one that it leaves by; empty when there is no way, and when it is local.
+	// Interface is the outgoing interface; empty if there is no route or the packet is local.
 	Interface string
-	// Via is the router that it is given to; absent if there is none.
+	// Via is the next router, if any.
 	Via netip.Addr
 	// Reason is a sentence about the route, or about why there is none.
 	Reason string
-	// Source is the address that the gateway has towards the destination: what masquerading takes. It may be absent.
+	// Source is the gateway's address towards the destination, which masquerading uses. It may be absent.
 	Source netip.Addr
 }
 
-// Network is what decides where packets go.
+// Network decides where packets go.
 type Network interface {
-	// Since works out how packets would go another way than they do with the network as it was.
+	// Since determines which packets are routed differently than with the earlier network.
 	Since(ctx context.Context, was Network) (Detour, error)
 }
 
-// Detour says where packets would go that go a way now; nil if all keep to theirs.
+// Detour returns the new route of packets with the given present route; nil if no route changes.
 type Detour func(destination netip.Addr, is Way) (Way, error)
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d}
 	r.guard, r.resolver, r.hits = newGuard(r), newResolver(r), newHits(r)
@@ -126,13 +124,13 @@ func (r *Room) Mount() {
 // Run guards the table, resolves names, counts hits and reads the packet log until the context ends.
 func (r *Room) Run(ctx context.Context) {
 	var jobs sync.WaitGroup
-	for _, job := range []func(context.Context){r.guard.run, r.guard.listen, r.guard.tell, r.resolver.run, r.hits.run, r.log.Run} {
+	for _, job := range []func(context.Context){r.guard.run, r.guard.listen, r.guard.notifyLanes, r.resolver.run, r.hits.run, r.log.Run} {
 		jobs.Go(func() { rescue.Loop(ctx, r.Clock, r.Log, "packet-filter", job) })
 	}
 	jobs.Wait()
 }
 
-// linkNames are the names of the interfaces by index.
+// linkNames returns the names of the interfaces by index.
 func (r *Room) linkNames() map[uint32]string {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

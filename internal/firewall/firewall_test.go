@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { nettest.Main(m) }
 
-// house is the room on the real kernel, with what other rooms lend under the test's control.
+// house is the room on the real kernel, with test doubles for other rooms.
 type house struct {
 	*kittest.Bench
 	Room       *firewall.Room
@@ -42,7 +42,7 @@ type house struct {
 
 	mu    sync.Mutex
 	names map[string][]netip.Addr
-	// dead, while there is one, is what names wait for that begin so.
+	// dead, if not nil, blocks lookups of names with a certain prefix.
 	dead    chan struct{}
 	failure error
 }
@@ -57,7 +57,7 @@ func (h *house) answer(name string, addrs ...string) {
 	}
 }
 
-// fail sets why nothing resolves.
+// fail makes every lookup fail.
 func (h *house) fail(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,8 +120,8 @@ func run(t testing.TB, program string, args ...string) string {
 	return string(out)
 }
 
-// lends has other rooms lend something else, with the revision that a change of theirs gives to the packet filter.
-func (h *house) lends(t testing.TB, change func()) {
+// provide changes what other rooms provide, with the revision that a change of theirs gives to the packet filter.
+func (h *house) provide(t testing.TB, change func()) {
 	t.Helper()
 	_, err := h.Engine.Commit(t.Context(), []apply.ID{apply.PacketFilter}, func(*db.Tx) ([]apply.Row, error) {
 		change()
@@ -132,7 +132,7 @@ func (h *house) lends(t testing.TB, change func()) {
 	}
 }
 
-// create makes a row and answers its id. Whatever feeds the packet filter has to be live.
+// create creates a row and returns its id. The packet filter must be live afterwards.
 func (h *house) create(t testing.TB, path string, body map[string]any) string {
 	t.Helper()
 	var row struct{ ID string }
@@ -154,13 +154,13 @@ func (h *house) rule(t testing.TB, body map[string]any) string {
 	return h.create(t, "/firewall/rules", body)
 }
 
-// kernelRule is a rule of the kernel, as nft tells it.
+// kernelRule is a rule of the kernel as nft lists it.
 type kernelRule struct {
 	Chain, Comment string
 	Expr           []map[string]any
 }
 
-// kernelTable is the gateway's table, as nft tells it.
+// kernelTable is the gateway's table as nft lists it.
 type kernelTable struct {
 	Policies map[string]string // of the base chains
 	Rules    []kernelRule
@@ -196,7 +196,7 @@ func readTable(t testing.TB) kernelTable {
 	return k
 }
 
-// with are the rules whose comment is the text.
+// with returns the rules with this comment.
 func (k kernelTable) with(comment string) (list []kernelRule) {
 	for _, r := range k.Rules {
 		if r.Comment == comment {
@@ -206,7 +206,7 @@ func (k kernelTable) with(comment string) (list []kernelRule) {
 	return list
 }
 
-// text is the rule as JSON, to look for parts in.
+// text returns the rule as JSON, to search in.
 func (r kernelRule) text() string {
 	b, _ := json.Marshal(r.Expr)
 	return string(b)
@@ -303,7 +303,7 @@ func TestFW04OneLinePerFamily(t *testing.T) {
 	}
 }
 
-// builtinID finds what comes with the gateway.
+// builtinID returns the id of a built-in row.
 func builtinID(t testing.TB, h *house, kind, name string) string {
 	t.Helper()
 	var list []struct {
@@ -340,7 +340,7 @@ func TestFW09Zones(t *testing.T) {
 	h.Do(t, "admin", http.MethodDelete, "/firewall/zones/"+wan, nil).Want(t, 409)
 	h.Do(t, "admin", http.MethodPut, "/firewall/zones/"+wan, map[string]any{"description": "uplink"}).Want(t, 200)
 
-	// FW-10: a zone in use stays, and says why; a rename is followed by its users.
+	// FW-10: a zone in use cannot be deleted, and the error says why; a rename updates its users.
 	rule := h.rule(t, map[string]any{"name": "from guests", "src_zone": "guest"})
 	nat := h.create(t, "/nat-rules", map[string]any{"name": "guests out", "kind": "masquerade", "in_zone": "guest", "out_zone": "wan"})
 	a := h.Do(t, "admin", http.MethodDelete, "/firewall/zones/"+guest, nil).Want(t, 409)
@@ -433,13 +433,13 @@ func TestFW13NAT(t *testing.T) {
 		t.Error("the target is not in brackets")
 	}
 	if logs := h.Logs.String(); !strings.Contains(logs, mixed) || !strings.Contains(logs, "mixes ipv4 and ipv6") {
-		t.Errorf("nobody was told: %s", logs)
+		t.Errorf("the log lacks it: %s", logs)
 	}
 }
 
 func TestFW16Tunnels(t *testing.T) {
 	h := newHouse(t)
-	h.lends(t, func() {
+	h.provide(t, func() {
 		h.tunnels = []policy.Tunnel{{Interface: value.Must[value.IfName]("wg0"), Networks: []value.Prefix{value.Must[value.Prefix]("10.99.0.0/24"), value.Must[value.Prefix]("fd99::/64")}}}
 	})
 	h.rule(t, map[string]any{})
@@ -450,13 +450,13 @@ func TestFW16Tunnels(t *testing.T) {
 	auto[0].has(t, `"iifname"`, `"wg0"`, `"accept"`)
 	auto[1].has(t, `"oifname"`, `"wg0"`, `"10.99.0.0"`, `"masquerade"`)
 	auto[2].has(t, `"oifname"`, `"wg0"`, `"fd99::"`, `"masquerade"`)
-	h.lends(t, func() { h.tunnels = nil })
+	h.provide(t, func() { h.tunnels = nil })
 	h.rule(t, map[string]any{})
 	if auto := readTable(t).with("auto:tunnel"); len(auto) != 0 {
 		t.Errorf("%+v", auto)
 	}
-	// A client that takes everything: answers to others are kept out of it.
-	h.lends(t, func() { h.defaults = []value.IfName{value.Must[value.IfName]("wg1")} })
+	// A client tunnel that takes all traffic: answers to other clients are kept out of it.
+	h.provide(t, func() { h.defaults = []value.IfName{value.Must[value.IfName]("wg1")} })
 	h.rule(t, map[string]any{})
 	auto = readTable(t).with("auto:answers")
 	if len(auto) != 3 {
@@ -475,7 +475,7 @@ func TestFW17OpeningsAndPeers(t *testing.T) {
 		{Service: "dhcp", Proto: policy.UDP, Port: 67, Interfaces: []value.IfName{value.Must[value.IfName]("lan0")}},
 		{Service: "all", Proto: policy.TCP, Port: 9, Addresses: []value.Addr{value.Must[value.Addr]("0.0.0.0")}},
 	}
-	h.lends(t, func() { h.peers = []netip.Addr{netip.MustParseAddr("192.0.2.8"), netip.MustParseAddr("2001:db8::8")} })
+	h.provide(t, func() { h.peers = []netip.Addr{netip.MustParseAddr("192.0.2.8"), netip.MustParseAddr("2001:db8::8")} })
 	h.rule(t, map[string]any{})
 	k := readTable(t)
 	if dns := k.with("auto:opening-dns"); len(dns) != 2 || !strings.Contains(dns[0].text(), `"tcp"`) || !strings.Contains(dns[1].text(), `"udp"`) {
@@ -508,15 +508,15 @@ func TestFW17OpeningsAndPeers(t *testing.T) {
 		vrrp[1].has(t, "cluster_peers_6", "l4proto", "accept")
 	}
 
-	// They are shown in the order of the table, with the rest at the end.
-	var shown []struct {
+	// They are listed in the order of the table, with the remainder at the end.
+	var listed []struct {
 		Name, Action                 string
 		Last                         bool
 		Ports, Interfaces, Addresses []string
 	}
-	h.Get(t, "/firewall/built-in").Into(t, &shown)
+	h.Get(t, "/firewall/built-in").Into(t, &listed)
 	var lines []string
-	for _, s := range shown {
+	for _, s := range listed {
 		lines = append(lines, fmt.Sprint(s.Name, " ", s.Action, " ", s.Last, " ", s.Ports, s.Interfaces, s.Addresses))
 	}
 	want := []string{
@@ -588,7 +588,7 @@ func TestFW02ForeignTablesSurvive(t *testing.T) {
 func TestFW23TableDeletedByHandComesBack(t *testing.T) {
 	h := newHouse(t)
 	h.rule(t, map[string]any{"src_zone": "lan", "dst_zone": "wan"})
-	// The order of chains says nothing.
+	// The order of chains does not matter.
 	chains := func(listing []byte) string {
 		parts := strings.Split(strings.TrimRight(string(listing), "}\n"), "\n\n")
 		for i := range parts {
@@ -605,7 +605,7 @@ func TestFW23TableDeletedByHandComesBack(t *testing.T) {
 			if chains(out) == want {
 				return nil
 			}
-			h.Engine.Converge() // a change within the table is the timer's
+			h.Engine.Converge() // the timer handles a change within the table
 			return errors.New(string(out))
 		})
 	}
@@ -705,7 +705,7 @@ func TestReorderIsOneCall(t *testing.T) {
 	h.Do(t, "admin", http.MethodPost, "/firewall/rules/reorder", map[string]any{"ids": ids}).WantField(t, "ids")
 }
 
-// The table after a change of a row, for which no other rows are read, is the one that all stored rows make.
+// After a change of a row, for which no other rows are read, the table equals the one made from all stored rows.
 func TestTableAfterAChangeIsThatOfAllRows(t *testing.T) {
 	h := newHouse(t)
 	whole := func(what string) {
@@ -760,10 +760,10 @@ func TestTableAfterAChangeIsThatOfAllRows(t *testing.T) {
 	}
 	change(http.MethodPut, "/nat-rules/"+nat, map[string]any{"src_cidr": "10.9.0.0/16"})
 	change(http.MethodDelete, "/nat-rules/"+nat, nil)
-	h.lends(t, func() { h.interfaces["lan"] = []string{"lan0", "lan2"} })
+	h.provide(t, func() { h.interfaces["lan"] = []string{"lan0", "lan2"} })
 	h.rule(t, map[string]any{"src_zone": "wan", "dst_zone": "lan"})
 	whole("another interface")
-	h.lends(t, func() { h.openings = []policy.Opening{{Service: "dns", Proto: policy.UDP, Port: 53}} })
+	h.provide(t, func() { h.openings = []policy.Opening{{Service: "dns", Proto: policy.UDP, Port: 53}} })
 	for _, runs := range [][]policy.Opening{{{Service: "dns", Proto: policy.UDP, Port: 53}, {Service: "ntp", Proto: policy.UDP, Port: 123}}, nil} {
 		h.mu.Lock()
 		h.standing = runs // which has no revision
@@ -825,7 +825,7 @@ func TestNamesAreResolvedInTheBackground(t *testing.T) {
 	h.Room.ResolveNow()
 	time.Sleep(50 * time.Millisecond)
 	await("192.0.2.1", "192.0.2.3", "192.0.2.5")
-	// A table that is replaced meanwhile has the last answer, too.
+	// A table that is replaced in the meantime has the last answer, too.
 	h.rule(t, map[string]any{})
 	await("192.0.2.1", "192.0.2.3", "192.0.2.5")
 
@@ -838,7 +838,7 @@ func TestNamesAreResolvedInTheBackground(t *testing.T) {
 	}
 }
 
-// TestDeadNamesDoNotDelayOthers: while nobody answers for some names, the answers for others are taken.
+// TestDeadNamesDoNotDelayOthers checks that answers for other names are applied while some names get no answer.
 func TestDeadNamesDoNotDelayOthers(t *testing.T) {
 	h := newHouse(t)
 	h.answer("living.example", "192.0.2.1")
@@ -868,7 +868,7 @@ func TestDeadNamesDoNotDelayOthers(t *testing.T) {
 func TestAChangeThatIsNotStoredIsNotLive(t *testing.T) {
 	h := newHouse(t)
 	kept := h.rule(t, map[string]any{"name": "kept"})
-	// The second operation is refused after the packet filter has looked at the first.
+	// The second operation is refused after the packet filter has checked the first.
 	h.Do(t, "admin", http.MethodPost, "/change-sets", map[string]any{"operations": []any{
 		map[string]any{"kind": "firewall.rule", "verb": "delete", "id": kept},
 		map[string]any{"kind": "firewall.zone", "verb": "create", "body": map[string]any{"name": "wan"}},

@@ -13,12 +13,12 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// maker makes configurations up.
+// maker generates random configurations.
 type maker struct {
 	*rand.Rand
 	w *world
 	c Config
-	n int // of ids given out
+	n int // of ids handed out
 }
 
 func (m *maker) id() uuid.UUID {
@@ -39,7 +39,7 @@ var (
 	zoneNames = []value.Zone{value.Must[value.Zone]("wan"), value.Must[value.Zone]("lan"), value.Must[value.Zone]("dmz"), value.Must[value.Zone]("guest")}
 	// void is a zone without interfaces.
 	void = value.Must[value.Zone]("void")
-	// wellKnown are ports that meet often.
+	// wellKnown lists ports that often coincide.
 	wellKnown = []int{22, 53, 80, 123, 443, 1194, 3443, 5432, 6379, 8080, 8085, 8090, 8443}
 )
 
@@ -50,14 +50,14 @@ func (m *maker) port() int {
 	return 1 + m.IntN(65535)
 }
 
-// zone is a zone of a selector.
+// zone returns a zone for a selector.
 func (m *maker) zone(more ...value.Zone) value.Zone {
 	return pick(m, append([]value.Zone{anywhere, anywhere, anywhere, void}, append(zoneNames, append(more, more...)...)...)...)
 }
 
 func (m *maker) family() nft.Family { return pick(m, nft.V4, nft.V4, nft.V6) }
 
-// network is one that packets come from or go to.
+// network returns a network that packets come from or go to.
 func (m *maker) network(f nft.Family) netip.Prefix {
 	c := &m.w.links[m.IntN(cables)]
 	outside := [2]netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8:1::/48")}
@@ -67,10 +67,10 @@ func (m *maker) network(f nft.Family) netip.Prefix {
 	return pick(m, c.near[f], c.far[f], c.far[f], outside[f])
 }
 
-// within is some address of a span.
+// within returns a random address of a span.
 func (m *maker) within(s nft.Span) netip.Addr {
 	a, b := s.First.As16(), s.Last.As16()
-	// The last 32 bits are enough to be somewhere in it: spans here are small, or begin at a network.
+	// The last 32 bits suffice: spans here are small, or begin at a network.
 	low, high := uint64(binary.BigEndian.Uint32(a[12:])), uint64(binary.BigEndian.Uint32(b[12:]))
 	switch {
 	case m.chance(25):
@@ -88,7 +88,7 @@ func (m *maker) within(s nft.Span) netip.Addr {
 	return ip
 }
 
-// address is one that a packet may have.
+// address returns an address that a packet may have.
 func (m *maker) address(f nft.Family) netip.Addr {
 	for {
 		n := m.network(f)
@@ -98,7 +98,7 @@ func (m *maker) address(f nft.Family) netip.Addr {
 	}
 }
 
-// usable tells whether a packet to the address is an ordinary one, to one machine.
+// usable reports whether a packet to the address is an ordinary one to a single machine.
 func (w *world) usable(ip netip.Addr) bool {
 	if !ip.IsGlobalUnicast() || ip.Is4() && (ip.As4()[0] == 0 || ip.As4()[0] >= 224) || ip.Is6() && ip.As16()[0] == 0 {
 		return false
@@ -114,10 +114,10 @@ func (w *world) usable(ip netip.Addr) bool {
 	return true
 }
 
-// mine tells whether an address is the gateway's.
+// mine reports whether an address is the gateway's.
 func (w *world) mine(ip netip.Addr) bool { return w.way(ip).Local }
 
-// config makes a whole configuration up.
+// config generates a whole configuration.
 func (m *maker) config() Config {
 	m.c = Config{Interfaces: map[value.Zone][]value.IfName{}}
 	for i := range m.w.links {
@@ -150,7 +150,7 @@ func (m *maker) config() Config {
 	if m.chance(30) {
 		m.c.Rules = append(m.run(), m.c.Rules...)
 	}
-	// Where much is let through there is much to translate.
+	// Where much is accepted, there is much to translate.
 	for range m.IntN(4) {
 		r := &Rule{Name: m.line("rule"), SrcZone: m.zone(), DstZone: pick(m, zoneNames...), SrcKind: selectAny, DstKind: selectAny, Action: "accept", Enabled: true}
 		r.ID = m.id()
@@ -220,7 +220,7 @@ func (m *maker) service() Service {
 	return s
 }
 
-// ports are none, one, or a range.
+// ports returns no port, one, or a range.
 func (m *maker) ports() (start, end *int) {
 	switch m.IntN(6) {
 	case 0:
@@ -237,7 +237,7 @@ func (m *maker) rule() *Rule {
 		Name: m.line("rule"), SrcZone: m.zone(), DstZone: m.zone(self, self), Action: pick(m, "accept", "accept", "drop", "reject"), Log: m.chance(30), Enabled: m.chance(85),
 	}
 	r.ID = m.id()
-	// Rules that differ in their zones and their action alone tell whether they are asked in their order.
+	// Rules that differ only in their zones and their action reveal the order in which they are checked.
 	if n := len(m.c.Rules); n > 0 && m.chance(35) {
 		twin := *m.c.Rules[m.IntN(n)]
 		twin.Name, twin.Action, twin.Enabled, twin.Log, twin.ID = r.Name, r.Action, true, r.Log, r.ID
@@ -252,14 +252,14 @@ func (m *maker) rule() *Rule {
 	case 2, 3:
 		r.ServiceGroupID = &m.c.ServiceGroups[m.IntN(len(m.c.ServiceGroups))].ID
 	}
-	// A rule for everything at the front would leave nothing to the others.
+	// An early rule for everything would leave nothing to the others.
 	if r.SrcKind == selectAny && r.DstKind == selectAny && r.ServiceObjectID == nil && r.ServiceGroupID == nil {
 		r.SrcKind, r.SrcCIDR = selectCIDR, m.cidr(m.family())
 	}
 	return r
 }
 
-// run are rules of one pair of zones, for few addresses each, and so many that they stand behind gates.
+// run returns so many rules of one pair of zones, for few addresses each, that they are put behind gates.
 func (m *maker) run() (rules []*Rule) {
 	src, dst := pick(m, append(zoneNames, anywhere)...), pick(m, append(zoneNames, anywhere, self)...)
 	narrow := func() value.Prefix {
@@ -331,7 +331,7 @@ func (m *maker) natRule() NATRule {
 		target := m.address(f)
 		switch {
 		case m.chance(8):
-			target = m.address(1 - f) // such a rule is left out
+			target = m.address(1 - f) // such a rule is skipped
 		case n.Kind == natDestination && m.chance(20):
 			target = m.w.links[m.IntN(cables)].own[f]
 		case n.Kind == natDestination && m.chance(20): // onto itself
@@ -340,7 +340,7 @@ func (m *maker) natRule() NATRule {
 		n.TargetAddress = value.Must[value.Addr](target.String())
 		if n.Protocol != "any" {
 			n.TargetPort, n.TargetPortEnd = m.ports()
-			if n.DstPortEnd != nil && m.chance(50) { // as long as the other
+			if n.DstPortEnd != nil && m.chance(50) { // of equal length
 				n.TargetPort = pointer(1 + m.IntN(60000))
 				n.TargetPortEnd = pointer(*n.TargetPort + *n.DstPortEnd - *n.DstPort)
 			}

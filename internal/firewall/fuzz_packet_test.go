@@ -8,7 +8,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// packet makes a packet up. Half of them are aimed at something in the rules.
+// packet generates a packet. Half of them are aimed at something in the rules.
 func (m *maker) packet(rs *Ruleset) Packet {
 	for {
 		p := m.anyPacket()
@@ -34,7 +34,6 @@ func (m *maker) anyPacket() Packet {
 	return p
 }
 
-// speak gives a packet its protocol.
 func (m *maker) speak(p *Packet, proto uint8, port uint16) {
 	p.Proto, p.DestinationPort, p.ICMPType = proto, port, 0
 	if ported(proto) {
@@ -47,7 +46,7 @@ func (m *maker) speak(p *Packet, proto uint8, port uint16) {
 	}
 }
 
-// aim makes a packet likely to meet one thing of the rules.
+// aim makes a packet likely to match one element of the rules.
 func (m *maker) aim(rs *Ruleset, p *Packet) {
 	switch m.IntN(20) {
 	default:
@@ -93,7 +92,7 @@ func (p *Packet) sourceFamily() nft.Family { return nft.FamilyOf(p.Source) }
 
 func (m *maker) toGateway(p *Packet) { p.Destination = m.w.links[m.IntN(cables)].own[p.family()] }
 
-// behind is an address that is reached by one of the interfaces.
+// behind returns an address reached through one of the interfaces.
 func (m *maker) behind(links []value.IfName, f nft.Family) netip.Addr {
 	c := m.w.cable(pick(m, links...))
 	n := pick(m, c.near[f], c.far[f])
@@ -104,7 +103,7 @@ func (m *maker) behind(links []value.IfName, f nft.Family) netip.Addr {
 	}
 }
 
-// tries is how often a packet is aimed before it goes wherever it goes.
+// tries is how often a packet is aimed before any packet will do.
 const tries = 20
 
 func (m *maker) aimAtRule(r *Policy, rs *Ruleset, p *Packet) {

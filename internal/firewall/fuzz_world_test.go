@@ -22,19 +22,19 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// world is a gateway in the kernel: the namespace of the tests has interfaces, addresses and routes, and whatever is at
-// the other end of its cables is in another namespace, from where frames are sent.
+// world is a gateway in the kernel: the namespace of the tests has interfaces, addresses and routes, and the other ends of its cables are
+// in another namespace, from where frames are sent.
 type world struct {
 	t     testing.TB
 	fd    int // sends frames in the other namespace
 	links []cable
-	// near are the networks at the other ends, far those that a route leads to.
+	// near lists the networks at the other ends, far those that a route leads to.
 	near, far []routed
 	// netfilter reads the counters.
 	netfilter nfnl.Socket
 }
 
-// cable is an interface of the gateway and what is at its other end.
+// cable is an interface of the gateway with its other end.
 type cable struct {
 	name value.IfName
 	mac  net.HardwareAddr
@@ -45,7 +45,7 @@ type cable struct {
 	near, far [2]netip.Prefix
 }
 
-// routed is a route: to a network, by a cable or nowhere.
+// routed is a route to a network, by a cable or to nowhere.
 type routed struct {
 	network netip.Prefix
 	link    int
@@ -53,10 +53,10 @@ type routed struct {
 
 const cables = 6
 
-// everywhere is what the default routes lead to.
+// everywhere is the destination of the default routes.
 var everywhere = [2]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 
-// nowhere are networks without a way.
+// nowhere lists networks without a route.
 var nowhere = [2]netip.Prefix{netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fd99::/16")}
 
 func newWorld(t testing.TB) *world {
@@ -64,7 +64,7 @@ func newWorld(t testing.TB) *world {
 	w := paper(t)
 	settings(t, map[string]string{
 		"ipv4/ip_forward": "1", "ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0", "ipv6/conf/all/forwarding": "1",
-		// Neither answers nor reports of neighbours disturb the counting.
+		// Neither answers nor neighbour messages may disturb the counting.
 		"ipv6/conf/default/accept_dad": "0", "ipv6/conf/default/addr_gen_mode": "1", "ipv6/conf/default/router_solicitations": "0",
 		// Every refusal is answered.
 		"ipv4/icmp_ratelimit": "0", "ipv6/icmp/ratelimit": "0", "ipv4/icmp_msgs_per_sec": "1000000", "ipv4/icmp_msgs_burst": "100000",
@@ -117,14 +117,14 @@ func (w *world) must(h netns.NsHandle, err error) netns.NsHandle {
 func settings(t testing.TB, values map[string]string) {
 	t.Helper()
 	for name, v := range values {
-		// A setting that this kernel does not have does not disturb, either.
+		// Settings that this kernel lacks do not matter.
 		if err := os.WriteFile("/proc/sys/net/"+name, []byte(v), 0); err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
 	}
 }
 
-// lay makes one cable.
+// lay creates one cable.
 func (w *world) lay(i int, there netns.NsHandle, other *netlink.Handle) {
 	w.t.Helper()
 	name, end := fmt.Sprintf("g%d", i), fmt.Sprintf("p%d", i)
@@ -139,7 +139,7 @@ func (w *world) lay(i int, there netns.NsHandle, other *netlink.Handle) {
 	own, err := netlink.LinkByName(name)
 	w.ok(err)
 	settings(w.t, map[string]string{"ipv4/conf/" + name + "/rp_filter": "0"})
-	// Nobody is asked where the neighbours are: whatever leaves has left.
+	// Without ARP: a packet that leaves has left.
 	w.ok(netlink.LinkSetARPOff(own))
 	w.ok(netlink.LinkSetUp(own))
 	c.mac, c.peer = own.Attrs().HardwareAddr, peer.Attrs().Index
@@ -148,7 +148,7 @@ func (w *world) lay(i int, there netns.NsHandle, other *netlink.Handle) {
 	}
 }
 
-// paper is a world that is drawn and not built: its networks and routes, without the kernel.
+// paper is a world without the kernel: only its networks and routes.
 func paper(t testing.TB) *world {
 	w := &world{t: t}
 	for i := range cables {
@@ -174,7 +174,7 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// route adds a route by a cable; by none, one that leads nowhere.
+// route adds a route by a cable, or to nowhere.
 func (w *world) route(to netip.Prefix, link int) {
 	w.t.Helper()
 	r := &netlink.Route{Dst: ipNet(to), Type: unix.RTN_UNREACHABLE}
@@ -188,7 +188,7 @@ func (w *world) route(to netip.Prefix, link int) {
 	w.ok(netlink.RouteAdd(r))
 }
 
-// way is where packets go, by the routes of this world.
+// way returns the route of packets in this world.
 func (w *world) way(to netip.Addr) Way {
 	best := routed{link: -1}
 	found := -1
@@ -209,7 +209,6 @@ func (w *world) way(to netip.Addr) Way {
 	return Way{Interface: l.name.String(), Source: l.own[nft.FamilyOf(to)]}
 }
 
-// cable finds an interface.
 func (w *world) cable(name value.IfName) *cable {
 	for i := range w.links {
 		if w.links[i].name == name {
@@ -219,7 +218,7 @@ func (w *world) cable(name value.IfName) *cable {
 	return nil
 }
 
-// probe is a table of somebody else that counts what comes out of ours.
+// probe is a foreign table that counts what comes out of ours.
 func (w *world) probe() {
 	w.t.Helper()
 	var out strings.Builder
@@ -243,7 +242,6 @@ func (w *world) probe() {
 	w.t.Cleanup(func() { w.nft("flush ruleset") })
 }
 
-// nft loads what the text says.
 func (w *world) nft(text string) {
 	w.t.Helper()
 	if err := loadText(text); err != nil {
@@ -260,7 +258,7 @@ func loadText(text string) error {
 	return nil
 }
 
-// observation is what the counters of the gateway and of the probe say.
+// observation has the counters of the gateway and of the probe.
 type observation map[string]uint64
 
 func (w *world) read() observation {
@@ -276,7 +274,7 @@ func (w *world) read() observation {
 	return seen
 }
 
-// since is what moved.
+// since returns the counters that have moved.
 func (o observation) since(before observation) observation {
 	moved := observation{}
 	for tag, n := range o {
@@ -301,7 +299,7 @@ func (w *world) send(p *Packet) {
 	w.ok(unix.Sendto(w.fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: c.peer, Halen: 6}))
 }
 
-// bytes is the packet on the wire.
+// bytes encodes the packet.
 func (p *Packet) bytes() []byte {
 	var body []byte
 	sum := 16
@@ -352,7 +350,7 @@ func checksum(b []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// flow finds the connection that a packet began: its addresses after NAT.
+// flow returns the connection that a packet began: its addresses after NAT.
 func (w *world) flow(p *Packet) (from, to netip.AddrPort, found bool) {
 	w.t.Helper()
 	family := netlink.InetFamily(unix.AF_INET)
@@ -371,7 +369,7 @@ func (w *world) flow(p *Packet) (from, to netip.AddrPort, found bool) {
 	return from, to, false
 }
 
-// forget has the kernel forget every connection.
+// forget makes the kernel forget every connection.
 func (w *world) forget() {
 	w.t.Helper()
 	w.ok(netlink.ConntrackTableFlush(netlink.ConntrackTable))

@@ -11,32 +11,31 @@ import (
 )
 
 const (
-	// guardEvery is how often the guard looks when the kernel reports nothing, and guardSoon while there is no table.
+	// guardEvery is how often the guard checks when the kernel reports nothing, and guardSoon how often while there is no table.
 	guardEvery = 10 * time.Second
 	guardSoon  = time.Second
-	// listenAgain is how long after a failure the guard listens for changes again.
+	// listenAgain is the pause before the guard listens again after a failure.
 	listenAgain = 5 * time.Second
 )
 
-// guard sees to it that the gateway never forwards without its table. It needs no database: while there is no table it switches
-// forwarding off and loads the table that was kept.
+// guard makes sure that the gateway never forwards without its table. It needs no database: while there is no table it switches
+// forwarding off and loads the stored table.
 type guard struct {
 	room *Room
-	// signal says that the packet filter has changed, and moved that the table has come or gone.
+	// signal reports a change of the packet filter, and moved that the table has appeared or disappeared.
 	signal, moved chan struct{}
-	// present says that the table was there at the last look.
+	// present reports whether the table existed at the last check.
 	present bool
-	// paused says that the guard has switched forwarding off, and owes it back.
-	paused bool
-	said   string // the last failure, for not saying it twice
+	// paused means that the guard has switched forwarding off and must switch it on again.
+	paused      bool
+	lastFailure string // the last failure, to log it only once
 }
 
 func newGuard(r *Room) *guard {
 	return &guard{room: r, signal: make(chan struct{}, 1), moved: make(chan struct{}, 1)}
 }
 
-// Boot loads the table that was kept, unless there is one: until the database is there it is better than none. Run goes on
-// trying.
+// Boot loads the stored table unless there is one: until the database is available it is better than none. Run keeps trying.
 func (r *Room) Boot(ctx context.Context) { r.guard.look(ctx) }
 
 func notify(c chan struct{}) {
@@ -46,7 +45,7 @@ func notify(c chan struct{}) {
 	}
 }
 
-// run handles every change of the packet filter, the gateway's own and those of others.
+// run handles every change of the packet filter, by the gateway or by others.
 func (g *guard) run(ctx context.Context) {
 	for {
 		select {
@@ -66,7 +65,7 @@ func (g *guard) pause() time.Duration {
 	return guardSoon
 }
 
-// listen hears the kernel's reports.
+// listen receives the kernel's notifications.
 func (g *guard) listen(ctx context.Context) {
 	for {
 		err := g.room.Host.FilterChanges(ctx, func() { notify(g.signal) })
@@ -82,8 +81,8 @@ func (g *guard) listen(ctx context.Context) {
 	}
 }
 
-// tell has the lanes look again whose state depends on whether there is a table.
-func (g *guard) tell(ctx context.Context) {
+// notifyLanes makes the lanes check again whose state depends on the table.
+func (g *guard) notifyLanes(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -95,7 +94,7 @@ func (g *guard) tell(ctx context.Context) {
 	}
 }
 
-// look asks whether the table is there, and does what follows.
+// look checks whether the table exists, and reacts.
 func (g *guard) look(ctx context.Context) {
 	state, err := g.room.Host.FilterState(ctx)
 	switch {
@@ -105,7 +104,7 @@ func (g *guard) look(ctx context.Context) {
 		g.stop(ctx)
 		_, err = g.room.restore(ctx)
 	case err != nil && !g.present:
-		// Nothing is known: a table that is loaded twice does no harm.
+		// The state is unknown, but loading a table twice does no harm.
 		loaded, failed := g.room.restore(ctx)
 		g.present, err = loaded, errors.Join(err, failed)
 	}
@@ -117,17 +116,17 @@ func (g *guard) look(ctx context.Context) {
 
 // say logs a failure once.
 func (g *guard) say(ctx context.Context, err error) {
-	said := ""
+	failure := ""
 	if err != nil {
-		said = err.Error()
+		failure = err.Error()
 	}
-	if said != "" && said != g.said && ctx.Err() == nil {
+	if failure != "" && failure != g.lastFailure && ctx.Err() == nil {
 		g.room.Log.Error("the packet filter is not loaded", "component", "packet-filter", "err", err)
 	}
-	g.said = said
+	g.lastFailure = failure
 }
 
-// stop switches forwarding off, because there is no table.
+// stop switches forwarding off because there is no table.
 func (g *guard) stop(ctx context.Context) {
 	if g.present {
 		g.present = false
@@ -145,7 +144,7 @@ func (g *guard) stop(ctx context.Context) {
 	g.paused = true
 }
 
-// resume switches on again what the guard has switched off, because there is a table.
+// resume switches forwarding on again, if the guard has switched it off.
 func (g *guard) resume(ctx context.Context) {
 	if g.paused {
 		if err := g.room.Host.Forward(ctx, true); err != nil {
@@ -160,8 +159,7 @@ func (g *guard) resume(ctx context.Context) {
 	}
 }
 
-// restore loads the table that was kept, unless there is one, and tells whether there is one then. On a new gateway nothing was
-// kept.
+// restore loads the stored table unless there is one, and reports whether a table exists now. A new gateway has no stored table.
 func (r *Room) restore(ctx context.Context) (loaded bool, err error) {
 	r.kernel.loading.Lock()
 	defer r.kernel.loading.Unlock()

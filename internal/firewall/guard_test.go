@@ -41,7 +41,7 @@ func present(m host.Machine) bool {
 
 const keptTable = "table inet gateway {\n\tcomment \"kept\"\n}\n"
 
-// TestForwardingStopsWithTheTable: a table that goes takes forwarding with it, and brings it back. It takes no database.
+// TestForwardingStopsWithTheTable checks that forwarding stops when the table disappears, and resumes with it, without a database.
 func TestForwardingStopsWithTheTable(t *testing.T) {
 	r, m := alone(t)
 	m.SetFilter(host.FilterState{Present: true}, "")
@@ -64,7 +64,7 @@ func TestForwardingStopsWithTheTable(t *testing.T) {
 	waittest.Until(t, "forwarding goes on", func() bool { return forwards(m) })
 }
 
-// TestForwardingThatWasOffStaysOff: the guard gives back what it took, and no more.
+// TestForwardingThatWasOffStaysOff checks that the guard only switches on what it has switched off.
 func TestForwardingThatWasOffStaysOff(t *testing.T) {
 	r, m := alone(t)
 	if err := m.Install(host.PacketFilterTable, []byte(keptTable)); err != nil {
@@ -76,7 +76,7 @@ func TestForwardingThatWasOffStaysOff(t *testing.T) {
 	}
 }
 
-// TestBootLoadsWhatWasKept, whether or not the kernel says what it has, and goes on trying.
+// TestBootLoadsWhatWasKept checks that the stored table is loaded even if the kernel's state is unknown, and that this is retried.
 func TestBootLoadsWhatWasKept(t *testing.T) {
 	r, m := alone(t)
 	if err := m.Install(host.PacketFilterTable, []byte(keptTable)); err != nil {
@@ -95,7 +95,7 @@ func TestBootLoadsWhatWasKept(t *testing.T) {
 	waittest.Until(t, "the table is there", func() bool { return present(m) })
 }
 
-// busyNeighbour changes a table of its own without a pause.
+// busyNeighbour keeps changing a table of its own.
 func busyNeighbour(t *testing.T) (changes *atomic.Int64) {
 	t.Helper()
 	run(t, "nft", "add table inet neighbour; add set inet neighbour blocked { type ipv4_addr; }")
@@ -118,14 +118,14 @@ func busyNeighbour(t *testing.T) (changes *atomic.Int64) {
 	return changes
 }
 
-// TestANeighboursTransactionsTakeNothingBack: what another program does to its own table neither degrades the packet filter nor
-// takes a rule away that was answered.
+// TestANeighboursTransactionsTakeNothingBack checks that another program's changes of its own table neither degrade the packet filter nor
+// remove a rule whose creation was acknowledged.
 func TestANeighboursTransactionsTakeNothingBack(t *testing.T) {
 	h := newHouse(t)
 	changes := busyNeighbour(t)
 	began := changes.Load()
 	for i := 0; i < 15 || changes.Load() < began+30; i++ {
-		id := h.rule(t, map[string]any{"name": "beside a neighbour"}) // which has to be live
+		id := h.rule(t, map[string]any{"name": "beside a neighbour"}) // which must be live
 		for range 3 {
 			if len(readTable(t).with("gid:"+id)) != 1 {
 				t.Fatal("a rule that was answered is not in the kernel")
@@ -137,7 +137,7 @@ func TestANeighboursTransactionsTakeNothingBack(t *testing.T) {
 	}
 }
 
-// TestTheTableIsBackAtOnce: the kernel reports that the table is gone, and nobody waits for a timer.
+// TestTheTableIsBackAtOnce checks that the kernel's notification of a missing table is acted on without waiting for a timer.
 func TestTheTableIsBackAtOnce(t *testing.T) {
 	h := newHouse(t)
 	id := h.rule(t, map[string]any{})
@@ -156,7 +156,7 @@ func TestTheTableIsBackAtOnce(t *testing.T) {
 	}
 }
 
-// TestATableThatCannotBeLookedAtStays: what cannot be proved is said, and no older table takes its place.
+// TestATableThatCannotBeLookedAtStays checks that a missing proof is reported, and no older table is loaded.
 func TestATableThatCannotBeLookedAtStays(t *testing.T) {
 	o := newOffice(t)
 	before := o.Machine.Runs(host.NftLoad)

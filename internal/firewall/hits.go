@@ -19,35 +19,35 @@ import (
 const (
 	// sampleEvery is how often the totals are stored.
 	sampleEvery = 30 * time.Second
-	// lookWithin is how long the kernel's counters may take to read.
+	// lookWithin limits the time to read the kernel's counters.
 	lookWithin = time.Second
-	// swapPause is the shortest pause between two looks while a table is replaced.
+	// swapPause is the shortest pause between two reads while a table is replaced.
 	swapPause = 5 * time.Millisecond
-	// countersFor is how long everybody gets the same answer about the counters.
+	// countersFor is how long an answer about the counters is shared.
 	countersFor = 250 * time.Millisecond
 )
 
-// hits adds up what the kernel counted for each rule and NAT rule, across the tables that come and go.
+// hits adds up the kernel's counts for each rule and NAT rule, across replaced tables.
 type hits struct {
 	room *Room
 	// storing is held while totals are written.
 	storing sync.Mutex
 
-	// turn has room for one reader of the counters, and of what is below.
+	// turn admits one reader of the counters, and guards the fields below.
 	turn chan struct{}
-	// totals are those of the rules that the kernel has or that are stored; nil until what is stored was read.
+	// totals has the rules that the kernel has or that are stored; nil until the stored ones were read.
 	totals map[uuid.UUID]*total
-	// table is the one that was read last.
+	// table is the table that was read last.
 	table string
 	// looks counts the reads.
 	looks int
 }
 
-// total is what was counted for one rule since it was made or reset.
+// total is what was counted for a rule since it was created or reset.
 type total struct {
 	packets, bytes int64
 	at             *time.Time // of the last hit
-	// seen is how much of that a table of the kernel had counted at the last look.
+	// seen is the part of it that the kernel's table had counted at the last read.
 	seen
 	// look is the last read that had the rule.
 	look    int
@@ -61,7 +61,6 @@ type seen struct {
 
 func newHits(r *Room) *hits { return &hits{room: r, turn: make(chan struct{}, 1)} }
 
-// run stores the totals until the context ends.
 func (h *hits) run(ctx context.Context) {
 	for {
 		err := h.collect(ctx)
@@ -79,7 +78,7 @@ func (h *hits) run(ctx context.Context) {
 	}
 }
 
-// take waits for the turn; the function it returns ends it.
+// take waits for the turn; call end to give it up.
 func (h *hits) take(ctx context.Context) (end func(), err error) {
 	select {
 	case h.turn <- struct{}{}:
@@ -89,7 +88,7 @@ func (h *hits) take(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// collect reads the kernel's counters and adds what they counted since the last look.
+// collect reads the kernel's counters, and adds what they counted since the last read.
 func (h *hits) collect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
@@ -130,7 +129,7 @@ func (h *hits) collect(ctx context.Context) error {
 		t.seen, t.look = now, h.looks
 	}
 	for _, t := range h.totals {
-		// A rule that the table does not have any more begins at zero when it comes back.
+		// If the rule returns to the table, its kernel counter starts at zero.
 		if t.look != h.looks && t.table == h.table {
 			t.seen, t.unsaved = seen{}, true
 		}
@@ -138,7 +137,7 @@ func (h *hits) collect(ctx context.Context) error {
 	return nil
 }
 
-// stored are the totals that an earlier process has stored, and how far it had read.
+// stored reads the totals that an earlier process has stored, and how far it had read.
 func (h *hits) stored(ctx context.Context) (map[uuid.UUID]*total, error) {
 	rows, err := h.room.DB.Query(ctx, `SELECT rule_id, packets, bytes, last_hit_at, seen_table, seen_packets, seen_bytes FROM firewall_rule_hits`)
 	if err != nil {
@@ -157,8 +156,8 @@ func (h *hits) stored(ctx context.Context) (map[uuid.UUID]*total, error) {
 	return totals, rows.Err()
 }
 
-// across replaces the table. What the old one counts goes with it, so that it is read until then, at the cost of a fraction of the
-// time that nft takes. Nothing is stored here: the transaction that waits for the table may hold the rows.
+// across replaces the table. Because the old counters vanish with it, they are read until the end, at a fraction of the time that nft
+// takes. Nothing is stored here: the transaction that waits for the table may hold the rows.
 func (h *hits) across(ctx context.Context, replace func() error) error {
 	look := func() (took time.Duration) {
 		began := time.Now()
@@ -194,9 +193,9 @@ func (h *hits) across(ctx context.Context, replace func() error) error {
 	return err
 }
 
-// without changes a table, and counts what the rules had counted that are taken away. The others go on.
+// without changes a table, and adds what removed rules had counted. The others keep counting.
 func (h *hits) without(ctx context.Context, change func() ([]host.FilterCounter, error)) error {
-	end, err := h.take(ctx) // or a look at the counters would see some before and some after
+	end, err := h.take(ctx) // or a reader would see some counters before and some after the change
 	if err != nil {
 		return err
 	}
@@ -220,8 +219,8 @@ func (h *hits) without(ctx context.Context, change func() ([]host.FilterCounter,
 	return nil
 }
 
-// removed counts what rules of the kernel had counted at their end. Where a rule has two in the kernel, and one of them is left, what is
-// not counted yet is so at the next look: of what that finds, less was seen.
+// removed adds the final counts of removed rules. If a rule has two kernel rules and one of them stays, less was seen of what remains:
+// the next read counts the rest.
 func (h *hits) removed(t *total, packets, bytes int64) {
 	var was seen
 	if t.table == h.table {
@@ -237,7 +236,7 @@ func (h *hits) removed(t *total, packets, bytes int64) {
 	}
 }
 
-// store writes the totals that have changed, and forgets those of rules that are gone.
+// store writes the totals that have changed, and drops those of deleted rules.
 func (h *hits) store(ctx context.Context) error {
 	h.storing.Lock()
 	defer h.storing.Unlock()
@@ -251,7 +250,7 @@ func (h *hits) store(ctx context.Context) error {
 			unsaved[id], t.unsaved = *t, false
 		}
 	}
-	end() // a transaction that this one waits for may itself wait for a look at the counters
+	end() // a transaction that this one waits for may itself wait for the counters
 	kept, gone, failed := h.write(ctx, unsaved)
 	end, err = h.take(context.WithoutCancel(ctx))
 	if err != nil {
@@ -262,7 +261,7 @@ func (h *hits) store(ctx context.Context) error {
 		delete(unsaved, id)
 	}
 	for id := range unsaved {
-		// One of a rule that is not stored yet, maybe: the kernel has a table before its transaction is over.
+		// The rule may not be committed yet: the kernel gets a table before its transaction ends.
 		h.totals[id].unsaved = true
 		if failed == nil {
 			gone = append(gone, id)
@@ -276,7 +275,7 @@ func (h *hits) store(ctx context.Context) error {
 	return failed
 }
 
-// write keeps the totals of rules that exist, and removes those of rules that do not.
+// write stores the totals of rules that exist, and deletes those of rules that do not.
 func (h *hits) write(ctx context.Context, totals map[uuid.UUID]total) (kept, gone []uuid.UUID, err error) {
 	var ids []uuid.UUID
 	var packets, bytes, seenPackets, seenBytes []int64
@@ -307,12 +306,11 @@ func (h *hits) write(ctx context.Context, totals map[uuid.UUID]total) (kept, gon
 	return kept, gone, nil
 }
 
-// counted are the rules that have counters, in their order.
+// counted selects the rules that have counters, in their order.
 const counted = `
 	SELECT id, 1 AS part, priority, created_at FROM firewall_rules
 	UNION ALL SELECT id, 2, priority, created_at FROM firewall_nat_rules`
 
-// readIDs reads rows of one id.
 func readIDs(rows pgx.Rows, err error) (list []uuid.UUID, _ error) {
 	if err != nil {
 		return nil, err
@@ -338,8 +336,8 @@ type Count struct {
 	Error        string    `json:"error" doc:"Why the kernel's counters are missing; empty otherwise."`
 }
 
-// counters answers what was counted. All who ask within a moment get the same answer, and one of them waits for the kernel: a
-// page that many people look at costs one read.
+// counters caches the counts. Requests within a moment share one answer, and only one of them reads the kernel: a page with many viewers
+// costs one read.
 type counters struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -350,7 +348,7 @@ func (r *Room) counts(ctx context.Context) ([]Count, error) {
 	c := &r.counters
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// The monotonic clock of the machine: an answer of the future would stay for ever.
+	// Use the monotonic clock: an answer from the future would stay forever.
 	if c.list != nil && time.Since(c.at) < countersFor {
 		return c.list, nil
 	}
@@ -362,7 +360,7 @@ func (r *Room) counts(ctx context.Context) ([]Count, error) {
 	return list, nil
 }
 
-// list is every rule with what was counted for it.
+// list returns every rule with its counts.
 func (h *hits) list(ctx context.Context) ([]Count, error) {
 	rules, err := readIDs(h.room.DB.Query(ctx, `SELECT id FROM (`+counted+`) r ORDER BY part, priority, created_at`))
 	if err != nil {
@@ -393,7 +391,7 @@ func (h *hits) list(ctx context.Context) ([]Count, error) {
 	return list, nil
 }
 
-// CounterReset says whose totals begin again.
+// CounterReset says whose totals to reset.
 type CounterReset struct {
 	RuleID *uuid.UUID `json:"rule_id" doc:"Which rule or NAT rule; without one, all."`
 }
@@ -412,7 +410,7 @@ func (r *Room) mountCounters() {
 		})
 }
 
-// resetCounters lets the totals of a rule, or of all, begin again.
+// resetCounters resets the totals of one rule or of all.
 func (r *Room) resetCounters(ctx context.Context, rule *uuid.UUID) error {
 	h := r.hits
 	if err := h.collect(ctx); err != nil {
@@ -438,7 +436,7 @@ func (r *Room) resetCounters(ctx context.Context, rule *uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	r.counters.mu.Lock() // before the turn, as who asks for the counters does
+	r.counters.mu.Lock() // before the turn, in the same order as readers of the counters
 	defer r.counters.mu.Unlock()
 	r.counters.list = nil
 	end, err := h.take(context.WithoutCancel(ctx))

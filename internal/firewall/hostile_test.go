@@ -20,7 +20,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// specimen is a configuration that uses one of each kind.
+// specimen is a configuration with one of each kind.
 type specimen struct {
 	zone   Zone
 	object Address
@@ -69,12 +69,12 @@ func (s *specimen) render(t testing.TB) []byte {
 	return files[0].Content
 }
 
-// rows are the rows of the specimen, to decode onto.
+// rows lists the rows of the specimen, to decode onto.
 func (s *specimen) rows() []any {
 	return []any{&s.zone, &s.object, &s.group, &s.serv, &s.bundle, &s.rule, &s.nat}
 }
 
-// free are the text fields that take what people type, by row.
+// free lists the free text fields of a row.
 func free(row any) (names []string) {
 	for _, f := range wire.Fields(reflect.TypeOf(row).Elem()) {
 		words := slices.Contains([]string{"kind", "value", "protocol", "action", "src_kind", "dst_kind"}, f.Name)
@@ -88,7 +88,7 @@ func free(row any) (names []string) {
 	return names
 }
 
-// Whatever people write into names, comments, notes, labels and descriptions: not a byte of the table differs.
+// Whatever people write into names, comments, notes, labels and descriptions, the table does not change by a byte.
 func TestHostileTextsChangeNoRule(t *testing.T) {
 	benign := newSpecimen().render(t)
 	taken := 0
@@ -136,7 +136,7 @@ func TestHostileTextsChangeNoRule(t *testing.T) {
 		parts := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(conftest.Corpus), rapid.String()), 1, 3).Draw(r, "parts")
 		one(r.Fatalf, p.row, p.field, strings.Join(parts, ""))
 	})
-	// A name to resolve is for the resolver alone.
+	// A name to resolve is only for the resolver.
 	named := newSpecimen()
 	named.object.Kind, named.object.Value, named.object.Resolved = kindFQDN, "a.example", []value.Addr{value.Must[value.Addr]("192.0.2.7")}
 	before := named.render(t)
@@ -153,7 +153,7 @@ func TestHostileTextsChangeNoRule(t *testing.T) {
 	})
 }
 
-// words splits the table as nft does, as far as values go. Both families count as one: a value may be of either.
+// words splits the table into words as nft does for values. Both families count as one, because a value may belong to either.
 func words(file []byte) [][]string {
 	var lines [][]string
 	for line := range strings.Lines(string(file)) {
@@ -163,7 +163,7 @@ func words(file []byte) [][]string {
 	return lines
 }
 
-// following is the word that comes after another.
+// following returns the word after a keyword.
 func following(file []byte, keyword string) string {
 	for _, line := range words(file) {
 		if i := slices.Index(line, keyword); i >= 0 && i+1 < len(line) {
@@ -173,9 +173,9 @@ func following(file []byte, keyword string) string {
 	return ""
 }
 
-// What stands in the table by its value is one word of it, wherever it comes from; or it is refused.
+// A value in the table is one word of it, wherever it comes from, or it is refused.
 func TestHostileValuesStayValues(t *testing.T) {
-	// Every field is taken through its own door: the row's, as the API does it.
+	// Every field is set through its row, as the API does it.
 	field := func(name string, row func(s *specimen) any, prepare func(s *specimen)) func(text string) (*specimen, error) {
 		return func(text string) (*specimen, error) {
 			s := newSpecimen()
@@ -256,12 +256,12 @@ func TestHostileValuesStayValues(t *testing.T) {
 	_ = loadText("flush ruleset")
 }
 
-// opened makes the word of a room in a comment, which may be empty, a word of its own.
+// opened separates a room's word in a comment, which may be empty, into a word of its own.
 func opened(file []byte) []byte { return openings.ReplaceAll(file, []byte("auto:opening- word:$1")) }
 
 var openings = regexp.MustCompile(`auto:opening-([^"]*)`)
 
-// bare is a network as nft wants it: one address has no length.
+// bare formats a network for nft: a single address has no length.
 func bare(p value.Prefix) string {
 	if n := p.Netip(); n.IsSingleIP() {
 		return n.Addr().String()

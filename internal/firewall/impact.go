@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// connectionsChecked is how many live connections are looked at, at most.
+	// connectionsChecked is the maximum number of live connections to check.
 	connectionsChecked = 20_000
 	// connectionPage is how many of them are read at a time.
 	connectionPage = 1000
 )
 
-// passage is all of the configuration that decides which connections pass.
+// passage is the configuration that decides which connections pass.
 type passage struct {
 	config  Config
 	network Network
 }
 
-// mountImpact has previews tell which live connections a change cuts or reroutes.
+// mountImpact lets previews list the live connections that a change cuts or reroutes.
 func (r *Room) mountImpact() {
 	resource.Assess(r.Resources, resource.Assessor[passage]{
 		Area: resource.Connections, Feeds: []apply.ID{apply.PacketFilter, apply.Network, apply.Tunnel},
@@ -43,7 +43,7 @@ func (r *Room) mountImpact() {
 	})
 }
 
-// compareConnections follows every live connection through what is and what would be.
+// compareConnections evaluates every live connection before and after a change.
 func (r *Room) compareConnections(ctx context.Context, was, now passage) (int, []resource.Affected, error) {
 	list, err := r.liveConnections(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *Room) compareConnections(ctx context.Context, was, now passage) (int, [
 	return len(list), reached, nil
 }
 
-// liveConnections are the connections that are not over.
+// liveConnections returns the connections that have not ended.
 func (r *Room) liveConnections(ctx context.Context) (list []host.Connection, err error) {
 	q := host.ConnectionQuery{Limit: connectionPage}
 	for {
@@ -95,20 +95,20 @@ func (r *Room) liveConnections(ctx context.Context) (list []host.Connection, err
 	}
 }
 
-// over tells whether a TCP connection has ended, and is only remembered.
+// over reports whether a TCP connection has ended and is only remembered.
 func over(s host.ConnectionState) bool {
 	return slices.Contains([]string{"last_ack", "time_wait", "close"}, s.String())
 }
 
-// assay compares what becomes of connections before and after a change.
+// assay compares the fate of connections before and after a change.
 type assay struct {
 	ctx      context.Context
 	ask      func(ctx context.Context, source, destination netip.Addr, in string) (Way, error)
 	changed  Detour
 	was, now Ruleset
-	// What is known already.
+	// Caches.
 	known    map[wayKey]Way
-	entries  map[netip.Addr]value.IfName // by which interface packets from an address come in
+	entries  map[netip.Addr]value.IfName // the interface that packets from an address come in by
 	outcomes map[Packet]outcome          // of the first packet of a connection
 	failed   error
 }
@@ -118,13 +118,13 @@ type wayKey struct {
 	in                  value.IfName
 }
 
-// outcome is what becomes of a first packet, before and after, and whether the next router is the same.
+// outcome is the fate of a first packet before and after, and whether the next hop is the same.
 type outcome struct {
 	was, now Decision
 	sameHop  bool
 }
 
-// way is where the kernel sends packets now.
+// way returns the present route.
 func (a *assay) way(source, destination netip.Addr, in value.IfName) Way {
 	key := wayKey{source, destination, in}
 	if way, known := a.known[key]; known {
@@ -138,7 +138,7 @@ func (a *assay) way(source, destination netip.Addr, in value.IfName) Way {
 	return way
 }
 
-// newWay is where it would send them.
+// newWay returns the route after the change.
 func (a *assay) newWay(source, destination netip.Addr, in value.IfName) Way {
 	way := a.way(source, destination, in)
 	if a.changed == nil {
@@ -151,7 +151,8 @@ func (a *assay) newWay(source, destination netip.Addr, in value.IfName) Way {
 	return moved
 }
 
-// entry is the interface that packets come in by: the one that answers to them leave by. That of the gateway's own is the loopback.
+// entry returns the interface that packets come in by: the outgoing one of their answers. For the gateway's own packets it is the
+// loopback.
 func (a *assay) entry(source, destination netip.Addr) value.IfName {
 	in, known := a.entries[source]
 	if known {
@@ -165,7 +166,7 @@ func (a *assay) entry(source, destination netip.Addr) value.IfName {
 	return in
 }
 
-// connection says how the change affects one connection, if it does.
+// connection returns how the change affects one connection, if it does.
 func (a *assay) connection(c *host.Connection) (resource.Affected, bool) {
 	x := resource.Affected{What: called(c)}
 	p := Packet{Source: c.Source, Destination: c.Destination, Proto: c.Protocol}
@@ -176,7 +177,7 @@ func (a *assay) connection(c *host.Connection) (resource.Affected, bool) {
 	}
 	p.In = a.entry(c.Source, c.Destination)
 	var d outcome
-	if p.In != loopback { // what the gateway sends is not filtered
+	if p.In != loopback { // the gateway's own packets are not filtered
 		d = a.outcome(p)
 	}
 	if a.lasts(c, p, d, &x) {
@@ -200,7 +201,7 @@ func (a *assay) connection(c *host.Connection) (resource.Affected, bool) {
 	return x, true
 }
 
-// outcome is what becomes of the first packet of a connection. Two that differ in the source port alone are decided alike.
+// outcome returns the fate of the first packet of a connection. The source port does not matter.
 func (a *assay) outcome(p Packet) outcome {
 	d, known := a.outcomes[p]
 	if !known {
@@ -217,8 +218,8 @@ func (a *assay) evaluate(rs *Ruleset, way func(source, destination netip.Addr, i
 	return rs.evaluate(p, func(destination netip.Addr) Way { return way(p.Source, destination, p.In) }, nil)
 }
 
-// lasts tells whether the connection itself is cut or rerouted, even if it is not opened again. Its addresses were rewritten when it began, and
-// stay so. The table accepts its packets without asking a rule once it was answered; until then each of them is asked about.
+// lasts reports whether the connection itself is cut or rerouted, even if it is not opened again. Its addresses were rewritten when it
+// began, and stay so. Once it was answered, the table accepts its packets without consulting a rule; until then each packet is checked.
 func (a *assay) lasts(c *host.Connection, p Packet, d outcome, x *resource.Affected) bool {
 	p.Destination = c.Reply.Source
 	if c.Protocol != nft.ICMP && c.Protocol != nft.ICMPv6 {
@@ -226,7 +227,7 @@ func (a *assay) lasts(c *host.Connection, p Packet, d outcome, x *resource.Affec
 	}
 	was, now := a.continued(&a.was, a.way, c, p), a.continued(&a.now, a.newWay, c, p)
 	x.Before, x.After = verdict(&was), verdict(&now)
-	// Answers come back to where the packets came from, or to the address that the gateway gave them.
+	// Answers return to where the packets came from, or to the address that the gateway gave them.
 	back, newBack := a.way(c.Reply.Source, c.Reply.Destination, was.Out), a.newWay(c.Reply.Source, c.Reply.Destination, was.Out)
 	in := begun(p.In)
 	forth, newForth := a.way(p.Source, p.Destination, in), a.newWay(p.Source, p.Destination, in)
@@ -253,13 +254,13 @@ func (a *assay) lasts(c *host.Connection, p Packet, d outcome, x *resource.Affec
 	return true
 }
 
-// masqueraded tells whether a connection has its address from masquerading. The kernel forgets such a one when it leaves by another interface: what
-// comes next begins a new connection, with another address, which only TCP minds.
+// masqueraded reports whether a connection got its address by masquerading. The kernel forgets such a connection when it leaves by
+// another interface: the next packet begins a new one with another address, which only matters to TCP.
 func masqueraded(d *Decision, c *host.Connection) bool {
 	return c.SourceNAT && slices.ContainsFunc(d.Rewrites, func(r Rewrite) bool { return r.Kind == natMasquerade && r.After.Addr() == c.Reply.Destination })
 }
 
-// begun is the interface that the kernel is told that a packet came in by: none, if it begins here.
+// begun returns the incoming interface as the kernel wants it: none, if the packet begins here.
 func begun(in value.IfName) value.IfName {
 	if in == loopback {
 		return value.IfName{}
@@ -274,7 +275,7 @@ func unanswered(way Way, to netip.Addr) string {
 	return fmt.Sprintf("its answers no longer reach %s", to)
 }
 
-// continued is what becomes of a packet that a connection goes on with.
+// continued returns the fate of a later packet of a connection.
 func (a *assay) continued(rs *Ruleset, way func(source, destination netip.Addr, in value.IfName) Way, c *host.Connection, p Packet) Decision {
 	p.InZone = rs.zoneOf(p.In)
 	w := &walk{rs: rs, see: func(event) {}, p: p, d: Decision{Packet: p}, answered: c.Replied}
@@ -299,7 +300,7 @@ func (a *assay) continued(rs *Ruleset, way func(source, destination netip.Addr, 
 	return w.d
 }
 
-// called is what people call a connection.
+// called describes a connection for people.
 func called(c *host.Connection) string {
 	from, to := netip.AddrPortFrom(c.Source, c.SourcePort), netip.AddrPortFrom(c.Destination, c.DestinationPort)
 	switch name := protoName(c.Protocol); {
@@ -312,7 +313,7 @@ func called(c *host.Connection) string {
 	}
 }
 
-// verdict says what was decided, and by what.
+// verdict describes a decision and its cause.
 func verdict(d *Decision) string {
 	var parts []string
 	switch by := d.By; {

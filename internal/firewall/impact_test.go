@@ -14,14 +14,14 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// network is one that a change makes a detour of; without one it never changes.
+// network is a network that a change reroutes; without a detour it never changes.
 type network struct{ detour firewall.Detour }
 
 func (n network) Since(context.Context, firewall.Network) (firewall.Detour, error) {
 	return n.detour, nil
 }
 
-// live is a connection that was answered, without NAT.
+// live is an answered connection without NAT.
 func live(protocol uint8, from, to string) host.Connection {
 	a, b := netip.MustParseAddrPort(from), netip.MustParseAddrPort(to)
 	flow := host.Flow{Source: a.Addr(), SourcePort: a.Port(), Destination: b.Addr(), DestinationPort: b.Port()}
@@ -29,7 +29,7 @@ func live(protocol uint8, from, to string) host.Connection {
 	return host.Connection{ConnectionKey: host.ConnectionKey{Flow: flow, Protocol: protocol}, Reply: reply, Replied: true}
 }
 
-// foresee is what a preview says about connections.
+// foresee returns what a preview reports about connections.
 func (o *office) foresee(t *testing.T, operations ...any) resource.Impact {
 	t.Helper()
 	var out struct{ Impact []resource.Impact }
@@ -61,7 +61,7 @@ func TestImpactOnConnections(t *testing.T) {
 	}
 	x := o.foresee(t, off("firewall.rule", web))
 	if !x.Computed || x.Checked != 5 || !reflect.DeepEqual(x.First, []resource.Affected{
-		// Nobody answered it: each of its packets is asked about.
+		// It was not answered: each of its packets is checked.
 		{What: "udp 10.1.0.9:5000 to 198.51.100.7:514", Effect: resource.Cut, Before: "accepted by rule out; leaves through wan0", After: "dropped: no rule accepts it"},
 		{What: "tcp 10.1.0.9:4000 to 198.51.100.7:443", Effect: resource.Blocked, Before: "accepted by rule out; leaves through wan0", After: "dropped: no rule accepts it"},
 	}) {
@@ -79,7 +79,7 @@ func TestImpactOnConnections(t *testing.T) {
 	if !x.Computed || x.Count != 0 || x.Checked != 5 {
 		t.Errorf("%+v", x)
 	}
-	// Another router is another way, also behind the same interface: for packets, and for the answers to them.
+	// Another router is another route, even behind the same interface, for packets and for the answers to them.
 	for destination, after := range map[string]string{"198.51.100.7": "it goes to the router 192.0.2.9", "10.1.0.9": "its answers go to the router 192.0.2.9"} {
 		o.detour = func(to netip.Addr, is firewall.Way) (firewall.Way, error) {
 			if to.String() == destination {
@@ -92,7 +92,7 @@ func TestImpactOnConnections(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	// One that is masqueraded loses its address if it leaves elsewhere.
+	// A masqueraded connection loses its address if it leaves by another interface.
 	o.make(t, "/nat-rules", map[string]any{"name": "hide", "kind": "masquerade", "out_zone": "wan", "protocol": "any"})
 	hidden := live(tcp, "10.1.0.9:4002", "198.51.100.7:443")
 	hidden.SourceNAT, hidden.Reply.Destination = true, netip.MustParseAddr("192.0.2.1")
@@ -108,7 +108,7 @@ func TestImpactOnConnections(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	o.detour = nil
-	// What cannot be worked out is said to be so.
+	// If the impact cannot be determined, that is reported.
 	o.wayErr = errors.New("no answer")
 	x = o.foresee(t, off("firewall.rule", web))
 	if x.Computed || x.Why != "The kernel's routes cannot be read: no answer." || x.Count != 0 {

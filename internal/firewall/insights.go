@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Insights are rules that deserve a look.
+// Insights lists rules that deserve a look.
 type Insights struct {
 	Unused     []Unused    `json:"unused" doc:"Rules that are on but have matched no packet for unused_days, by their last hit."`
 	Shadowed   []Shadowed  `json:"shadowed" doc:"Rules that never decide, because one earlier rule matches all that they match."`
@@ -26,13 +26,13 @@ type Insights struct {
 	WideOpen   []WideOpen  `json:"wide_open" doc:"Rules that are on and open the inside to the internet: they accept from any or wan, from any source, to any or lan."`
 }
 
-// RuleRef is a rule as people know it.
+// RuleRef identifies a rule for people.
 type RuleRef struct {
 	ID   uuid.UUID `json:"id" doc:"Which rule."`
 	Name string    `json:"name" doc:"Name of the rule."`
 }
 
-// Unused is a rule without a hit.
+// Unused is a rule without hits.
 type Unused struct {
 	RuleRef
 	Since     time.Time  `json:"since" doc:"When counting began for this rule."`
@@ -43,16 +43,16 @@ type Unused struct {
 type Shadowed struct {
 	RuleRef
 	By []RuleRef `json:"by" doc:"The first earlier rule that matches all that it matches."`
-	// A drop behind an accept is a hole; an accept behind an accept is just untidy.
+	// A drop behind an accept is a security hole; an accept behind an accept is just untidy.
 	SameAction bool `json:"same_action" doc:"Whether that rule has the same action, so removing this one changes nothing but counters."`
 }
 
-// Duplicate are rules that say the same.
+// Duplicate lists rules with the same effect.
 type Duplicate struct {
 	Rules []RuleRef `json:"rules" doc:"The rules, in their order; the first decides."`
 }
 
-// WideOpen is a rule that opens the inside to the outside.
+// WideOpen is a rule that opens an inside zone to everyone outside.
 type WideOpen struct {
 	RuleRef
 	SrcZone value.Zone `json:"src_zone" doc:"Zone that it accepts from."`
@@ -60,7 +60,7 @@ type WideOpen struct {
 }
 
 const (
-	// defaultUnused is after how many days without a hit a rule deserves a look.
+	// defaultUnused is after how many days without a hit a rule counts as unused.
 	defaultUnused = 30
 	maxUnused     = 3650
 )
@@ -69,7 +69,7 @@ type insightsInput struct {
 	UnusedDays int `query:"unused_days" doc:"Days without a match, 1 to 3650; 30 by default."`
 }
 
-// insights keeps what was found in the state of a revision: comparing many rules takes a while.
+// insights caches the findings for a revision, because comparing many rules takes a while.
 type insights struct {
 	mu       sync.Mutex
 	revision int64
@@ -96,8 +96,8 @@ func (r *Room) lookInto(ctx context.Context, idle time.Duration) (Insights, erro
 	return Insights{Unused: unused, Shadowed: f.shadowed, Duplicates: f.duplicates, Skipped: f.skipped, Empty: f.empty, WideOpen: f.wideOpen}, err
 }
 
-// findings are those of the stored state, which the revision of the packet filter tells from others: whatever it depends
-// on feeds it.
+// findings returns the findings for the stored state. The packet filter's revision identifies that state, because everything that it
+// depends on feeds the filter.
 func (r *Room) findings(ctx context.Context) (*findings, error) {
 	in := &r.insights
 	in.mu.Lock()
@@ -119,7 +119,7 @@ func (r *Room) findings(ctx context.Context) (*findings, error) {
 	return in.found, err
 }
 
-// unused are the rules that were last hit, or began to be counted, before a moment.
+// unused returns the rules whose last hit, or else the start of counting, is before a time.
 func (r *Room) unused(ctx context.Context, f *findings, before time.Time) ([]Unused, error) {
 	rows, err := r.DB.Query(ctx, `
 		SELECT rule_id, since, last_hit_at FROM firewall_rule_hits WHERE coalesce(last_hit_at, since) < $1

@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// reasons says why a rule can match nothing.
+// reasons explains why a rule cannot match anything.
 type reasons struct {
 	book *book
 	rs   *Ruleset
@@ -18,7 +18,7 @@ type reasons struct {
 
 func newReasons(c Config, rs *Ruleset) reasons { return reasons{newBook(c), rs} }
 
-// rule is why a rule can match nothing now; empty when it can match something.
+// rule returns why a rule cannot match anything now; empty if it can.
 func (x reasons) rule(r *Rule, p *Policy) string {
 	text := cmp.Or(x.zone(r.SrcZone), x.zone(r.DstZone))
 	if text == "" && (p.matches(nft.V4) || p.matches(nft.V6)) {
@@ -43,7 +43,7 @@ func (x reasons) zone(z value.Zone) string {
 	return fmt.Sprintf("no interface is in zone %s", z)
 }
 
-// selector is why a selector stands for no address at all.
+// selector returns why a selector matches no address at all.
 func (x reasons) selector(side string, a *Addresses, kind string, object, group *uuid.UUID) string {
 	if a.Any || len(a.Spans[nft.V4])+len(a.Spans[nft.V6]) > 0 {
 		return ""

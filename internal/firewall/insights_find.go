@@ -14,14 +14,14 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// findings are the insights that depend on the stored state alone.
+// findings holds the insights that depend only on the stored state.
 type findings struct {
 	shadowed   []Shadowed
 	duplicates []Duplicate
 	skipped    []Skipped
 	empty      []Skipped
 	wideOpen   []WideOpen
-	// enabled are the rules that are asked for hits, by id.
+	// enabled lists the rules that are checked for hits, by id.
 	enabled map[uuid.UUID]string
 }
 
@@ -30,12 +30,12 @@ var (
 	inside  = value.Must[value.Zone]("lan")
 )
 
-// wideOpen tells whether the rule lets everyone outside reach something inside.
+// wideOpen reports whether the rule lets everyone outside reach something inside.
 func (p *Policy) wideOpen() bool {
 	return p.Action == "accept" && p.From.Any && (scope{p.Src, p.Dst}).covers(outside, inside)
 }
 
-// find compares every rule with those before it.
+// find compares every rule with the earlier ones.
 func find(c Config) *findings {
 	rs := compile(c)
 	f := &findings{shadowed: []Shadowed{}, duplicates: []Duplicate{}, skipped: skipped(c), empty: empties(c, &rs), wideOpen: []WideOpen{}, enabled: make(map[uuid.UUID]string, len(rs.Rules))}
@@ -75,23 +75,23 @@ func find(c Config) *findings {
 	return f
 }
 
-// outline is what of a rule most comparisons end with: the bounds of what it matches. The rest is looked at only when
-// the bounds of one rule are within those of another.
+// outline holds the bounds of what a rule matches, which settle most comparisons. The rest is only compared when the bounds of one rule
+// are within those of another.
 type outline struct {
-	at   int // of the rule
+	at   int // index of the rule
 	rule *Policy
-	// sides are the bounds of the addresses: family, source or destination.
+	// sides bounds the addresses, by family and side.
 	sides [2][2]bounds
 	on    [2]bool // whether it matches anything of the family
-	// ports are the bounds of the services, protocol in the upper bits; protos has a bit for each protocol.
+	// first and last bound the services, with the protocol in the upper bits; protos has a bit for each protocol.
 	first, last uint32
 	protos      uint8
 }
 
-// bounds are the leading 64 bits of the first and the last address.
+// bounds holds the leading 64 bits of the first and the last address.
 type bounds struct{ first, last uint64 }
 
-// whole are the bounds of every address.
+// whole bounds every address.
 var whole = [...]bounds{nft.V4: {0, 1<<32 - 1}, nft.V6: {0, 1<<64 - 1}}
 
 func leading(ip netip.Addr) uint64 {
@@ -126,14 +126,14 @@ func outlineOf(r *Policy, at int) outline {
 	return o
 }
 
-// portedBits are those of the protocols with ports.
+// portedBits has the bits of the protocols with ports.
 const portedBits = 1 | 2
 
 func protoBit(proto uint8) uint8 {
 	return map[uint8]uint8{nft.TCP: 1, nft.UDP: 2, nft.ICMP: 4, nft.ICMPv6: 8}[proto]
 }
 
-// matches tells whether the rule matches any packet of the family now.
+// matches reports whether the rule can match a packet of the family now.
 func (p *Policy) matches(f nft.Family) bool {
 	some := func(a *Addresses) bool { return a.Any || len(a.Spans[f]) > 0 }
 	return some(&p.From) && some(&p.To) && (p.Services.Any || len(p.Services.in(f)) > 0)
@@ -141,9 +141,9 @@ func (p *Policy) matches(f nft.Family) bool {
 
 func (o *outline) live() bool { return o.on[nft.V4] || o.on[nft.V6] }
 
-// within is a quick no, or a maybe, to whether all that o matches is matched by the other.
+// within quickly rules out that the other matches everything that o matches; true means maybe.
 func (o *outline) within(other *outline) bool {
-	// ICMP and ICMPv6 count in their own family alone: that is for the exact look.
+	// ICMP and ICMPv6 only count in their own family: the exact check sees to that.
 	if o.protos&^other.protos&portedBits != 0 || (o.protos|other.protos)&^portedBits == 0 && (o.first < other.first || o.last > other.last) {
 		return false
 	}
@@ -164,7 +164,7 @@ func (o *outline) within(other *outline) bool {
 	return true
 }
 
-// shadow is the first rule whose scope and match hold all of the outlined rule.
+// shadow returns the first rule whose scope and match include the whole outlined rule.
 func shadow(rules []*Policy, lanes map[scope][]outline, o *outline, sets *containment) *Policy {
 	first := len(rules)
 	r := o.rule
@@ -190,10 +190,10 @@ func shadow(rules []*Policy, lanes map[scope][]outline, o *outline, sets *contai
 	return rules[first]
 }
 
-// containment remembers which long lists of addresses hold which: rules share the lists of a group.
+// containment caches which long lists of addresses include which: rules share the lists of a group.
 type containment struct{ known map[[2]*nft.Span]bool }
 
-// covers tells whether one rule matches all that the other matches, but for the zones.
+// covers reports whether one rule matches everything that the other matches, apart from the zones.
 func (c *containment) covers(outer, inner *outline) bool {
 	a, b := outer.rule, inner.rule
 	for _, f := range nft.Families {
@@ -226,10 +226,10 @@ func (c *containment) holds(a, b *Addresses, f nft.Family) bool {
 	return held
 }
 
-// isWhole tells whether a span is every address of its family.
+// isWhole reports whether a span is every address of its family.
 func isWhole(s nft.Span) bool { return !s.First.Prev().IsValid() && !s.Last.Next().IsValid() }
 
-// holdsSpans tells whether sorted, merged spans hold others: each is then within one of them.
+// holdsSpans reports whether sorted, merged spans include others: each is then within one of them.
 func holdsSpans(outer, inner []nft.Span) bool {
 	at := 0
 	for _, s := range inner {
@@ -255,7 +255,7 @@ func holdsServices(a, b *Services, f nft.Family) bool {
 	return true
 }
 
-// fingerprintOf is the same for rules with the same match and action.
+// fingerprintOf returns the same text for rules with the same match and action.
 func fingerprintOf(r *Policy) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s>%s %s", r.Src, r.Dst, r.Action)
@@ -274,7 +274,7 @@ func fingerprintOf(r *Policy) string {
 	return b.String()
 }
 
-// empties are the enabled rules that can match nothing now, and why.
+// empties lists the enabled rules that cannot match anything now, and why.
 func empties(c Config, rs *Ruleset) []Skipped {
 	list := []Skipped{}
 	why := newReasons(c, rs)

@@ -15,7 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// SampleHits is one round of the sampler, for tests.
+// SampleHits runs one round of the sampler.
 func (r *Room) SampleHits(ctx context.Context) error {
 	if err := r.hits.collect(ctx); err != nil {
 		return err
@@ -58,7 +58,7 @@ func large(n int) Config {
 	return c
 }
 
-// spent is the processor time of this thread: what others on the machine do is not measured.
+// spent is the CPU time of this thread, so that other load does not count.
 func spent(t testing.TB) time.Duration {
 	t.Helper()
 	var u unix.Rusage
@@ -68,7 +68,7 @@ func spent(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// What is asked at every look at the page must not take longer than a person waits.
+// The insights, computed on every view of the page, must not take longer than a person waits.
 func TestInsightsOfManyRulesAreQuick(t *testing.T) {
 	c := large(10_000)
 	runtime.LockOSThread()
@@ -85,7 +85,7 @@ func TestInsightsOfManyRulesAreQuick(t *testing.T) {
 	}
 }
 
-// The quick look never overlooks a rule that covers another, and what is called shadowed never decides.
+// The quick check never misses a rule that covers another, and a rule reported as shadowed never decides.
 func TestShadowedRulesNeverDecide(t *testing.T) {
 	seed := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano()))
 	t.Logf("GATEWAY_FUZZ_SEED=%d", seed)

@@ -151,7 +151,7 @@ func TestHitsAreCountedAcrossTables(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 
-	// Another table: what the old one counted is kept, and the new one begins at zero.
+	// Another table: the counts of the old one are kept, and the new one begins at zero.
 	now.Move(time.Minute)
 	count(10)
 	o.make(t, "/firewall/rules", map[string]any{"name": "new", "action": "accept"})
@@ -161,7 +161,7 @@ func TestHitsAreCountedAcrossTables(t *testing.T) {
 	if r := stored(used); r.packets != 7+3+2000 {
 		t.Errorf("%+v", r)
 	}
-	// A table that went down without us, and counters that went down with it.
+	// A table that was reset by others, with its counters.
 	table = "three"
 	count(5)
 	sample()
@@ -192,7 +192,7 @@ func TestHitsAreCountedAcrossTables(t *testing.T) {
 	}
 }
 
-// lockRule does something while a transaction holds a rule.
+// lockRule calls do while a transaction holds a rule.
 func (o *office) lockRule(ctx context.Context, id string, do func() error) error {
 	return o.DB.Write(ctx, func(tx *db.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT FROM firewall_rules WHERE id = $1 FOR UPDATE`, id); err != nil {
@@ -202,7 +202,7 @@ func (o *office) lockRule(ctx context.Context, id string, do func() error) error
 	})
 }
 
-// The totals do not wait for transactions that hold rules, and no transaction for the totals.
+// The totals do not wait for transactions that hold rules, and no transaction waits for the totals.
 func TestHitsDoNotWaitForTransactions(t *testing.T) {
 	o := newOffice(t)
 	busy := o.make(t, "/firewall/rules", map[string]any{"name": "busy", "action": "accept"})
@@ -220,7 +220,7 @@ func TestHitsDoNotWaitForTransactions(t *testing.T) {
 	}
 }
 
-// TestWideOpenRules: what lets everyone outside reach something inside is named.
+// TestWideOpenRules checks that rules which let everyone outside reach something inside are reported.
 func TestWideOpenRules(t *testing.T) {
 	o := newOffice(t)
 	rule := func(name, from, to string, more ...any) {

@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// kernel remembers the table as this process has left it, to notice when it changes.
+// kernel remembers the table as this process has left it, to notice changes.
 type kernel struct {
 	// loading is held while a table is loaded.
 	loading sync.Mutex
@@ -29,25 +29,23 @@ type kernel struct {
 	// rules are those of the newest table, and interfaces those of its zones.
 	rules      []*Rule
 	interfaces map[value.Zone][]value.IfName
-	// actions and names are those of the rules; nil until they are asked for.
+	// actions and names of the rules by id; nil until needed.
 	actions, names map[uuid.UUID]string
 }
 
-// loaded is the table that this process has loaded; at its start there is none. The lane calls one function at a time, which
-// is all that guards it.
+// loaded is the table that this process has loaded; none at first. It needs no lock, because the lane calls one function at a time.
 type loaded struct {
 	ours bool
-	// generation is the kernel's count of changes when only this process had touched the table. It counts the changes of
-	// all tables: a higher one is a reason to look.
+	// generation is the kernel's count of changes when only this process had touched the table. Changes of other tables raise it, too, so
+	// a higher one is just a reason to check.
 	generation uint32
 	at         time.Time
-	// digest is that of the table then; empty until it has been taken, which costs something in a large table.
+	// digest is that of the table then; empty until it was computed, which is expensive for a large table.
 	digest string
-	// file is that of the table.
-	file host.File
+	file   host.File
 }
 
-// action is what a rule does; empty when no table had it.
+// action returns the action of a rule; empty if no table had it.
 func (k *kernel) action(rule uuid.UUID) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -55,7 +53,7 @@ func (k *kernel) action(rule uuid.UUID) string {
 	return k.actions[rule]
 }
 
-// index finds rules by their ids. The caller holds mu.
+// index builds the maps of rules by id. The caller holds mu.
 func (k *kernel) index() {
 	if k.actions != nil {
 		return
@@ -66,7 +64,7 @@ func (k *kernel) index() {
 	}
 }
 
-// named are the rules whose name contains a word, which is in lower case.
+// named returns the rules whose name contains a word in lower case.
 func (k *kernel) named(word string) map[uuid.UUID]bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,7 +84,7 @@ func (k *kernel) members(zone value.Zone) []value.IfName {
 	return k.interfaces[zone]
 }
 
-// check asks nft whether it can read the staged file.
+// check asks nft whether it accepts the staged file.
 func (r *Room) check(ctx context.Context, files []host.File) error {
 	_, err := r.Host.Run(ctx, host.NftCheck, host.Input{Staged: files})
 	return err
@@ -107,7 +105,7 @@ func (r *Room) replace(ctx context.Context, c Config, files []host.File) error {
 	return nil
 }
 
-// put changes what differs in the table, whose other rules go on counting, or puts another in its place.
+// put changes only what differs, so that other rules keep counting, or else replaces the table.
 func (r *Room) put(ctx context.Context, file host.File) error {
 	r.kernel.loading.Lock()
 	defer r.kernel.loading.Unlock()
@@ -119,10 +117,10 @@ func (r *Room) put(ctx context.Context, file host.File) error {
 	return r.hits.across(ctx, func() error { return r.loadTable(ctx, file) })
 }
 
-// changeTries is how often a change is tried that others come before.
+// changeTries is how often a change is retried when other changes come first.
 const changeTries = 4
 
-// change changes what differs between the kernel's table and that of a file. Whenever it is not sure, it leaves the table alone.
+// change changes what differs between the kernel's table and a file. If in doubt, it leaves the table alone.
 func (r *Room) change(ctx context.Context, file host.File) error {
 	if !r.kernel.ours {
 		return errors.New("it is not known which table there is")
@@ -133,7 +131,7 @@ func (r *Room) change(ctx context.Context, file host.File) error {
 	if err := errors.Join(err1, err2); err != nil || !ok {
 		return cmp.Or(err, errors.New("too much differs"))
 	}
-	if change.Empty() { // what differs is for people who read the file
+	if change.Empty() { // the files only differ for human readers
 		r.kernel.file = file
 		return nil
 	}
@@ -145,7 +143,7 @@ func (r *Room) change(ctx context.Context, file host.File) error {
 			return nil
 		}
 		if !errors.Is(err, host.ErrFilterMoved) {
-			r.kernel.ours = false // it may be done all the same
+			r.kernel.ours = false // it may have been carried out
 			return err
 		}
 		if err := r.known(ctx); err != nil {
@@ -155,7 +153,7 @@ func (r *Room) change(ctx context.Context, file host.File) error {
 	return host.ErrFilterMoved
 }
 
-// partsOf are the parts of the table in a file, which need not be as its renderer has made it.
+// partsOf returns the parts of the table in a file, which may not come from its renderer.
 func partsOf(file host.File) (parts.Text, error) {
 	if file.Parts != nil {
 		return file.Parts, nil
@@ -163,7 +161,7 @@ func partsOf(file host.File) (parts.Text, error) {
 	return nft.Split(tableName, string(file.Content))
 }
 
-// known makes sure that the kernel has the table that this process has loaded, and notes at which generation.
+// known makes sure that the kernel still has the table that this process has loaded, and records the generation.
 func (r *Room) known(ctx context.Context) error {
 	state, err := r.Host.FilterState(ctx)
 	switch {
@@ -177,8 +175,8 @@ func (r *Room) known(ctx context.Context) error {
 	return r.compare(ctx, state.Generation, r.kernel.file)
 }
 
-// loadTable puts the table of a file in the place of the one that is there. Where it is not known which one that is, and what the kernel does
-// not take as it is told, is left to nft, whose word counts most.
+// loadTable replaces the kernel's table by that of a file. If the present table is unknown, or the kernel refuses the netlink messages,
+// nft loads the file, because its verdict is authoritative.
 func (r *Room) loadTable(ctx context.Context, file host.File) error {
 	if r.kernel.ours {
 		generation, err := r.Host.FilterLoad(ctx, file)
@@ -200,8 +198,8 @@ func (r *Room) loadTable(ctx context.Context, file host.File) error {
 	return nil
 }
 
-// verify says whether the kernel has the table of the files, as this process has loaded it. A table that could not be looked at
-// is no reason to put another in its place.
+// verify checks that the kernel has the table of the files, as this process has loaded it. A table that could not be read is no reason to
+// replace it.
 func (r *Room) verify(ctx context.Context, _ Config, files []host.File) error {
 	state, err := r.Host.FilterState(ctx)
 	if err != nil {
@@ -221,10 +219,10 @@ func (r *Room) verify(ctx context.Context, _ Config, files []host.File) error {
 	return r.compare(ctx, state.Generation, files[0])
 }
 
-// settle is how long after a change the digest of the table is taken: not while someone waits for the change.
+// settle is how long after a change the digest of the table is computed: not while someone waits for the change.
 const settle = 3 * time.Second
 
-// unproved is the error of a table of which nothing bad is known.
+// unproved is the error for a table about which nothing bad is known.
 func unproved(err error) error {
 	if errors.Is(err, host.ErrNotInstalled) {
 		return err
@@ -232,8 +230,8 @@ func unproved(err error) error {
 	return &apply.Partial{Problems: []string{"the table cannot be compared with the one that was loaded: " + err.Error()}}
 }
 
-// compare asks whether the table is what was loaded. The generation is that of before: a change that comes while the table is read
-// is the next look's.
+// compare checks whether the table is what was loaded. It uses the generation from before: the next check sees a change made while the
+// table is read.
 func (r *Room) compare(ctx context.Context, generation uint32, file host.File) error {
 	digest, err := r.Host.FilterDigest(ctx)
 	if err != nil {
@@ -252,8 +250,8 @@ func (r *Room) compare(ctx context.Context, generation uint32, file host.File) e
 	return nil
 }
 
-// expected is the digest that the table should have: that which it has, while no table was touched since the load, or else
-// that of the file.
+// expected returns the digest that the table should have: its present one if no table was touched since the load, or else that of the
+// file.
 func (r *Room) expected(ctx context.Context, generation uint32, digest string, file host.File) (string, error) {
 	after, err := r.Host.FilterState(ctx)
 	if err != nil || generation == r.kernel.generation && after.Generation == generation {

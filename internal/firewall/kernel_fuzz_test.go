@@ -28,7 +28,7 @@ const (
 	patience = 20 * time.Second
 )
 
-// number is a number from the environment.
+// number reads a number from the environment.
 func number(t testing.TB, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -42,7 +42,7 @@ func number(t testing.TB, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// rounds is how many rounds a test by chance has: in a short run, in a long one, or as the environment says.
+// rounds is the number of rounds of a random test: for a short run, for a long one, or as the environment says.
 func rounds(t testing.TB, name string, short, long uint64) int {
 	t.Helper()
 	if longtest.On {
@@ -51,7 +51,7 @@ func rounds(t testing.TB, name string, short, long uint64) int {
 	return int(number(t, name, short))
 }
 
-// The kernel does with a packet what the evaluator says, for all kinds of rules and packets.
+// The kernel treats a packet as the evaluator predicts, for all kinds of rules and packets.
 func TestKernelAgreesWithEvaluator(t *testing.T) {
 	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), rounds(t, "GATEWAY_FUZZ_RULESETS", 30, 150)
 	t.Logf("GATEWAY_FUZZ_SEED=%d GATEWAY_FUZZ_RULESETS=%d", seed, rulesets)
@@ -108,7 +108,7 @@ func TestKernelAgreesWithEvaluator(t *testing.T) {
 	seen.check(t, rulesets)
 }
 
-// behindGates are the comments of the rules that stand in a block.
+// behindGates lists the comments of the rules in blocks.
 func behindGates(text string) map[string]bool {
 	gated, block := map[string]bool{}, false
 	for line := range strings.Lines(text) {
@@ -122,7 +122,7 @@ func behindGates(text string) map[string]bool {
 	return gated
 }
 
-// redirects tells whether a NAT rule would take the packet, were its port not the management port.
+// redirects reports whether a NAT rule would take the packet if its port were not the management port.
 func (rs *Ruleset) redirects(p Packet, way func(netip.Addr) Way) bool {
 	w := &walk{rs: rs, way: way, p: p}
 	return slices.ContainsFunc(rs.Destination, func(t Translation) bool {
@@ -130,7 +130,7 @@ func (rs *Ruleset) redirects(p Packet, way func(netip.Addr) Way) bool {
 	})
 }
 
-// summary is a decision in a line.
+// summary formats a decision on a line.
 func (d *Decision) summary() string {
 	return fmt.Sprintf("%s %s by %s, out %q, rewrites %+v, after NAT %+v", d.Path, d.Verdict, d.decider(), d.Out, d.Rewrites, d.Packet)
 }
@@ -145,7 +145,7 @@ func (d *Decision) decider() string {
 	return d.By.Auto.tag
 }
 
-// expected is what moves when a packet fares as the decision says.
+// expected lists the counters that move if the decision is right.
 func (d *Decision) expected(p *Packet) observation {
 	moved := observation{"arrived": 1}
 	switch by := d.By; {
@@ -172,12 +172,12 @@ func (d *Decision) expected(p *Packet) observation {
 	return moved
 }
 
-// isError tells whether the packet is a message about an error, which is never answered with another.
+// isError reports whether the packet is an ICMP error, which is never answered with another.
 func (p *Packet) isError() bool {
 	return p.Proto == nft.ICMP && p.ICMPType == 3 || p.Proto == nft.ICMPv6 && p.ICMPType < echoRequest6
 }
 
-// try sends a packet, and tells how it fared differently from the decision.
+// try sends a packet, and describes any difference from the decision.
 func (w *world) try(p *Packet, d *Decision) (difference string) {
 	w.t.Helper()
 	w.forget()
@@ -222,7 +222,7 @@ func (w *world) try(p *Packet, d *Decision) (difference string) {
 	return ""
 }
 
-// tryLoopback has the gateway talk to itself, which nothing forbids.
+// tryLoopback makes the gateway talk to itself, which nothing forbids.
 func (w *world) tryLoopback(seen coverage, rs *Ruleset) {
 	w.t.Helper()
 	own := w.links[0].own[0]
@@ -299,7 +299,7 @@ func (c coverage) rewrite(r *Rewrite) {
 	}
 }
 
-// check fails when a kind was not seen often enough, so that the test cannot become one of nothing.
+// check fails if a kind was not seen often enough, so that the test cannot become void.
 func (c coverage) check(t *testing.T, rulesets int) {
 	t.Helper()
 	if rulesets < enough {

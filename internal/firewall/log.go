@@ -20,24 +20,23 @@ import (
 )
 
 const (
-	// logHistory is how many events are kept for those who ask.
+	// logHistory is how many events a query can return.
 	logHistory = 1000
-	// logBacklog is how many events a live reader may be behind before it loses some. It holds the history too.
+	// logBacklog is how far a live reader may fall behind before it loses events. The ring includes the history.
 	logBacklog = 1 << 14
-	// logRetry is how long the log waits before it tries again to read what it could not read.
+	// logRetry is the pause before the log is read again after a failure.
 	logRetry = 5 * time.Second
-	// logOrigins bounds what is remembered about prefixes; no table has that many rules that log.
+	// logOrigins limits the cache of prefixes; no table has that many logging rules.
 	logOrigins = 1 << 16
-	// linksFresh is how old the names of the interfaces may be, and linksUnknown how old when one is missing: an interface
-	// that went away must not have the names read for each of its packets.
+	// linksFresh is the maximum age of the interface names, and linksUnknown their maximum age if one is missing: the packets of a
+	// deleted interface must not each cause a read.
 	linksFresh, linksUnknown = time.Minute, time.Second
 	// lostEvery is how often a loss is reported.
 	lostEvery = time.Minute
 )
 
-// Log is the log of the packet filter: it follows what rules log, and keeps the newest events for those who ask and for those
-// who watch. Events come in far faster than anybody reads, so that taking one in costs no allocation, and its JSON is made
-// when the first reader wants it, for all of them.
+// Log is the log of the packet filter. It follows what rules log, and keeps the newest events for queries and live readers. Events arrive
+// far faster than anybody reads, so taking one in allocates nothing, and its JSON is made once, when the first reader wants it.
 type Log struct {
 	source host.Filter
 	names  func() map[uint32]string
@@ -45,9 +44,9 @@ type Log struct {
 	clock  clock.Clock
 	log    *slog.Logger
 
-	// ingesting guards what turns packets into events. No reader ever takes it.
+	// ingesting guards the conversion of packets into events. No reader ever takes it.
 	ingesting sync.Mutex
-	events    []logEvent // of the batch at hand
+	events    []logEvent // of the current batch
 	batches   uint64
 	origins   map[string]*logPrefix
 	links     map[uint32]logLink
@@ -60,25 +59,25 @@ type Log struct {
 	ring    []logEvent
 	next    uint64
 	readers map[*logReader]struct{}
-	failure string // why the log is not read; empty while it is
+	failure string // why the log cannot be read; empty if it can
 
 	encoded logEncoder
 }
 
-// LogTable is what is known about the table whose rules log.
+// LogTable describes the table whose rules log.
 type LogTable struct {
-	// Action is what a rule does with a packet; empty for a rule that is not known. It is asked once for many packets.
+	// Action returns what a rule does with a packet; empty if the rule is unknown. It is called once for many packets.
 	Action func(rule uuid.UUID) string
-	// Named are the rules whose name contains a word in lower case.
+	// Named returns the rules whose name contains a word in lower case.
 	Named func(word string) map[uuid.UUID]bool
-	// Members are the interfaces of a zone.
+	// Members returns the interfaces of a zone.
 	Members func(zone value.Zone) []value.IfName
 }
 
-// logPrefix is what is known about a prefix of logged packets.
+// logPrefix caches a prefix of logged packets.
 type logPrefix struct {
-	origin *logOrigin // nil when it is not one of ours
-	batch  uint64     // in which the rule's action was last asked for
+	origin *logOrigin // nil if it is not one of ours
+	batch  uint64     // the batch for which the rule's action was last looked up
 }
 
 // logLink is the name of an interface as JSON.
@@ -87,7 +86,7 @@ type logLink struct {
 	known bool
 }
 
-// NewLog makes the log of what the source logs. names tells the names of the interfaces by index, and is asked once for many packets.
+// NewLog returns a log of the source. names returns the names of the interfaces by index, and is called once for many packets.
 func NewLog(source host.Filter, names func() map[uint32]string, table LogTable, c clock.Clock, log *slog.Logger) *Log {
 	return &Log{
 		source: source, names: names, table: table, clock: c, log: log,
@@ -96,7 +95,7 @@ func NewLog(source host.Filter, names func() map[uint32]string, table LogTable, 
 	}
 }
 
-// Run follows the packet log until the context ends. Where it cannot be read, readers are told why, and it is tried again.
+// Run follows the packet log until the context ends. If it cannot be read, readers learn why, and it tries again.
 func (l *Log) Run(ctx context.Context) {
 	for {
 		err := l.source.PacketLog(ctx, l.Ingest)
@@ -117,7 +116,7 @@ func (l *Log) Run(ctx context.Context) {
 	}
 }
 
-// setFailure remembers why the log cannot be read, and tells whether that is news.
+// setFailure stores why the log cannot be read, and reports whether that is news.
 func (l *Log) setFailure(text string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,8 +125,8 @@ func (l *Log) setFailure(text string) bool {
 	return news
 }
 
-// Ingest takes in a batch of logged packets, which it does not keep. lost packets came before it and are not in it. An empty
-// batch says that the log is being read.
+// Ingest takes in a batch of logged packets without keeping it. lost is the number of packets lost before it. An empty batch means that
+// the log is being read.
 func (l *Log) Ingest(batch []host.LoggedPacket, lost uint64) {
 	l.ingesting.Lock()
 	defer l.ingesting.Unlock()
@@ -149,7 +148,7 @@ func (l *Log) Ingest(batch []host.LoggedPacket, lost uint64) {
 	l.publish()
 }
 
-// publish puts the events at hand into the ring, and wakes those who watch it.
+// publish moves the current batch into the ring, and wakes the live readers.
 func (l *Log) publish() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,12 +163,12 @@ func (l *Log) publish() {
 	for r := range l.readers {
 		select {
 		case r.wake <- struct{}{}:
-		default: // it has been told already
+		default: // already woken
 		}
 	}
 }
 
-// origin finds what a prefix stands for. Other programs may log to the same group: what is not ours is nil.
+// origin looks up a prefix. Other programs may log to the same group: their prefixes have a nil origin.
 func (l *Log) origin(prefix string) *logOrigin {
 	known := l.origins[prefix]
 	if known == nil {
@@ -181,7 +180,7 @@ func (l *Log) origin(prefix string) *logOrigin {
 	}
 	if o := known.origin; o != nil && o.rule != uuid.Nil && known.batch != l.batches {
 		known.batch = l.batches
-		// Packets of a rule that was just deleted may still be on their way: they keep its last action.
+		// Packets of a rule that was just deleted may still arrive: they keep its last action.
 		if now := l.table.Action(o.rule); now != "" && now != o.action {
 			known.origin = newOrigin(o.rule, now, "")
 		}
@@ -189,7 +188,7 @@ func (l *Log) origin(prefix string) *logOrigin {
 	return known.origin
 }
 
-// link is the name of an interface as JSON, empty where there is none; an interface that went away is known by its number.
+// link returns the name of an interface as JSON, empty if there is none; a deleted interface is named by its number.
 func (l *Log) link(index uint32, now time.Time) string {
 	if index == 0 {
 		return ""
@@ -217,20 +216,19 @@ func (l *Log) reportLoss(lost uint64, now time.Time) {
 	}
 }
 
-// LogPage is an answer of the log.
+// LogPage is a page of the log.
 type LogPage struct {
 	Events []LogEvent `json:"events" doc:"The events that match, newest first."`
 	Error  string     `json:"error,omitempty" doc:"Why the log cannot be read now; absent while it can."`
 }
 
-// Mount adds the log's routes.
 func (l *Log) Mount(r *httpd.Router) {
 	httpd.Handle(r, http.MethodGet, "/firewall/log", httpd.Read, tag.Doc("firewall.log", "The latest 1000 matching events of the firewall log, newest first"),
 		func(_ *httpd.Call, f LogFilter) (wire.Encoded[LogPage], error) { return l.page(f) })
 	httpd.Stream(r, "/firewall/log/live", httpd.Read, tag.Doc("firewall.log.live", "The newest events of the packet filter's log that match, oldest first, and then each new one"), l.Follow)
 }
 
-// page encodes the newest events that match.
+// page encodes the newest matching events.
 func (l *Log) page(f LogFilter) (wire.Encoded[LogPage], error) {
 	found, failure := l.search(f.matcher(l.table))
 	b := append(make([]byte, 0, 256*len(found)+64), `{"events":[`...)
@@ -245,7 +243,7 @@ func (l *Log) page(f LogFilter) (wire.Encoded[LogPage], error) {
 	return append(b, '}'), nil
 }
 
-// search finds the newest events that match, newest first, and tells why the log is not read.
+// search returns the newest matching events, newest first, and why the log cannot be read.
 func (l *Log) search(m logMatcher) (found []numberedEvent, failure string) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -257,6 +255,6 @@ func (l *Log) search(m logMatcher) (found []numberedEvent, failure string) {
 	return found, l.failure
 }
 
-// history is the number of the oldest event that is kept for those who ask; oldest is that of the oldest one in the ring.
+// history returns the number of the oldest event for queries; oldest that of the oldest event in the ring.
 func (l *Log) history() uint64 { return l.next - min(l.next, logHistory) }
 func (l *Log) oldest() uint64  { return l.next - min(l.next, logBacklog) }

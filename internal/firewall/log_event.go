@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// LogEvent is one packet that a rule or a default drop logged. Its JSON is written by logEvent.append.
+// LogEvent is one packet logged by a rule or a default drop. Its JSON is written by logEvent.append.
 type LogEvent struct {
 	Timestamp       time.Time `json:"timestamp" doc:"When the packet was seen."`
 	RuleID          uuid.UUID `json:"rule_id,omitzero" doc:"The rule that logged it; absent for default drops."`
@@ -32,25 +32,25 @@ type LogEvent struct {
 	Size            int       `json:"size" doc:"Length of the IP packet in bytes."`
 }
 
-// logEvent is an event as it is kept. Its texts are shared by many.
+// logEvent is an event in the ring. Many events share its strings.
 type logEvent struct {
 	at               int64 // nanoseconds since 1970
 	origin           *logOrigin
-	in, out          string // names of interfaces as JSON; empty where there is none
+	in, out          string // names of interfaces as JSON; empty if there is none
 	src, dst         netip.Addr
 	size             int
 	srcPort, dstPort uint16
 	proto            uint8
 }
 
-// logOrigin is where events come from. It never changes.
+// logOrigin is the origin of events. It never changes.
 type logOrigin struct {
 	rule   uuid.UUID // uuid.Nil for default drops
 	action string
-	json   string // the fields that say so, with a comma at the end
+	json   string // the fields for it, with a trailing comma
 }
 
-// newOrigin makes the origin of a rule's events, or with a chain, of a default drop.
+// newOrigin returns the origin of a rule's events or, with a chain, of a default drop.
 func newOrigin(rule uuid.UUID, action, chain string) *logOrigin {
 	o := &logOrigin{rule: rule, action: action}
 	if rule != uuid.Nil {
@@ -63,7 +63,7 @@ func newOrigin(rule uuid.UUID, action, chain string) *logOrigin {
 	return o
 }
 
-// parseOrigin reads the prefix of a log statement of ours; any other is nil.
+// parseOrigin reads the prefix of one of our log statements; nil for any other.
 func parseOrigin(prefix string) *logOrigin {
 	const actionDrop = "drop"
 	text, ours := strings.CutPrefix(prefix, "gateway:")
@@ -74,7 +74,7 @@ func parseOrigin(prefix string) *logOrigin {
 		return newOrigin(uuid.Nil, actionDrop, "input")
 	case text == "drop-forward":
 		return newOrigin(uuid.Nil, actionDrop, "forward")
-	case len(text) != 36: // Parse takes other forms of an id too
+	case len(text) != 36: // Parse also accepts other forms of an id
 		return nil
 	}
 	rule, err := uuid.Parse(text)
@@ -84,7 +84,7 @@ func parseOrigin(prefix string) *logOrigin {
 	return newOrigin(rule, "", "")
 }
 
-// quoted is a text as JSON. The name of an interface may be any bytes.
+// quoted encodes a text as JSON. The name of an interface may be any bytes.
 func quoted(text string) string {
 	b, err := wire.Encode(strings.ToValidUTF8(text, "?"))
 	if err != nil {
@@ -93,10 +93,10 @@ func quoted(text string) string {
 	return string(b)
 }
 
-// protoNames are the protocols with a name in the log.
+// protoNames maps the protocols with a name in the log.
 var protoNames = map[string]uint8{"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58}
 
-// protoTexts are all protocols as the log writes them.
+// protoTexts has all protocols as the log writes them.
 var protoTexts = func() (texts [256]string) {
 	for i := range texts {
 		texts[i] = strconv.Itoa(i)
@@ -107,7 +107,7 @@ var protoTexts = func() (texts [256]string) {
 	return texts
 }()
 
-// append writes the event as a LogEvent.
+// append writes the event as the JSON of a LogEvent.
 func (e *logEvent) append(b []byte) []byte {
 	b = append(b, `{"timestamp":"`...)
 	b = time.Unix(0, e.at).UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
@@ -139,13 +139,13 @@ func (e *logEvent) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// numberedEvent is an event and its number since the start.
+// numberedEvent is an event with its number since the start.
 type numberedEvent struct {
 	number uint64
 	logEvent
 }
 
-// logEncoder keeps the JSON of events, so that each is encoded once however many read it. The ingest never takes its lock.
+// logEncoder caches the JSON of events, so that each is encoded once for all readers. The ingest never takes its lock.
 type logEncoder struct {
 	mu    sync.Mutex
 	slots []encodedEvent
@@ -156,11 +156,11 @@ type encodedEvent struct {
 	json   []byte
 }
 
-// append writes the events with commas between them.
+// append writes the events, separated by commas.
 func (c *logEncoder) append(b []byte, events []numberedEvent) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.slots == nil { // made when the first reader comes
+	if c.slots == nil { // allocated for the first reader
 		c.slots = make([]encodedEvent, logBacklog)
 	}
 	for i := range events {
@@ -180,7 +180,7 @@ func (c *logEncoder) encode(e *numberedEvent) []byte {
 	return slot.json
 }
 
-// LogFilter says which events to show. All that is given must hold.
+// LogFilter selects events. All given conditions must hold.
 type LogFilter struct {
 	Since  time.Time    `query:"since" doc:"Not before this time."`
 	Until  time.Time    `query:"until" doc:"Not after this time."`
@@ -196,7 +196,7 @@ type LogFilter struct {
 	Limit  *int         `query:"limit" doc:"How many events of the history, 1 to 1000; 1000 if left out."`
 }
 
-// Validate says what is wrong beyond the types of the fields.
+// Validate checks what the types of the fields do not.
 func (f *LogFilter) Validate() error {
 	var c check.List
 	_, known := f.proto()
@@ -207,7 +207,7 @@ func (f *LogFilter) Validate() error {
 	return c.Err()
 }
 
-// anyProto is no protocol's number.
+// anyProto is not the number of a protocol.
 const anyProto = -1
 
 func (f *LogFilter) proto() (number int, ok bool) {
@@ -221,27 +221,27 @@ func (f *LogFilter) proto() (number int, ok bool) {
 	return int(n), err == nil
 }
 
-// logMatcher is a filter in the form in which it is held against events.
+// logMatcher is a filter in a form that is fast to compare.
 type logMatcher struct {
 	since, until int64
 	rule         uuid.UUID
 	src, dst     netip.Prefix
 	proto        int
 	port         uint16   // 0 for any
-	link         string   // as events have it; empty for any
-	zone         []string // its interfaces, as events have them; nil for any
+	link         string   // as in events; empty for any
+	zone         []string // its interfaces, as in events; nil for any
 	words        []logWord
 	action       string
 	limit        int
 }
 
-// logWord is a word of a text, in lower case, and the rules that have it in their names.
+// logWord is a word to search for, in lower case, with the rules that have it in their names.
 type logWord struct {
 	text  []byte
 	rules map[uuid.UUID]bool
 }
 
-// matcher is for a filter that is valid.
+// matcher converts a valid filter.
 func (f *LogFilter) matcher(table LogTable) logMatcher {
 	m := logMatcher{rule: f.RuleID, src: f.Src.Netip(), dst: f.Dst.Netip(), action: f.Action, limit: logHistory}
 	m.proto, _ = f.proto()
@@ -275,7 +275,7 @@ func (f *LogFilter) matcher(table LogTable) logMatcher {
 
 const maxNanoseconds = 1<<63 - 1
 
-// nanoseconds is a time as events have it. Times that do not fit lie before or after every event.
+// nanoseconds converts a time to the form in events. Times that do not fit are before or after every event.
 func nanoseconds(t time.Time) int64 {
 	switch {
 	case t.Before(time.Unix(0, 0)):
@@ -299,7 +299,7 @@ func (m *logMatcher) matches(e *logEvent) bool {
 		(m.words == nil || m.says(e))
 }
 
-// says tells whether all words occur in the event.
+// says reports whether the event contains all words.
 func (m *logMatcher) says(e *logEvent) bool {
 	var space [256]byte
 	b := e.src.AppendTo(space[:0])

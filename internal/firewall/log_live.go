@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// logFrame is how many events a frame has at the most: a frame per event would cost a reader ten times as much.
+	// logFrame is the maximum number of events in a frame: one frame per event would cost a reader ten times as much.
 	logFrame = 64
 	// logGather is how long an event waits for others to fill its frame.
 	logGather = 50 * time.Millisecond
-	// logScan is how many events a reader looks at before it lets the ingest go on.
+	// logScan is how many events a reader checks before it lets the ingest continue.
 	logScan = 512
 )
 
@@ -25,20 +25,19 @@ type LogFrame struct {
 	Dropped uint64     `json:"dropped" doc:"How many events this reader was too slow for since the stream began; with a filter, they might not all have matched."`
 }
 
-// logReader is somebody who watches the log. It walks the ring at its own pace, and what the ring loses before it came by is
-// lost to it alone: the snapshot and the stream are one walk, so that there is no gap and no duplicate between them.
+// logReader is a live reader. It walks the ring at its own pace, and only it misses what the ring overwrites before it gets there.
+// Snapshot and stream are one walk, so there is no gap and no duplicate between them.
 type logReader struct {
-	wake    chan struct{}
-	matcher logMatcher
-	next    uint64          // the next event to look at
-	waiting []numberedEvent // for their frame
-	dropped uint64
-	told    uint64 // how many dropped events the reader knows of
-	frame   []byte
+	wake     chan struct{}
+	matcher  logMatcher
+	next     uint64          // the next event to check
+	waiting  []numberedEvent // for their frame
+	dropped  uint64
+	reported uint64 // how many dropped events the reader was told about
+	frame    []byte
 }
 
-// Follow sends the events of the history that match, oldest first, and then each new one, until the context ends or send
-// fails.
+// Follow sends the matching events of the history, oldest first, and then each new one, until the context ends or send fails.
 func (l *Log) Follow(ctx context.Context, f LogFilter, send func(wire.Encoded[LogFrame]) error) error {
 	r := l.subscribe(f.matcher(l.table))
 	defer l.unsubscribe(r)
@@ -52,7 +51,7 @@ func (l *Log) Follow(ctx context.Context, f LogFilter, send func(wire.Encoded[Lo
 			}
 			continue
 		}
-		if due == nil && (len(r.waiting) > 0 || r.dropped > r.told) {
+		if due == nil && (len(r.waiting) > 0 || r.dropped > r.reported) {
 			due = l.clock.After(logGather)
 		}
 		select {
@@ -68,14 +67,14 @@ func (l *Log) Follow(ctx context.Context, f LogFilter, send func(wire.Encoded[Lo
 	}
 }
 
-// Drops tells of the packets that were dropped and logged, as Follow does, until the context ends.
-func (r *Room) Drops(ctx context.Context, told func([]LogEvent)) error {
+// Drops passes on the packets that were dropped and logged, like Follow, until the context ends.
+func (r *Room) Drops(ctx context.Context, send func([]LogEvent)) error {
 	return r.log.Follow(ctx, LogFilter{Action: "drop"}, func(f wire.Encoded[LogFrame]) error {
 		var frame LogFrame
 		if err := json.Unmarshal(f, &frame); err != nil {
 			return err
 		}
-		told(frame.Events)
+		send(frame.Events)
 		return nil
 	})
 }
@@ -101,14 +100,14 @@ func (l *Log) unsubscribe(r *logReader) {
 	delete(l.readers, r)
 }
 
-// gather walks on until a frame is full or the reader has seen everything.
+// gather walks on until a frame is full or the reader is up to date.
 func (l *Log) gather(r *logReader) {
 	for more := true; more && len(r.waiting) < logFrame; {
 		more = l.walk(r)
 	}
 }
 
-// walk lets the reader look at some events, and tells whether there are more.
+// walk lets the reader check some events, and reports whether there are more.
 func (l *Log) walk(r *logReader) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -124,12 +123,12 @@ func (l *Log) walk(r *logReader) bool {
 	return r.next < l.next
 }
 
-// pack makes a frame of the events that wait. It is valid until the next one.
+// pack encodes the waiting events as a frame, which is valid until the next call.
 func (l *Log) pack(r *logReader) wire.Encoded[LogFrame] {
 	r.frame = append(r.frame[:0], `{"events":[`...)
 	r.frame = l.encoded.append(r.frame, r.waiting)
 	r.frame = strconv.AppendUint(append(r.frame, `],"dropped":`...), r.dropped, 10)
 	r.frame = append(r.frame, '}')
-	r.waiting, r.told = r.waiting[:0], r.dropped
+	r.waiting, r.reported = r.waiting[:0], r.dropped
 	return r.frame
 }

@@ -54,7 +54,7 @@ type logBench struct {
 	logs    *bytes.Buffer
 }
 
-// logActions is a table whose rules do what it says. One of them has a name, and the zone wan an interface.
+// logActions is a table whose rules have the given actions. One of them has a name, and the zone wan an interface.
 func logActions(action func(rule uuid.UUID) string) LogTable {
 	return LogTable{
 		Action: action,
@@ -70,7 +70,7 @@ func logActions(action func(rule uuid.UUID) string) LogTable {
 	}
 }
 
-// newLogBench makes one; whatever was started for it must have ended with the test.
+// newLogBench returns a logBench that checks for leaked goroutines at the end of the test.
 func newLogBench(t testing.TB) *logBench {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
@@ -87,7 +87,7 @@ func newLogBench(t testing.TB) *logBench {
 	return b
 }
 
-// packet is one logged packet; its size tells it from others.
+// packet is one logged packet; its size identifies it.
 func packet(size int, prefix string, change ...func(*host.LoggedPacket)) host.LoggedPacket {
 	p := host.LoggedPacket{
 		Time: logStart.Add(time.Duration(size) * time.Second), Prefix: prefix, InIndex: 2, Proto: 17, Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("198.51.100.7"),
@@ -101,7 +101,7 @@ func packet(size int, prefix string, change ...func(*host.LoggedPacket)) host.Lo
 
 func prefixOf(rule uuid.UUID) string { return "gateway:" + rule.String() }
 
-// numbered are n packets whose sizes count on.
+// numbered returns n packets with consecutive sizes.
 func numbered(from, n int) []host.LoggedPacket {
 	list := make([]host.LoggedPacket, n)
 	for i := range list {
@@ -206,7 +206,7 @@ func TestLogFiltersCombine(t *testing.T) {
 		if got := sizes(b.read(t, "?"+query).Events); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", query, got, want)
 		}
-		// A stream begins with the same events, the other way round.
+		// A stream begins with the same events, in reverse order.
 		live := b.follow(t, "?"+query)
 		if slices.Reverse(want); len(want) > 0 {
 			if got := sizes(live.want(t, len(want))); !slices.Equal(got, want) {
@@ -271,7 +271,7 @@ func TestLogEventsLookAsDocumented(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("event %d:\n%s", i, diff)
 		}
-		// What is written by hand has the same fields, in the same order, as what the documentation is made from.
+		// The handwritten JSON has the same fields, in the same order, as the documented type.
 		documented, err := wire.Encode(want)
 		if err != nil {
 			t.Fatal(err)
@@ -374,12 +374,12 @@ func TestLogTakesNoHarmFromHostilePrefixes(t *testing.T) {
 	if got := b.read(t, "").Events; len(got) != 0 {
 		t.Errorf("not ours: %+v", got)
 	}
-	// What the kernel may cut short or leave out is no harm either.
+	// Incomplete data from the kernel does no harm.
 	b.Ingest([]host.LoggedPacket{{Prefix: "gateway:drop-input", Time: logStart}, {Prefix: prefixOf(ruleAccept), Time: logStart, InIndex: 1<<32 - 1, Size: -1}}, 1<<63)
 	if got := b.read(t, "").Events; len(got) != 2 || got[1].Source != "" || got[1].Proto != "0" || got[0].Interface != "#4294967295" {
 		t.Errorf("events %+v", got)
 	}
-	// Prefixes without end do not fill the memory.
+	// An endless number of prefixes does not fill the memory.
 	for i := range logOrigins + 10 {
 		b.Ingest([]host.LoggedPacket{{Prefix: fmt.Sprintf("gateway:%d", i)}}, 0)
 	}
@@ -441,7 +441,7 @@ func TestLogSaysWhyItCannotBeReadAndTriesAgain(t *testing.T) {
 	}
 }
 
-// readerOf is the only reader.
+// readerOf returns the only reader.
 func (b *logBench) readerOf() *logReader {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -487,7 +487,7 @@ func (b *logBench) follow(t testing.TB, query string) *watcher {
 	}()
 	w.close = sync.OnceFunc(func() { conn.CloseNow(); <-done; server.Close() })
 	t.Cleanup(w.close)
-	// The stream gathers on the clock of the test, which nobody else moves meanwhile.
+	// The stream gathers on the clock of the test, which nobody else moves in the meantime.
 	waittest.Until(t, "the stream is there", func() bool { b.mu.RLock(); defer b.mu.RUnlock(); return len(b.readers) > 0 })
 	ticker := make(chan struct{})
 	ticking := make(chan struct{})
@@ -601,14 +601,14 @@ func TestLiveFramesAreFilledOrWait(t *testing.T) {
 		})
 	}()
 	waittest.Until(t, "the reader is there", func() bool { b.mu.RLock(); defer b.mu.RUnlock(); return len(b.readers) == 1 })
-	// The clock stands: nothing is sent before the frame is full, and then all at once. What the filter excludes fills no frame.
+	// The clock stands still: nothing is sent before the frame is full, and then everything at once. Excluded events do not fill a frame.
 	for i := range 64 {
 		b.Ingest([]host.LoggedPacket{packet(1000+i, "gateway:drop-input"), packet(i, prefixOf(ruleAccept))}, 0)
 	}
 	if f := <-frames; len(f.Events) != 64 || f.Events[0].Size != 0 || f.Events[63].Size != 63 || f.Dropped != 0 {
 		t.Fatalf("frame of %d events: %v", len(f.Events), sizes(f.Events))
 	}
-	// What is more than one frame goes at once too; the rest waits for the clock.
+	// More than one frame is sent at once, too; the rest waits for the clock.
 	b.Ingest(numbered(64, 130), 0)
 	for i := range 2 {
 		if f := <-frames; len(f.Events) != 64 || f.Events[0].Size != 64+i*64 {
@@ -652,7 +652,7 @@ func TestLiveSlowReaderLosesAndAFastOneDoesNot(t *testing.T) {
 			}
 			if len(slow) == 0 {
 				close(held)
-				<-free // a connection that does not move
+				<-free // a connection that is stuck
 			}
 			slow = append(slow, frame)
 			if last := frame.Events[len(frame.Events)-1]; last.Size == total-1 {
@@ -697,7 +697,7 @@ func TestLiveSlowReaderLosesAndAFastOneDoesNot(t *testing.T) {
 	}
 }
 
-// TestLogOfRealPackets goes the whole way: rules of the kernel, packets, the API.
+// TestLogOfRealPackets covers the whole path: kernel rules, packets, the API.
 func TestLogOfRealPackets(t *testing.T) {
 	machine, err := machine.New(machine.Options{Units: units.None{Reason: "test"}})
 	if err != nil {

@@ -15,14 +15,13 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// The kinds of NAT rules.
 const (
 	natDestination = "dnat"
 	natSource      = "snat"
 	natMasquerade  = "masquerade"
 )
 
-// NATRule rewrites the addresses of traffic. The first that matches, by priority, decides.
+// NATRule rewrites the addresses of traffic. The first matching rule by priority decides.
 type NATRule struct {
 	resource.Meta
 	Name          value.Line   `json:"name" required:"true" maxLength:"120" doc:"Name of the rule."`
@@ -37,7 +36,7 @@ type NATRule struct {
 	TargetAddress value.Addr   `json:"target_address" doc:"Target address, for dnat and snat."`
 	TargetPort    *int         `json:"target_port" minimum:"1" maximum:"65535" doc:"Target port, or the first of a range; null keeps the port."`
 	TargetPortEnd *int         `json:"target_port_end" minimum:"1" maximum:"65535" doc:"The last port of the range. For dnat, a range as long as that of the destination maps port by port."`
-	// The anti-lockout rules keep these ports open, which is worth nothing when their traffic goes elsewhere.
+	// The anti-lockout rules keep these ports open, which is useless if their traffic is redirected.
 	TakesManagementPorts bool         `json:"takes_management_ports" doc:"Whether a dnat rule may redirect management ports of the gateway: tcp 22, tcp 443 and udp 443 of its own addresses. Port 3443 is never redirected."`
 	Enabled              bool         `json:"enabled" doc:"When off, the rule is kept but not applied."`
 	Priority             int64        `json:"priority" doc:"Lower comes first. By default a new rule goes last."`
@@ -48,8 +47,7 @@ type NATRule struct {
 
 func (n *NATRule) Label() string { return n.Name.String() }
 
-// Validate says what one rule can say about itself. That its addresses are of one family is not asked: such a rule is
-// stored, skipped and reported.
+// Validate checks a rule on its own. It accepts addresses of mixed families: such a rule is stored, skipped and reported.
 func (n *NATRule) Validate() error {
 	var c check.List
 	c.That(n.InZone.String() != zoneSelf, "in_zone", "must be a zone, or any")
@@ -90,10 +88,10 @@ func (r *Room) natKind() resource.Kind[NATRule] {
 	}
 }
 
-// redirectable are the management ports that a rule may take if it says so: all but 3443, which none can take.
+// redirectable lists the management ports that a rule may take with permission: all but 3443, which no rule can take.
 var redirectable = Services{Ports: slices.DeleteFunc(slices.Clone(lockout.Ports), func(p nft.Ports) bool { return p == management.Ports[0] })}
 
-// refuseLockout refuses a rule that takes more of the management ports than it did before, unless it says so.
+// refuseLockout refuses a rule that takes more management ports than before, unless it is permitted to.
 func (r *Room) refuseLockout(ctx context.Context, tx *db.Tx, was, now *NATRule) error {
 	takes := now.takes()
 	if was != nil && !was.TakesManagementPorts {
@@ -117,7 +115,7 @@ func (r *Room) refuseLockout(ctx context.Context, tx *db.Tx, was, now *NATRule) 
 	}
 }
 
-// takes are the management ports that the rule matches, such as tcp/22.
+// takes lists the management ports that the rule matches, such as tcp/22.
 func (n *NATRule) takes() (list []string) {
 	t, why := translate(n)
 	if !n.Enabled || n.Kind != natDestination || why != "" {
@@ -131,7 +129,7 @@ func (n *NATRule) takes() (list []string) {
 	return list
 }
 
-// own are the addresses of the gateway: those that are stored, and those that the kernel has, which may be leased.
+// own returns the addresses of the gateway: the stored ones, and the kernel's, some of which may be leased.
 func (r *Room) own(ctx context.Context, q db.Querier) ([]netip.Addr, error) {
 	own, err := r.deps.Addresses(ctx, q)
 	if err != nil {

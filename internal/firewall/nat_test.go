@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// A port forward that takes the gateway's own management ports has to say so.
+// A port forward that takes the gateway's own management ports needs permission.
 func TestPortForwardsDoNotLockOut(t *testing.T) {
 	o := newOffice(t)
 	o.Machine.SetLinks(host.Link{Index: 2, Name: "wan0", Addrs: []host.LinkAddr{{Family: "inet", Local: "203.0.113.9", PrefixLen: 24, Scope: "global", Dynamic: true}}})
@@ -65,13 +65,13 @@ func TestPortForwardsDoNotLockOut(t *testing.T) {
 		}
 	}
 
-	// A change may not take more than was said.
+	// A change must not take more than permitted.
 	id := o.make(t, "/nat-rules", forward("dst_port", 2222))
 	o.Do(t, "admin", http.MethodPut, "/nat-rules/"+id, map[string]any{"dst_port": 22}).Want(t, 409)
 	o.Do(t, "admin", http.MethodPut, "/nat-rules/"+id, map[string]any{"dst_port": 22, "takes_management_ports": true}).Want(t, 200)
 	o.Do(t, "admin", http.MethodPut, "/nat-rules/"+id, map[string]any{"takes_management_ports": false}).Want(t, 409)
 	o.Do(t, "admin", http.MethodPatch, "/nat-rules/"+id, map[string]any{"note": "why"}).Want(t, 200)
-	// One from before there was anything to say can be renamed, and take no more.
+	// A rule from before this permission existed can be renamed, but must not take more.
 	err := o.DB.Write(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.Exec(t.Context(), `UPDATE firewall_nat_rules SET takes_management_ports = false WHERE id = $1`, id)
 		return err
@@ -83,7 +83,7 @@ func TestPortForwardsDoNotLockOut(t *testing.T) {
 	o.Do(t, "admin", http.MethodPut, "/nat-rules/"+id, map[string]any{"dst_port_end": 500}).Want(t, 409)
 }
 
-// The management port of the gateway itself goes nowhere else; that of another machine is nobody's business.
+// The management port of the gateway is never redirected; that of another machine may be.
 func TestTheManagementPortIsNeverRedirected(t *testing.T) {
 	o := newOffice(t)
 	o.make(t, "/nat-rules", map[string]any{"name": "everything", "kind": "dnat", "in_zone": "wan", "out_zone": "any", "protocol": "any", "dst_cidr": "0.0.0.0/0", "target_address": "10.1.0.9", "takes_management_ports": true})
@@ -106,7 +106,7 @@ func TestTheManagementPortIsNeverRedirected(t *testing.T) {
 	}
 }
 
-// A rule of both families is skipped; each apply that does so says which, and one that changes nothing says nothing.
+// A rule of both families is skipped; each apply that does so logs it, and one that changes nothing logs nothing.
 func TestMixedFamiliesAreLoggedWithTheirApply(t *testing.T) {
 	o := newOffice(t)
 	logged := func(id string) int { return strings.Count(o.Logs.String(), "rule="+id) }

@@ -23,7 +23,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// rendering is the file of a configuration.
+// rendering returns the file of a configuration.
 func rendering(t testing.TB, c Config) string {
 	t.Helper()
 	files, err := Render(c)
@@ -46,7 +46,7 @@ func split(t testing.TB, text string) parts.Text {
 	return p
 }
 
-// listed is the table as nft lists it, without handles and without an order of chains and sets.
+// listed returns the table as nft lists it, without handles, and with chains and sets sorted.
 func listed(t testing.TB) string {
 	t.Helper()
 	out, err := exec.Command("nft", "-j", "list", "table", "inet", "gateway").Output()
@@ -93,7 +93,7 @@ var counts = regexp.MustCompile(`"packets": \d+, "bytes": \d+`)
 
 var handles = regexp.MustCompile(`, "handle": \d+`)
 
-// another has a copy of a rule in its place.
+// another replaces a rule by a copy.
 func another(m *maker, c *Config) *Rule {
 	at := m.IntN(len(c.Rules))
 	r := *c.Rules[at]
@@ -101,7 +101,7 @@ func another(m *maker, c *Config) *Rule {
 	return &r
 }
 
-// edits change a configuration as operators do.
+// edits change a configuration the way operators do.
 var edits = map[string]func(m *maker, c *Config){
 	"rule is made": func(m *maker, c *Config) {
 		c.Rules = slices.Insert(slices.Clone(c.Rules), m.IntN(len(c.Rules)+1), m.rule())
@@ -181,7 +181,7 @@ var edits = map[string]func(m *maker, c *Config){
 	"peer comes": func(m *maker, c *Config) { c.Peers = append(slices.Clone(c.Peers), m.address(m.family())) },
 }
 
-// counting gives every counter of a rule with a tag a number of its own to begin with.
+// counting starts every counter of a tagged rule at its own number.
 func counting(text string) (string, map[string]uint64) {
 	want := map[string]uint64{}
 	n := uint64(0)
@@ -197,8 +197,8 @@ func counting(text string) (string, map[string]uint64) {
 	return strings.Join(lines, ""), want
 }
 
-// The kernel gets the same table from us as from nft, be it loaded whole or changed step by step; and no rule loses what it counted: it goes
-// on counting, or what it had is handed over.
+// The kernel gets the same table from us as from nft, whether loaded whole or changed step by step, and no rule loses its counts: it
+// keeps counting, or its counts are handed over.
 func TestKernelIsToldWhatNftWouldTell(t *testing.T) {
 	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), rounds(t, "GATEWAY_FUZZ_TABLES", 12, 40)
 	t.Logf("GATEWAY_FUZZ_SEED=%d GATEWAY_FUZZ_TABLES=%d", seed, rulesets)
@@ -234,7 +234,7 @@ func TestKernelIsToldWhatNftWouldTell(t *testing.T) {
 		if digest() != ours || zeroed(listed(t)) != oursListed {
 			t.Fatalf("seed %d, ruleset %d: nft makes another table of it\n%s\nours: %s\nnft's: %s", seed, i, text, oursListed, listed(t))
 		}
-		// What was taken away, by tag.
+		// Removed counts, by tag.
 		gone := map[string]uint64{}
 		for range 8 {
 			name := names[m.IntN(len(names))]
@@ -297,7 +297,7 @@ func TestKernelIsToldWhatNftWouldTell(t *testing.T) {
 	}
 }
 
-// ruleTag is how the comments of rules begin that are counted.
+// ruleTag is the prefix of the comments of counted rules.
 const ruleTag = "gid:"
 
 // zeroed is a listing with all counters at zero.
@@ -305,8 +305,8 @@ func zeroed(listing string) string {
 	return counts.ReplaceAllString(listing, `"packets": 0, "bytes": 0`)
 }
 
-// A table that is made of the one before, and a file that is changed part by part, are after each change those that would have been made as a
-// whole, and the helper takes them.
+// After each change, a table derived from the previous one, and a file changed part by part, equal those made as a whole, and the helper
+// accepts them.
 func TestFileIsAmendedToTheSame(t *testing.T) {
 	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), rounds(t, "GATEWAY_FUZZ_TABLES", 12, 40)
 	t.Logf("GATEWAY_FUZZ_SEED=%d GATEWAY_FUZZ_TABLES=%d", seed, rulesets)

@@ -9,7 +9,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Zones are the names of the zones that interfaces can belong to.
+// Zones returns the names of the zones.
 func (r *Room) Zones(ctx context.Context, q db.Querier) ([]value.Zone, error) {
 	rows, err := r.zones.All(ctx, q)
 	names := make([]value.Zone, len(rows))
@@ -19,12 +19,11 @@ func (r *Room) Zones(ctx context.Context, q db.Querier) ([]value.Zone, error) {
 	return names, err
 }
 
-// AddZone adds a new zone to a draft.
 func (r *Room) AddZone(d *resource.Bundle, zone value.Zone) {
 	d.Create(r.zones.Name, map[string]any{"name": zone})
 }
 
-// Pass adds to a draft that one zone may reach another, unless a rule says so already.
+// Pass adds a rule to a draft that lets one zone reach another, unless there is one.
 func (r *Room) Pass(ctx context.Context, q db.Querier, d *resource.Bundle, from, to value.Zone) error {
 	rules, err := r.rules.All(ctx, q)
 	if err != nil {
@@ -39,7 +38,7 @@ func (r *Room) Pass(ctx context.Context, q db.Querier, d *resource.Bundle, from,
 	return nil
 }
 
-// Masquerade adds to a draft that traffic to a zone gets the gateway's own address, unless a rule says so already.
+// Masquerade adds a masquerade rule for traffic to a zone to a draft, unless there is one.
 func (r *Room) Masquerade(ctx context.Context, q db.Querier, d *resource.Bundle, to value.Zone) error {
 	rules, err := r.nat.All(ctx, q)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package firewall
 
-// raceDetector makes everything slow: nothing is timed with it.
+// raceDetector makes everything slow, so nothing is timed with it.
 const raceDetector = true

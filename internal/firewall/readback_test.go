@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// meant is one rule of the table in a neutral form: what it asks and what it does.
+// meant is one rule of the table in a neutral form: what it checks and what it does.
 type meant struct {
 	family, from, to, service string
 	iif, oif                  string
@@ -24,27 +24,27 @@ type meant struct {
 	log, do                   string
 }
 
-// gateTold leads the packets of some addresses to a chain.
-type gateTold struct {
+// listedGate leads the packets of some addresses to a chain.
+type listedGate struct {
 	asks   meant
 	target string
 }
 
-// told is what nft says about a table.
-type told struct {
+// listing is a table as nft lists it.
+type listing struct {
 	rules  map[string][]meant        // by comment
 	counts map[string]map[string]int // chain → comment → rules
 	sets   map[string]string
 	places map[string]map[string]bool // comment → chains
-	gates  []gateTold
+	gates  []listedGate
 	leads  map[string][]string // chain → chains that it jumps to
 	chains map[string][]meant  // chain → its rules with an id
 }
 
 type object = map[string]any
 
-// readBack asks the kernel, through nft, for the gateway's table.
-func readBack(t testing.TB) told {
+// readBack reads the gateway's table from the kernel, through nft.
+func readBack(t testing.TB) listing {
 	t.Helper()
 	out, err := exec.Command("nft", "-j", "list", "table", "inet", tableName).Output()
 	if err != nil {
@@ -54,7 +54,7 @@ func readBack(t testing.TB) told {
 	if err := json.Unmarshal(out, &list); err != nil {
 		t.Fatal(err)
 	}
-	k := told{
+	k := listing{
 		rules: map[string][]meant{}, counts: map[string]map[string]int{}, sets: map[string]string{}, places: map[string]map[string]bool{},
 		leads: map[string][]string{}, chains: map[string][]meant{},
 	}
@@ -85,14 +85,14 @@ func readBack(t testing.TB) told {
 			to := jump["target"].(string)
 			k.leads[chain] = append(k.leads[chain], to)
 			if len(exprs) > 1 {
-				k.gates = append(k.gates, gateTold{m, to})
+				k.gates = append(k.gates, listedGate{m, to})
 			}
 		}
 	}
 	return k
 }
 
-// understand brings the expressions of a rule into the neutral form. One that it does not know fails the test.
+// understand converts the expressions of a rule into the neutral form. An unknown one fails the test.
 func understand(t testing.TB, exprs []any) (m meant) {
 	t.Helper()
 	var protos []string
@@ -131,7 +131,7 @@ func understand(t testing.TB, exprs []any) (m meant) {
 	return m
 }
 
-// ask takes one question of a rule. Protocols wait for their ports.
+// ask converts one check of a rule. Protocols wait for their ports.
 func ask(t testing.TB, m *meant, match object, protos []string) []string {
 	t.Helper()
 	left, right := match["left"].(object), match["right"]
@@ -191,7 +191,7 @@ func ask(t testing.TB, m *meant, match object, protos []string) []string {
 	return protos
 }
 
-// atoms are the elements of a set, or the one thing that stands there.
+// atoms returns the elements of a set, or the single value.
 func atoms(x any) []any {
 	if o, ok := x.(object); ok && o["set"] != nil {
 		return o["set"].([]any)
@@ -199,7 +199,7 @@ func atoms(x any) []any {
 	return []any{x}
 }
 
-// addressText is a list of addresses in canonical form; a set by name is its name.
+// addressText formats a list of addresses in canonical form; a named set is its name.
 func addressText(t testing.TB, x any) string {
 	t.Helper()
 	if name, ok := x.(string); ok && strings.HasPrefix(name, "@") {
@@ -263,7 +263,7 @@ func targetText(t testing.TB, arg object) string {
 		if r, ok := port["range"].([]any); ok {
 			return text + fmt.Sprintf(" %v-%v", r[0], r[1])
 		}
-		// Each port of one range becomes the one at the same place of another.
+		// Each port of one range is mapped to the port at the same position of another.
 		pairs := port["map"].(object)["data"].(object)["set"].([]any)
 		for i, p := range pairs {
 			from, to := p.([]any)[0].(float64), p.([]any)[1].(float64)
@@ -276,7 +276,7 @@ func targetText(t testing.TB, arg object) string {
 	return text
 }
 
-// intent is what the model wants of each rule that an operator made, in the neutral form.
+// intent is what the model expects of each operator's rule, in the neutral form.
 func (rs *Ruleset) intent() map[string][]meant {
 	all := map[string][]meant{}
 	for i := range rs.Rules {
@@ -359,7 +359,7 @@ func wanted(list []nft.Ports) string {
 	return strings.Join(parts, " ")
 }
 
-// The table that the kernel has is the one that was meant, rule by rule and set by set.
+// The kernel's table is the intended one, rule by rule and set by set.
 func TestHostileTableReadsBackAsMeant(t *testing.T) {
 	seed, rulesets := number(t, "GATEWAY_FUZZ_SEED", uint64(time.Now().UnixNano())), rounds(t, "GATEWAY_FUZZ_RULESETS", 12, 40)
 	t.Logf("GATEWAY_FUZZ_SEED=%d", seed)
@@ -401,8 +401,8 @@ func TestHostileTableReadsBackAsMeant(t *testing.T) {
 	}
 }
 
-// checkGates looks that no gate keeps a packet from a rule that matches it.
-func (k told) checkGates(t *testing.T, i int) {
+// checkGates checks that no gate keeps a packet from a rule that matches it.
+func (k listing) checkGates(t *testing.T, i int) {
 	t.Helper()
 	for _, g := range k.gates {
 		for behind := []string{g.target}; len(behind) > 0; behind = behind[1:] {
@@ -416,7 +416,7 @@ func (k told) checkGates(t *testing.T, i int) {
 	}
 }
 
-// within tells whether all addresses of a text are among those of another one; what asks for none takes all.
+// within reports whether all addresses of one text are among those of another; an empty text stands for all.
 func within(inner, outer string) bool {
 	spans := func(text string) (list [][2]netip.Addr) {
 		for _, span := range strings.Fields(text) {
@@ -437,9 +437,8 @@ func within(inner, outer string) bool {
 	return inner != ""
 }
 
-// checkRest compares the automatic rules by number, the sets by element, and looks that the rest does nothing but lead
-// the way.
-func (k told) checkRest(t *testing.T, i int, rs *Ruleset) {
+// checkRest counts the automatic rules, compares the sets by element, and checks that the rest only leads the way.
+func (k listing) checkRest(t *testing.T, i int, rs *Ruleset) {
 	t.Helper()
 	want := map[string]map[string]int{
 		"input":       {"auto:established": 1, "auto:loopback": 1, "auto:icmpv6": 1, "auto:anti-lockout": 1, "auto:cluster": 2, "auto:vrrp": 2, "auto:drop-input": 1},

@@ -9,20 +9,20 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// tableName is the gateway's own table; all others belong to somebody else.
+// tableName is the gateway's own table; all others belong to other programs.
 const tableName = "gateway"
 
-// Render turns the configuration into the one file that nft loads.
+// Render compiles the configuration into the file that nft loads.
 func Render(c Config) ([]host.File, error) { return draw(c, nil).files(), nil }
 
-// drawing is the table of a configuration, and what it is made of. The next one is made of the same where nothing has changed.
+// drawing is the table of a configuration with its parts. The next one reuses the parts that have not changed.
 type drawing struct {
 	resolved *resolved
 	chains   *chains
 	text     parts.Text
 }
 
-// draw makes the table of a configuration. It is the same whatever the drawing before, if there is one.
+// draw makes the table of a configuration. The result does not depend on the previous drawing, which only saves work.
 func draw(c Config, was *drawing) *drawing {
 	if was == nil {
 		was = &drawing{}
@@ -39,7 +39,7 @@ func (d *drawing) files() []host.File {
 	return []host.File{{Place: host.PacketFilterTable, Content: d.text.Bytes(), Parts: d.text}}
 }
 
-// render is Render, after what was rendered before.
+// render is Render, based on the last drawing.
 func (r *Room) render(c Config) ([]host.File, error) {
 	r.drawing.Lock()
 	defer r.drawing.Unlock()
@@ -47,7 +47,7 @@ func (r *Room) render(c Config) ([]host.File, error) {
 	return r.drawn.files(), nil
 }
 
-// table is the whole packet filter as one table.
+// table returns the whole packet filter as one table.
 func table(rs Ruleset, d *dispatch) nft.Table {
 	t := nft.Table{Name: tableName, Notes: rs.notes(), Sets: append(slices.Clone(rs.Sets), peerSets(rs)...)}
 	t.Chains = append(t.Chains, d.list...)
@@ -60,7 +60,7 @@ func table(rs Ruleset, d *dispatch) nft.Table {
 
 var peerNames = [...]nft.Name{nft.V4: nft.Named("cluster_peers_4"), nft.V6: nft.Named("cluster_peers_6")}
 
-// peerSets are there without a peer, too, so that one can be let in without another table.
+// peerSets exist even without a peer, so that a peer can be admitted without replacing the table.
 func peerSets(rs Ruleset) []nft.Set {
 	sets := []nft.Set{{Name: peerNames[nft.V4], Family: nft.V4}, {Name: peerNames[nft.V6], Family: nft.V6}}
 	for _, p := range rs.Peers {
@@ -73,16 +73,16 @@ func peerSets(rs Ruleset) []nft.Set {
 	return sets
 }
 
-// rule is a rule of the program itself.
+// rule is one of the gateway's own rules.
 func rule(tag nft.Tag, exprs ...nft.Expr) nft.Rule { return nft.Rule{Exprs: exprs, Tag: tag} }
 
 var (
 	established = rule(nft.Auto("auto:established"), nft.Do("ct state established,related"), nft.Accept)
-	// What IPv6 cannot work without: finding neighbours and routers, and learning that a packet was too big.
+	// IPv6 does not work without these: finding neighbours and routers, and learning that a packet was too big.
 	neighbours = rule(nft.Auto("auto:icmpv6"), nft.Do("icmpv6 type { packet-too-big, nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert }"), nft.Accept)
 )
 
-// dropLog logs what no rule let pass, before the policy of the chain drops it.
+// dropLog logs what no rule has accepted, before the policy of the chain drops it.
 func dropLog(tag nft.Tag, log nft.Expr) nft.Rule {
 	return rule(tag, nft.Do("limit rate 10/second burst 5 packets"), log)
 }
@@ -98,7 +98,7 @@ func input(rs Ruleset, d *dispatch) *nft.Chain {
 	for _, f := range nft.Families {
 		c.Rules = append(c.Rules,
 			rule(nft.Auto("auto:cluster"), nft.InSet(nft.From, f, peerNames[f]), nft.Service(peering.Ports), nft.Counter, nft.Accept),
-			// A node that does not hear the others takes the virtual addresses although another one has them.
+			// A node that does not hear the others takes the virtual addresses although another node has them.
 			rule(nft.Auto("auto:vrrp"), nft.InSet(nft.From, f, peerNames[f]), nft.Do("meta l4proto 112"), nft.Counter, nft.Accept))
 	}
 	c.Rules = append(c.Rules, d.input...)
@@ -124,7 +124,7 @@ func forward(rs Ruleset, d *dispatch) *nft.Chain {
 	return c
 }
 
-// match is what a rule asks about a packet, by family. Nothing is asked about the zones: the dispatch has done that.
+// match returns what a rule checks in a packet, by family. The dispatch has already checked the zones.
 func match(from, to *Addresses, services *Services) [][]nft.Expr {
 	if from.Any && to.Any && !services.families() {
 		return [][]nft.Expr{serviceExpr(services.Any, services.Ports)}
@@ -163,7 +163,7 @@ func addressExpr(s nft.Side, f nft.Family, a *Addresses) []nft.Expr {
 
 var verdicts = map[string]nft.Expr{"accept": nft.Accept, "drop": nft.Drop, "reject": nft.Reject}
 
-// lines are the one or two rules of the kernel that a rule becomes; none when nothing can match.
+// lines returns the one or two kernel rules of a rule; none if nothing can match.
 func (p *Policy) lines() []nft.Rule {
 	var rules []nft.Rule
 	if !p.Services.Any && len(p.Services.Ports) == 0 {

@@ -9,33 +9,33 @@ import (
 )
 
 const (
-	// blockParts is how many parts stand behind one gate, at the most: with more, more packets find an address of theirs
-	// among those of the gate; with fewer, there are more gates to ask.
+	// blockParts is the maximum number of parts behind one gate: with more, more packets match the gate's addresses; with fewer, there
+	// are more gates to check.
 	blockParts = 48
-	// blockEnds says that of as many parts one begins a block, when the one before is worth a gate. Which ones do, their ids say: so a
-	// rule that comes or goes moves only the rules near it to another block.
+	// blockEnds is the average block length: one in this many parts begins a block, if the previous block is worth a gate. The ids decide
+	// which ones, so that a rule that comes or goes only moves nearby rules to another block.
 	blockEnds = 16
-	// blockWorth is how many parts a gate must be able to spare a packet. It costs as much as a few of them.
+	// blockWorth is the minimum number of parts behind a gate, because a gate costs as much as a few parts.
 	blockWorth = 16
-	// gateLevels is how many gates may stand one behind the other. Each level asks for a sixteenth of the one below it, or less.
+	// gateLevels is the maximum depth of gates. Each level has at most a sixteenth of the gates of the level below.
 	gateLevels = 3
 )
 
-// part is what a chain asks at one place: a rule, or a chain of rules that it jumps to.
+// part is one element of a chain: a rule, or a jump to a chain of rules.
 type part struct {
 	id    uuid.UUID // of its first rule
 	lines []nft.Rule
 	sides [2]reach // by nft.Side
 }
 
-// reach are the addresses on one side that a part can match.
+// reach is the set of addresses on one side that a part can match.
 type reach struct {
-	// fixed says that they are some, and the same for as long as the table is.
+	// fixed means that the set is limited, and constant for the life of the table.
 	fixed bool
 	spans [2][]nft.Span // by family
 }
 
-// extent is how much of each family's addresses there is.
+// extent sums up the share of each family's addresses.
 func (r *reach) extent() (sum float64) {
 	for _, spans := range r.spans {
 		for _, span := range spans {
@@ -60,7 +60,7 @@ func rulePart(p *Policy) *part {
 	return x
 }
 
-// reaches are the addresses that any of the parts can match.
+// reaches returns the addresses that any of the parts can match.
 func reaches(parts []*part) (sides [2]reach) {
 	if len(parts) == 1 {
 		return parts[0].sides
@@ -81,8 +81,8 @@ func reaches(parts []*part) (sides [2]reach) {
 	return sides
 }
 
-// gated is the chain that asks parts in order. Runs of them stand in chains of their own behind a gate: a question about
-// all their addresses, so that a packet passes by most of the rules that cannot match it. So do runs of gates.
+// gated returns the chain that checks the parts in order. Runs of parts are in chains of their own behind a gate, which checks for all of
+// their addresses at once, so that a packet skips most of the rules that cannot match it. Runs of gates are nested in the same way.
 func (d *dispatch) gated(name nft.Name, parts []*part) *stand {
 	if x := d.was[name]; x != nil && slices.Equal(x.all, parts) {
 		for _, behind := range x.behind {
@@ -104,9 +104,9 @@ func (d *dispatch) gated(name nft.Name, parts []*part) *stand {
 	return x
 }
 
-// gates puts a gate in the place of each run of parts that is worth one.
+// gates replaces each run of parts that is worth it by a gate.
 func (d *dispatch) gates(name nft.Name, parts []*part, level int, stands *[]*stand) (gated []*part) {
-	// A block has the name of the rule that begins it, where that does so by its id, and else a number.
+	// A block is named after its first rule if that rule's id begins a block, and numbered otherwise.
 	blocks := 0
 	for rest := parts; len(rest) > 0; {
 		n := run(rest, level)
@@ -135,7 +135,7 @@ func (d *dispatch) gates(name nft.Name, parts []*part, level int, stands *[]*sta
 	return gated
 }
 
-// gate leads packets to a block that some of its parts can match. It asks about the side with fewer addresses first.
+// gate leads packets to a block that some of its parts can match. It checks the side with fewer addresses first.
 func gate(behind []*part, block nft.Name) *part {
 	x := &part{id: behind[0].id, sides: reaches(behind)}
 	order := []nft.Side{nft.From, nft.To}
@@ -157,8 +157,8 @@ func gate(behind []*part, block nft.Name) *part {
 	return x
 }
 
-// run is how many of the next parts can stand behind one gate: those whose addresses are known on the same side. A part that can stand behind
-// none is a run of one.
+// run returns how many of the next parts can share a gate: those whose addresses are known on the same side. A part that cannot be behind
+// a gate is a run of one.
 func run(parts []*part, level int) (n int) {
 	sides := [2]bool{true, true}
 	for n < min(len(parts), blockParts) && (n < blockWorth || !parts[n].begins(level)) {
@@ -172,5 +172,5 @@ func run(parts []*part, level int) (n int) {
 	return max(n, 1)
 }
 
-// begins tells whether a part begins a block of a level, when it can.
+// begins reports whether a part may begin a block of a level.
 func (p *part) begins(level int) bool { return p.id[15-level]%blockEnds == 0 }

@@ -17,7 +17,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// A gate asks about both sides where it can, first about the one that says more; no rule moves past another, and what a gate cannot know stands
+// A gate checks both sides where it can, the more selective one first; no rule moves past another, and parts that cannot be gated stay
 // outside.
 func TestGates(t *testing.T) {
 	fixed := func(first, last string) (a Addresses) {
@@ -71,7 +71,8 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// Gates stand behind gates, in a long segment and where rules for any zone cut segments short, so that a packet that nothing matches is asked little.
+// Gates are nested, in a long segment and where rules for any zone cut segments short, so that a packet that matches nothing is checked
+// little.
 func TestManyGatesStandBehindAnother(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	lan, wan, dmz := value.Must[value.Zone]("lan"), value.Must[value.Zone]("wan"), value.Must[value.Zone]("dmz")
@@ -106,7 +107,7 @@ func TestManyGatesStandBehindAnother(t *testing.T) {
 	}
 }
 
-// A rule that comes to many others, or goes from them, moves few of them to another chain.
+// A rule added to many others, or removed, moves few of them to another chain.
 func TestRulesNearAChangeMove(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	lan, wan := value.Must[value.Zone]("lan"), value.Must[value.Zone]("wan")

@@ -7,16 +7,16 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// dispatch leads a packet to the rules of its zones, so that what it costs does not grow with the rules of others.
+// dispatch leads a packet to the rules of its zones, so that its cost does not grow with the number of other rules.
 //
-// Each rule stands once, in a segment: a run of rules with the same scope, which is a pair of zones. A packet's chain
-// jumps to the segments whose scope it is in, in the order of the rules. Where there are many, gates spare it most of them.
+// Each rule exists once, in a segment: a run of rules with the same scope, which is a pair of zones. A packet's chain jumps to the
+// segments whose scope matches, in the order of the rules. Where there are many, gates skip most of them.
 type dispatch struct {
 	segments []*segment
 	list     []*nft.Chain // of all rules
 	*chains
 	was map[nft.Name]*stand
-	// What the base chains do for the rules.
+	// The rules of the base chains.
 	input, forward []nft.Rule
 }
 
@@ -29,46 +29,46 @@ type segment struct {
 	parts []*part
 }
 
-// pair is a scope while rules are cut.
+// pair is a scope while rules are divided into segments.
 type pair struct {
 	scope
-	// open is the segment that the next rule joins; nil if it begins one.
+	// open is the segment that the next rule joins; nil if the rule begins one.
 	open  *segment
 	begun int
-	of    *chains // whose rules it is of
+	of    *chains // the chains that have its rules
 }
 
-// chains are those of rules, which the next table has, too, where nothing changes.
+// chains holds the chains of rules, which the next table reuses where nothing changes.
 type chains struct {
 	stands map[nft.Name]*stand
 	pairs  map[scope]*pair
-	first  *chains // of the tables that were made one after the other
+	first  *chains // of the first in a series of tables
 }
 
-// stand is a chain that asks parts, in order.
+// stand is a chain that checks parts in order.
 type stand struct {
 	parts []*part
 	chain *nft.Chain
-	// gate is a part that leads to it; nil for one that nothing leads to but a branch.
+	// gate is the part that leads to it; nil if only a branch does.
 	gate *part
-	// all are the parts that it asks behind gates and without, and behind the stands behind its gates. A block has none.
+	// all lists the parts that it checks directly, behind gates, and in the stands behind those gates. A block has none.
 	all    []*part
 	behind []*stand
 }
 
-// covers tells whether traffic between two zones is in the scope. The absent zone is that of interfaces without one.
+// covers reports whether traffic between two zones is in the scope. Interfaces without a zone are in the zero zone.
 func (s scope) covers(src, dst value.Zone) bool {
 	return (s.src == anywhere || s.src == src) && (s.dst == anywhere || s.dst == dst)
 }
 
-// meets tells whether some traffic is in both scopes.
+// meets reports whether some traffic is in both scopes.
 func (s scope) meets(o scope) bool {
 	return (s.src == anywhere || o.src == anywhere || s.src == o.src) && (s.dst == anywhere || o.dst == anywhere || s.dst == o.dst)
 }
 
 var self = value.Must[value.Zone](zoneSelf)
 
-// newDispatch makes the chains of rules, or takes them from those that there were before, if there were some.
+// newDispatch makes the chains of rules, reusing earlier ones.
 func newDispatch(rs Ruleset, was *chains) *dispatch {
 	if was == nil {
 		was = &chains{pairs: map[scope]*pair{}}
@@ -84,7 +84,7 @@ func newDispatch(rs Ruleset, was *chains) *dispatch {
 		}
 		jumps[i] = x.gate
 	}
-	// The zones that a packet can come from or leave by; the absent one, first, is that of all other interfaces.
+	// The zones that a packet can come from or go to. The first one, the zero zone, stands for all other interfaces.
 	zones := append([]ZoneLinks{{}}, rs.Zones...)
 	d.input = d.enter(nft.Named("rules_in"), d.branch(nft.From, nft.Named("rules_in"), zones, func(src value.Zone, name nft.Name) nft.Name {
 		return d.between(name, scope{src, self}, jumps)
@@ -97,8 +97,8 @@ func newDispatch(rs Ruleset, was *chains) *dispatch {
 	return d
 }
 
-// cut puts each rule into a segment: the newest one of its scope, unless a rule of a scope that meets it has begun one
-// since, which has to be asked before.
+// cut puts each rule into a segment: the newest one of its scope, unless a rule of an overlapping scope has begun a segment since, which
+// must be checked first.
 func (d *dispatch) cut(rules []*Policy) {
 	for _, p := range d.pairs {
 		p.open, p.begun = nil, 0
@@ -117,7 +117,7 @@ func (d *dispatch) cut(rules []*Policy) {
 					other.open = nil
 				}
 			}
-			// Its name is the same whatever rules of other scopes there are, so that they can come and go while it stays.
+			// Its name does not depend on rules of other scopes, so that they can come and go while it stays.
 			s.open = &segment{scope: s.scope, name: nft.Named("seg").Of(s.src).Of(s.dst).At(s.begun)}
 			d.segments = append(d.segments, s.open)
 			s.begun++
@@ -126,7 +126,7 @@ func (d *dispatch) cut(rules []*Policy) {
 	}
 }
 
-// pairOf is the pair of zones of a rule.
+// pairOf returns the pair of zones of a rule.
 func (d *dispatch) pairOf(p *Policy) *pair {
 	s := scope{p.Src, p.Dst}
 	if d.pairs[s] == nil {
@@ -135,8 +135,8 @@ func (d *dispatch) pairOf(p *Policy) *pair {
 	return d.pairs[s]
 }
 
-// branch leads packets by the interface on a side to the chain of its zone, and those of other interfaces to the chain
-// of the absent zone. A rule that asks for the absent zone asks for every zone: where that has a chain, all have.
+// branch leads packets by the interface on a side to the chain of its zone, and those of other interfaces to the chain of the zero zone.
+// A rule for the zero zone applies to every zone: if that zone has a chain, all have.
 func (d *dispatch) branch(side nft.Side, name nft.Name, zones []ZoneLinks, leaf func(value.Zone, nft.Name) nft.Name) (rules []nft.Rule) {
 	var ways []nft.Way
 	var rest nft.Name
@@ -161,7 +161,7 @@ func (d *dispatch) branch(side nft.Side, name nft.Name, zones []ZoneLinks, leaf 
 	return rules
 }
 
-// between is the chain of traffic between two zones: the jumps to its segments, in order.
+// between returns the chain for traffic between two zones: the jumps to its segments, in order.
 func (d *dispatch) between(name nft.Name, zones scope, jumps []*part) nft.Name {
 	var parts []*part
 	var only nft.Name
@@ -181,7 +181,7 @@ func (d *dispatch) between(name nft.Name, zones scope, jumps []*part) nft.Name {
 	return name
 }
 
-// stand makes the chain that asks parts, or finds that of before.
+// stand returns the chain that checks the parts, reusing an earlier one.
 func (d *dispatch) stand(name nft.Name, parts []*part) *stand {
 	x := d.was[name]
 	if x == nil || !slices.Equal(x.parts, parts) {
@@ -194,13 +194,13 @@ func (d *dispatch) stand(name nft.Name, parts []*part) *stand {
 	return x
 }
 
-// take has the table have a stand.
+// take adds a stand to the table.
 func (d *dispatch) take(x *stand) {
 	d.stands[x.chain.Name] = x
 	d.list = append(d.list, x.chain)
 }
 
-// chain makes a chain, unless it would be empty.
+// chain adds a chain, unless it would be empty.
 func (d *dispatch) chain(name nft.Name, rules []nft.Rule) nft.Name {
 	if len(rules) == 0 {
 		return nft.Name{}
@@ -209,7 +209,7 @@ func (d *dispatch) chain(name nft.Name, rules []nft.Rule) nft.Name {
 	return name
 }
 
-// enter is how a base chain gets to a chain, from which whatever is not decided comes back.
+// enter returns the rules by which a base chain jumps to a chain, from which undecided packets return.
 func (d *dispatch) enter(name nft.Name, rules []nft.Rule) []nft.Rule {
 	if d.chain(name, rules).IsZero() {
 		return nil

@@ -16,7 +16,7 @@ func (rs *Ruleset) links(zone value.Zone) []value.IfName {
 	return nil
 }
 
-// zoneOf is the zone of an interface; the zero zone when it has none.
+// zoneOf returns the zone of an interface; the zero zone if it has none.
 func (rs *Ruleset) zoneOf(link value.IfName) value.Zone {
 	for _, z := range rs.Zones {
 		for _, l := range z.Links {
@@ -34,7 +34,7 @@ func openingService(o policy.Opening) Services {
 	return Services{Ports: []nft.Ports{{Proto: openingProtos[o.Proto], First: uint16(o.Port), Last: uint16(o.Port)}}}
 }
 
-// lockout are the services that stay open whatever the rules say, management is the one that no NAT rule takes, and peering are those between
+// lockout lists the services that stay open whatever the rules say, management the one that no NAT rule takes, and peering those between
 // the nodes of a cluster.
 var (
 	lockout    = ownService(policy.AntiLockout...)
@@ -42,7 +42,7 @@ var (
 	peering    = ownService(policy.Peering...)
 )
 
-// ownService is the service of some of the gateway's own ports.
+// ownService returns a service with some of the gateway's own ports.
 func ownService(ports ...policy.Port) (s Services) {
 	for _, p := range ports {
 		s.Ports = append(s.Ports, nft.Ports{Proto: openingProtos[p.Proto], First: p.Number, Last: p.Number})
@@ -66,7 +66,7 @@ func openingAddresses(o policy.Opening) Addresses {
 	return a
 }
 
-// opening lets traffic to a service of the gateway in.
+// opening accepts traffic to a service of the gateway.
 func opening(o policy.Opening) []nft.Rule {
 	var rules []nft.Rule
 	var links []nft.Expr
@@ -116,7 +116,7 @@ func postrouting(rs Ruleset) *nft.Chain {
 	return c
 }
 
-// notes tell which rules the table does not have. A rule that is skipped changes the table by that, and so has an apply of its own.
+// notes lists the rules that are not in the table. Because a skipped rule thus changes the table, it causes an apply of its own.
 func (rs *Ruleset) notes() (notes []nft.Note) {
 	for _, id := range rs.Skipped {
 		notes = append(notes, nft.IDNote("skipped: NAT rule", id))
@@ -124,8 +124,8 @@ func (rs *Ruleset) notes() (notes []nft.Note) {
 	return notes
 }
 
-// answers keeps the answers to who did not come through a tunnel out of those that take everything: what a machine inside
-// answers on a redirected connection goes back to where it came from.
+// answers keeps answers to clients outside of a tunnel out of the tunnels that take all traffic: what an inside machine answers on a
+// redirected connection must return the way it came.
 func answers(rs Ruleset) *nft.Chain {
 	const tag = "auto:answers"
 	return &nft.Chain{Name: nft.Named("answers"), Hook: "type filter hook prerouting priority mangle; policy accept;", Rules: []nft.Rule{
@@ -135,7 +135,7 @@ func answers(rs Ruleset) *nft.Chain {
 	}}
 }
 
-// translation is what a NAT rule asks about a packet; not ok when it can match none, because its zone has no interface.
+// translation returns what a NAT rule checks in a packet; ok is false if it cannot match, because its zone has no interface.
 func (rs *Ruleset) translation(t *Translation) (exprs []nft.Expr, ok bool) {
 	for _, x := range []struct {
 		side nft.Side

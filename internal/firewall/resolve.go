@@ -8,14 +8,14 @@ import (
 	"edge.internal/gateway/internal/kit/conf/nft"
 )
 
-// resolved are rules with what they refer to. Those of the next configuration are the same where nothing has changed.
+// resolved holds rules with their references resolved. The next configuration reuses what has not changed.
 type resolved struct {
 	config   *Config
 	book     *book
-	policies []*Policy // by place of the rule; nil for one that is not enabled
+	policies []*Policy // by index of the rule; nil if it is off
 }
 
-// resolve resolves rules. What is the same as before is not looked up again, and what comes to the same is the same.
+// resolve resolves rules. It reuses policies whose rules have not changed, or whose result is the same.
 func resolve(c *Config, was *resolved) *resolved {
 	now := &resolved{config: c, policies: make([]*Policy, len(c.Rules))}
 	if was == nil {
@@ -51,7 +51,7 @@ func resolve(c *Config, was *resolved) *resolved {
 	return now
 }
 
-// look resolves the rules from one place to another. They have the policies of before.
+// look resolves a range of rules, comparing them with their earlier policies.
 func (x *resolved) look(from, to int) {
 	for i := from; i < to; i++ {
 		r, old := x.config.Rules[i], x.policies[i]
@@ -64,7 +64,7 @@ func (x *resolved) look(from, to int) {
 	}
 }
 
-// sameObjects tells whether two configurations have the same objects, which is not asked of their contents.
+// sameObjects reports whether two configurations share the same lists of objects, without comparing their contents.
 func sameObjects(a, b *Config) bool {
 	return sameList(a.Addresses, b.Addresses) && sameList(a.AddressGroups, b.AddressGroups) &&
 		sameList(a.Services, b.Services) && sameList(a.ServiceGroups, b.ServiceGroups)
@@ -72,7 +72,6 @@ func sameObjects(a, b *Config) bool {
 
 func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// policy resolves a rule.
 func (b *book) policy(r *Rule) *Policy {
 	p := &Policy{
 		ID: r.ID, Name: r.Name.String(), Src: r.SrcZone, Dst: r.DstZone, Action: r.Action, Log: r.Log,

@@ -19,28 +19,28 @@ import (
 const (
 	// resolveEvery is how often names are resolved again.
 	resolveEvery = time.Minute
-	// resolveWithin bounds one answer of the DNS.
+	// resolveWithin limits one lookup.
 	resolveWithin = 5 * time.Second
-	// resolveAtOnce is how many names are asked for at the same time.
+	// resolveAtOnce is how many names are looked up at the same time.
 	resolveAtOnce = 8
 	// resolveGather is how long an answer waits for others, so that they are applied together.
 	resolveGather = 200 * time.Millisecond
-	// resolveMost is how many addresses a name may stand for.
+	// resolveMost is the maximum number of addresses of a name.
 	resolveMost = 256
 )
 
-// resolver keeps the answers for the names among the address objects. An answer that changes fills the kernel's sets
-// anew; the table stays. While the DNS fails, the last answer stays.
+// resolver keeps the answers for the names among the address objects. A changed answer refills the kernel's sets; the table stays. While
+// the DNS fails, the last answer stays.
 type resolver struct {
 	room   *Room
 	signal chan struct{}
-	// failed has a 1 for each name that had no answer the last time.
+	// failed has a 1 for each name whose last lookup failed.
 	failed map[string]int
 }
 
 func newResolver(r *Room) *resolver { return &resolver{room: r, signal: make(chan struct{}, 1)} }
 
-// wake has the names resolved now: there is a new one.
+// wake starts a pass now, because there is a new name.
 func (v *resolver) wake() {
 	select {
 	case v.signal <- struct{}{}:
@@ -62,8 +62,8 @@ func (v *resolver) run(ctx context.Context) {
 	}
 }
 
-// pass resolves every name once, and stores the answers that differ. Names that had no answer the last time come last, and
-// answers do not wait for them.
+// pass resolves every name once, and stores changed answers. Names whose last lookup failed come last, and other answers do not wait for
+// them.
 func (v *resolver) pass(ctx context.Context) error {
 	objects, err := v.room.addresses.All(ctx, v.room.DB)
 	if err != nil {
@@ -96,7 +96,7 @@ func (v *resolver) pass(ctx context.Context) error {
 	}
 }
 
-// answer is what the DNS says about a name.
+// answer is the result for a name.
 type answer struct {
 	name      string
 	addresses []value.Addr
@@ -104,7 +104,7 @@ type answer struct {
 	err       error
 }
 
-// ask asks for the names, some at a time, and closes the channel when all are answered.
+// ask looks up the names, some at a time, and closes the channel when all are done.
 func (v *resolver) ask(ctx context.Context, objects []Address) <-chan answer {
 	answers := make(chan answer)
 	go func() {
@@ -123,7 +123,7 @@ func (v *resolver) ask(ctx context.Context, objects []Address) <-chan answer {
 	return answers
 }
 
-// resolve asks for one name. That a name does not exist is an answer; that nobody answers is not.
+// resolve looks up one name. That a name does not exist is an answer; a missing answer is an error.
 func (v *resolver) resolve(ctx context.Context, name string) ([]value.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, resolveWithin)
 	defer cancel()
@@ -144,7 +144,7 @@ func (v *resolver) resolve(ctx context.Context, name string) ([]value.Addr, erro
 	return answer, nil
 }
 
-// store keeps the answers of names that still stand for what was asked, and has the kernel take them.
+// store stores the answers of objects that still have the same name, and applies them.
 func (v *resolver) store(ctx context.Context, answers map[string][]value.Addr) error {
 	if len(answers) == 0 {
 		return nil

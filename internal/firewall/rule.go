@@ -11,7 +11,6 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// The kinds of address selectors.
 const (
 	selectAny    = "any"
 	selectObject = "object"
@@ -19,7 +18,7 @@ const (
 	selectCIDR   = "cidr"
 )
 
-// Rule decides about traffic through or to the gateway. The first that matches, by priority, decides.
+// Rule decides about traffic through or to the gateway. The first matching rule by priority decides.
 type Rule struct {
 	resource.Meta
 	Name            value.Line   `json:"name" required:"true" maxLength:"120" doc:"Name of the rule."`
@@ -56,7 +55,7 @@ func (r *Rule) Validate() error {
 	return c.Err()
 }
 
-// selector complains unless exactly what the kind names is given: a leftover must not widen a rule in silence.
+// selector checks that exactly the field of the kind is set: a leftover must not silently widen a rule.
 func selector(c *check.List, side, kind string, object, group *uuid.UUID, cidr value.Prefix) {
 	for _, x := range []struct {
 		kind, field string

@@ -13,33 +13,32 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Ruleset is the stored policy with every reference resolved, in the order in which it decides. The renderer, the
-// explanation and the insights all start from it.
+// Ruleset is the stored policy with every reference resolved, in the order in which it decides. The renderer, the explanation and the
+// insights are based on it.
 type Ruleset struct {
-	// Zones are those that have interfaces, by name.
+	// Zones lists the zones that have interfaces, by name.
 	Zones []ZoneLinks
 	Rules []*Policy
 	// Destination and Source are the NAT rules of each kind.
 	Destination, Source []Translation
-	// Skipped are the NAT rules that cannot be brought about.
+	// Skipped lists the NAT rules that cannot be applied.
 	Skipped  []uuid.UUID
 	Openings []policy.Opening
 	Tunnels  []policy.Tunnel
 	Defaults []value.IfName
 	Peers    []nft.Span
-	// Sets are the address sets that rules refer to by name.
+	// Sets lists the address sets that rules refer to by name.
 	Sets []nft.Set
-	// Off are rules that are not enabled. Only the explanation has them.
+	// Off has the rules that are off. Only the explanation includes them.
 	Off map[uuid.UUID]bool
 }
 
-// ZoneLinks is a zone and its interfaces.
 type ZoneLinks struct {
 	Zone  value.Zone
 	Links []value.IfName
 }
 
-// Skipped is a rule that has no effect, though it is enabled.
+// Skipped is an enabled rule without effect.
 type Skipped struct {
 	ID     uuid.UUID `json:"id" doc:"Which rule."`
 	Name   string    `json:"name" doc:"Name of the rule."`
@@ -55,29 +54,27 @@ type Policy struct {
 	Services Services
 	Action   string
 	Log      bool
-	// part is what a table has for it, and pair the pair of zones that it is in; nil until there is one.
-	// named says that it refers to a set.
+	// part is its part of a table, and pair its pair of zones; nil until there is a table. named means that it refers to a set.
 	part  *part
 	pair  *pair
 	named bool
 }
 
-// Addresses are what a selector stands for.
+// Addresses is a resolved address selector.
 type Addresses struct {
-	// Any is every address of both families; nothing else is set then.
+	// Any stands for every address of both families; nothing else is set then.
 	Any bool
 	// Spans are the addresses by family: sorted, merged, not overlapping.
 	Spans [2][]nft.Span
-	// Set names the set that holds them, in each family; without one they stand in the rule itself.
+	// Set names the set with the addresses of each family; if zero, they are in the rule itself.
 	Set [2]nft.Name
 }
 
-// has tells whether an address of the family can match, now or when a name resolves to more.
+// has reports whether an address of the family can match, now or when a name resolves to more.
 func (a *Addresses) has(f nft.Family) bool {
 	return a.Any || len(a.Spans[f]) > 0 || !a.Set[f].IsZero()
 }
 
-// contains tells whether the address matches.
 func (a *Addresses) contains(ip netip.Addr) bool {
 	if a.Any {
 		return true
@@ -87,14 +84,14 @@ func (a *Addresses) contains(ip netip.Addr) bool {
 	return found || i > 0 && ip.Compare(list[i-1].Last) <= 0
 }
 
-// Services are what a rule's service or group stands for.
+// Services is a resolved service or group.
 type Services struct {
-	// Any is every protocol; nothing else is set then.
+	// Any stands for every protocol; nothing else is set then.
 	Any   bool
 	Ports []nft.Ports // sorted, merged, not overlapping
 }
 
-// in are the services of one family: ICMP is of IPv4, ICMPv6 of IPv6.
+// in returns the services of one family: ICMP belongs to IPv4, ICMPv6 to IPv6.
 func (s *Services) in(f nft.Family) []nft.Ports {
 	other := uint8(nft.ICMPv6)
 	if f == nft.V6 {
@@ -103,12 +100,12 @@ func (s *Services) in(f nft.Family) []nft.Ports {
 	return slices.DeleteFunc(slices.Clone(s.Ports), func(p nft.Ports) bool { return p.Proto == other })
 }
 
-// families tells whether the services differ between the families.
+// families reports whether the services differ between the families.
 func (s *Services) families() bool {
 	return slices.ContainsFunc(s.Ports, func(p nft.Ports) bool { return p.Proto == nft.ICMP || p.Proto == nft.ICMPv6 })
 }
 
-// contains tells whether the protocol and destination port match. A protocol without ports has port 0.
+// contains reports whether the protocol and destination port match. A protocol without ports has port 0.
 func (s *Services) contains(proto uint8, port uint16, f nft.Family) bool {
 	if proto == nft.ICMP && f != nft.V4 || proto == nft.ICMPv6 && f != nft.V6 {
 		return s.Any
@@ -122,17 +119,16 @@ type Translation struct {
 	Name    string
 	Kind    string
 	In, Out value.Zone
-	// Family is that of its addresses; nil when it has none.
+	// Family is the family of its addresses; nil if it has none.
 	Family   *nft.Family
 	Src, Dst []nft.Span // at most one each
 	Services Services
 	Target   nft.Target
 }
 
-// compile resolves every reference.
 func compile(c Config) Ruleset { return compiled(c, resolve(&c, nil)) }
 
-// compiled is the policy whose rules are resolved already.
+// compiled returns the ruleset of resolved rules.
 func compiled(c Config, r *resolved) Ruleset {
 	rs := Ruleset{Openings: c.Openings, Tunnels: c.Tunnels, Defaults: c.Defaults}
 	for zone, links := range c.Interfaces {
@@ -160,7 +156,7 @@ func compiled(c Config, r *resolved) Ruleset {
 	return rs
 }
 
-// compileAll is compile with the rules that are not enabled, which are told apart by Off.
+// compileAll is compile including the rules that are off, which are listed in Off.
 func compileAll(c Config) Ruleset {
 	off := map[uuid.UUID]bool{}
 	c.Rules, c.NAT = slices.Clone(c.Rules), slices.Clone(c.NAT)
@@ -179,7 +175,7 @@ func compileAll(c Config) Ruleset {
 	return rs
 }
 
-// skipped are the enabled NAT rules that cannot be brought about, and why.
+// skipped lists the enabled NAT rules that cannot be applied, and why.
 func skipped(c Config) []Skipped {
 	list := []Skipped{}
 	for i := range c.NAT {
@@ -190,13 +186,13 @@ func skipped(c Config) []Skipped {
 	return list
 }
 
-// book finds what rules refer to.
+// book resolves the references of rules.
 type book struct {
 	objects  map[uuid.UUID]*Address
 	groups   map[uuid.UUID]*AddressGroup
 	services map[uuid.UUID]*Service
 	bundles  map[uuid.UUID]*ServiceGroup
-	// What was looked up already.
+	// Caches.
 	selected map[uuid.UUID]Addresses
 	offered  map[uuid.UUID]Services
 }
@@ -221,7 +217,7 @@ func newBook(c Config) *book {
 	return b
 }
 
-// addresses resolves a selector. What it cannot resolve is nothing, never everything.
+// addresses resolves a selector. If it cannot be resolved it matches nothing, never everything.
 func (b *book) addresses(kind string, object, group *uuid.UUID, cidr value.Prefix) Addresses {
 	switch {
 	case kind == selectAny:
@@ -277,15 +273,15 @@ func (b *book) cached(id uuid.UUID, look func() Addresses) Addresses {
 	return a
 }
 
-// name puts the addresses into sets, whose content can change while the rules stay. Both families get one, for a name
-// may come to resolve to either.
+// name puts the addresses into sets, whose content can change while the rules stay. Both families get a set, because a name may later
+// resolve to either.
 func (a *Addresses) name(prefix nft.Name, id uuid.UUID) {
 	for _, f := range nft.Families {
 		a.Set[f] = prefix.ID(id, f)
 	}
 }
 
-// setsOf are the sets that rules refer to, in the order in which they do.
+// setsOf returns the sets of the rules, in their order.
 func setsOf(rules []*Policy) (sets []nft.Set) {
 	known := map[nft.Name]bool{}
 	for _, p := range rules {
@@ -304,7 +300,7 @@ func setsOf(rules []*Policy) (sets []nft.Set) {
 	return sets
 }
 
-// gather unites the addresses of objects.
+// gather merges the addresses of objects.
 func gather(list []*Address) (a Addresses) {
 	add := func(first, last netip.Addr) {
 		if first.IsValid() && last.IsValid() {
@@ -319,7 +315,7 @@ func gather(list []*Address) (a Addresses) {
 			}
 			continue
 		}
-		// A value that no longer parses stands for nothing.
+		// A value that no longer parses matches nothing.
 		if r, err := value.Parse[value.Range](o.Value); err == nil {
 			add(r.Bounds())
 		}
@@ -330,7 +326,7 @@ func gather(list []*Address) (a Addresses) {
 	return a
 }
 
-// merge sorts spans and unites those that touch.
+// merge sorts spans and joins those that touch.
 func merge(list []nft.Span) []nft.Span {
 	slices.SortFunc(list, func(a, b nft.Span) int { return a.First.Compare(b.First) })
 	var merged []nft.Span
@@ -413,7 +409,7 @@ func portsOf(protocol string, start, end *int) []nft.Ports {
 	return list
 }
 
-// translate resolves a NAT rule, or says why it cannot be brought about.
+// translate resolves a NAT rule, or says why it cannot be applied.
 func translate(n *NATRule) (t Translation, why string) {
 	t = Translation{ID: n.ID, Name: n.Name.String(), Kind: n.Kind, In: n.InZone, Out: n.OutZone, Services: Services{Any: n.Protocol == "any"}}
 	if !t.Services.Any {
@@ -446,8 +442,8 @@ func translate(n *NATRule) (t Translation, why string) {
 			t.Target.Last = uint16(*n.TargetPortEnd)
 		}
 		if p := t.Services.Ports[0]; t.Kind == natDestination && t.Target.Last > t.Target.First && !p.All() && t.Target.Last-t.Target.First == p.Last-p.First {
-			// A range as long as the other is mapped port by port; onto itself there is nothing to map. The source's ports
-			// have nothing to do with those of the destination.
+			// Ranges of equal length are mapped port by port; a range onto itself needs no mapping. The source's ports do not depend on
+			// those of the destination.
 			t.Target.Shift = p.First
 			if p.First == t.Target.First {
 				t.Target = nft.Target{Addr: t.Target.Addr}

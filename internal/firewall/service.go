@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Service is a protocol and its ports, under a name that rules use.
+// Service is a named protocol with its ports, which rules refer to.
 type Service struct {
 	resource.Meta
 	Name        value.Line `json:"name" required:"true" maxLength:"120" doc:"Name of the service."`
@@ -33,7 +33,7 @@ func (s *Service) Validate() error {
 	return c.Err()
 }
 
-// ports complains about a range of ports that is none.
+// ports checks a range of ports.
 func ports(c *check.List, startField string, start *int, endField string, end *int) {
 	if end == nil {
 		return
@@ -63,7 +63,7 @@ func sameService(a, b *Service) bool {
 
 func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// ServiceGroup is a set of services under a name.
+// ServiceGroup is a named set of services.
 type ServiceGroup struct {
 	resource.Meta
 	Name        value.Line  `json:"name" required:"true" maxLength:"120" doc:"Name of the group."`

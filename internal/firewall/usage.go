@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// uses lists what each object, group, service and zone is used by, within the room.
+// uses lists what uses each object, group, service and zone within the room.
 const uses = `
 	SELECT unnest(members) AS used, 'firewall.address-group' AS kind, id, name FROM firewall_address_groups
 	UNION SELECT unnest(members), 'firewall.service-group', id, name FROM firewall_service_groups
@@ -20,13 +20,13 @@ const uses = `
 	UNION SELECT z.id, 'firewall.rule', r.id, r.name FROM firewall_rules r JOIN firewall_zones z ON z.name IN (r.src_zone, r.dst_zone)
 	UNION SELECT z.id, 'firewall.nat-rule', n.id, n.name FROM firewall_nat_rules n JOIN firewall_zones z ON z.name IN (n.in_zone, n.out_zone)`
 
-// Usage says what uses an object, a group, a service or a zone.
+// Usage lists what uses an object, a group, a service or a zone.
 type Usage struct {
 	ID     uuid.UUID       `json:"id" doc:"Id of what is used."`
 	UsedBy []resource.User `json:"used_by" doc:"What uses it."`
 }
 
-// usage lists what is used, and by what; with an id, that one alone.
+// usage lists everything that is used, or with an id only that, and what uses it.
 func (r *Room) usage(ctx context.Context, q db.Querier, id *uuid.UUID) ([]Usage, error) {
 	rows, err := q.Query(ctx, `SELECT used, kind, id, name FROM (`+uses+`) u WHERE $1::uuid IS NULL OR used = $1 ORDER BY used, kind, name, id`, id)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *Room) usage(ctx context.Context, q db.Querier, id *uuid.UUID) ([]Usage,
 	return r.addZoneUsers(ctx, q, id, list)
 }
 
-// addZoneUsers adds the interfaces, which are another room's.
+// addZoneUsers adds the interfaces, which belong to another room.
 func (r *Room) addZoneUsers(ctx context.Context, q db.Querier, id *uuid.UUID, list []Usage) ([]Usage, error) {
 	zones, err := r.zones.All(ctx, q)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *Room) addZoneUsers(ctx context.Context, q db.Querier, id *uuid.UUID, li
 	return list, nil
 }
 
-// refuseUsed refuses to delete what is used, and says by what.
+// refuseUsed refuses to delete something in use, and says what uses it.
 func (r *Room) refuseUsed(ctx context.Context, tx *db.Tx, id uuid.UUID, title string) error {
 	list, err := r.usage(ctx, tx, &id)
 	if err != nil || len(list) == 0 {

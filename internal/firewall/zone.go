@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Zone is a part of the network that is trusted alike. Interfaces belong to one by their role.
+// Zone is a part of the network with the same level of trust. Interfaces belong to a zone by their role.
 type Zone struct {
 	resource.Meta
 	Name        value.Zone `json:"name" required:"true" doc:"Name of the zone; rules, NAT rules and interfaces refer to it."`
@@ -21,7 +21,7 @@ type Zone struct {
 
 const zoneTable = "firewall_zones"
 
-// The pseudo-zones: every place, and the gateway itself.
+// Pseudo-zones: any place, and the gateway itself.
 const (
 	zoneAny  = "any"
 	zoneSelf = "self"
@@ -52,7 +52,7 @@ func (r *Room) zoneKind() resource.Kind[Zone] {
 			case was.Builtin:
 				return builtin("zone", was.Name.String())
 			}
-			// The interfaces follow by a trigger, on every node its own.
+			// A trigger updates the interfaces, which each node has for itself.
 			tx.Queue(`UPDATE firewall_rules SET src_zone = $2 WHERE src_zone = $1`, was.Name, now.Name)
 			tx.Queue(`UPDATE firewall_rules SET dst_zone = $2 WHERE dst_zone = $1`, was.Name, now.Name)
 			tx.Queue(`UPDATE firewall_nat_rules SET in_zone = $2 WHERE in_zone = $1`, was.Name, now.Name)
@@ -67,7 +67,7 @@ func builtin(title, name string) error {
 	return fault.New(fault.Conflict, "The %s %s comes with the gateway and cannot be changed. Create your own instead.", title, name)
 }
 
-// zonesExist complains about the fields whose zone is neither stored nor one of the pseudo-zones.
+// zonesExist checks that the zones of the fields are stored or pseudo-zones.
 func zonesExist(ctx context.Context, tx *db.Tx, fields map[string]value.Zone) error {
 	var names []string
 	for _, z := range fields {
@@ -96,5 +96,5 @@ func zonesExist(ctx context.Context, tx *db.Tx, fields map[string]value.Zone) er
 	return c.Err()
 }
 
-// feeds: everything here decides what the kernel filters.
+// feeds: everything here affects the packet filter.
 var feeds = []apply.ID{apply.PacketFilter}

@@ -17,16 +17,15 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// The names of the gateway's own accounts: as a machine that reports, as one that asks for decisions, and for the bouncer.
+// Names of the gateway's own accounts: for reporting, for reading decisions, and for the bouncer.
 const (
 	ownAccount      = "gateway"
 	firewallAccount = "gateway-firewall"
 )
 
-// isOwn tells whether an account is the gateway's own.
 func isOwn(name string) bool { return name == ownAccount || name == firewallAccount }
 
-// Key is what a bouncer asks CrowdSec with, where it is no secret any more: on its way into a file.
+// Key is a bouncer's API key in plain text, on its way into a file.
 type Key struct{ value.Text[key] }
 
 type key struct{}
@@ -42,18 +41,18 @@ func (key) Parse(s string) (string, error) {
 	return s, nil
 }
 
-// known are the secrets of the gateway's own accounts at CrowdSec, which that has made. They belong to this machine, as CrowdSec's
-// database does.
+// known holds the secrets of the gateway's own accounts, which CrowdSec has generated. They belong to this machine, like CrowdSec's
+// database.
 type known struct {
 	Password string `json:"password"`
 	Read     Key    `json:"read"`
 	Firewall Key    `json:"firewall"`
 }
 
-// accounts keeps them in a file.
+// accounts stores them in a file.
 type accounts struct {
 	path string
-	// making is held by who makes one.
+	// making is held while an account is created.
 	making sync.Mutex
 }
 
@@ -66,7 +65,7 @@ func (a *accounts) read() (k known, err error) {
 		return k, fmt.Errorf("the gateway's accounts at CrowdSec: %w", err)
 	}
 	if err := json.Unmarshal(content, &k); err != nil {
-		return known{}, nil // new ones are made
+		return known{}, nil // new ones are created
 	}
 	return k, nil
 }
@@ -79,7 +78,7 @@ func (a *accounts) save(k known) error {
 	return secret.Save(a.path, content)
 }
 
-// register makes the accounts that the gateway does not have yet. CrowdSec need not run for that.
+// register creates the missing accounts. CrowdSec need not be running.
 func (r *Room) register(ctx context.Context) error {
 	r.accounts.making.Lock()
 	defer r.accounts.making.Unlock()
@@ -99,7 +98,7 @@ func (r *Room) register(ctx context.Context) error {
 		if !key.IsZero() {
 			continue
 		}
-		// One that is there already has a key that is lost.
+		// An existing bouncer has a key that is lost.
 		if _, err := r.Host.Run(ctx, host.DetectionBouncerRemove, host.Input{Args: []string{name}}); err != nil && !refused(err) {
 			return err
 		}
@@ -114,14 +113,14 @@ func (r *Room) register(ctx context.Context) error {
 	return nil
 }
 
-// refused tells whether a command ran and said no.
+// refused reports whether a command ran and failed.
 func refused(err error) bool {
 	_, ok := errors.AsType[*host.ExitError](err)
 	return ok
 }
 
-// makeMachine makes the account of a machine, or another password for it. CrowdSec's tool chooses the password: one that we chose would be
-// seen among its arguments by every user of the machine.
+// makeMachine creates the account of a machine, or gives it a new password. CrowdSec's tool generates the password: one that we passed
+// would be visible to every user of the machine among its arguments.
 func (r *Room) makeMachine(ctx context.Context) (password string, err error) {
 	out, err := r.Host.Run(ctx, host.DetectionMachineAdd, host.Input{Args: []string{ownAccount}})
 	if err != nil {
@@ -135,7 +134,7 @@ func (r *Room) makeMachine(ctx context.Context) (password string, err error) {
 	return "", errors.New("cscli created an account but did not print its password")
 }
 
-// makeBouncer lets a bouncer ask, and returns its key.
+// makeBouncer creates a bouncer, and returns its key.
 func (r *Room) makeBouncer(ctx context.Context, name string) (Key, error) {
 	out, err := r.Host.Run(ctx, host.DetectionBouncerAdd, host.Input{Args: []string{name}})
 	if err != nil {
@@ -148,24 +147,24 @@ func (r *Room) makeBouncer(ctx context.Context, name string) (Key, error) {
 	return value.Parse[Key](text)
 }
 
-// toolError is what CrowdSec's tool says, without the form that it says it in.
+// toolError extracts the message from the output of CrowdSec's tool.
 func toolError(err error) error {
 	exit, ok := errors.AsType[*host.ExitError](err)
 	if !ok {
 		return err
 	}
 	for line := range strings.Lines(exit.Output.Stderr) {
-		var said struct {
+		var answer struct {
 			Message string `json:"msg"`
 		}
-		if json.Unmarshal([]byte(line), &said) == nil && said.Message != "" {
-			return errors.New("cscli: " + host.FirstLines(said.Message))
+		if json.Unmarshal([]byte(line), &answer) == nil && answer.Message != "" {
+			return errors.New("cscli: " + host.FirstLines(answer.Message))
 		}
 	}
 	return err
 }
 
-// ensure makes sure that CrowdSec, which runs, knows the gateway's accounts.
+// ensure makes sure that the running CrowdSec knows the gateway's accounts.
 func (r *Room) ensure(ctx context.Context) error {
 	k, err := r.accounts.read()
 	if err != nil {
@@ -194,7 +193,7 @@ func (r *Room) ensure(ctx context.Context) error {
 // harmless asks for decisions about an address that has none.
 var harmless = url.Values{"ip": {"127.0.0.1"}}
 
-// unknown tells whether CrowdSec does not know who asked.
+// unknown reports whether CrowdSec does not know the caller.
 func unknown(err error) bool {
 	refused, ok := errors.AsType[*host.DetectionRefused](err)
 	return ok && refused.Unknown()
@@ -210,8 +209,7 @@ func (r *Room) asRead(ctx context.Context, q host.DetectionQuestion, into any) e
 	return r.ask(ctx, q, into)
 }
 
-// asMachine asks as the gateway's machine. It logs in when it has to, and makes itself another password when CrowdSec does not know the one
-// that it has.
+// asMachine asks as the gateway's machine. It logs in if needed, and sets a new password if CrowdSec does not accept the present one.
 func (r *Room) asMachine(ctx context.Context, q host.DetectionQuestion, into any) error {
 	r.mu.Lock()
 	q.Token = r.token
@@ -243,19 +241,19 @@ func (r *Room) login(ctx context.Context) (token string, err error) {
 	if err != nil {
 		return "", err
 	}
-	var said struct {
+	var answer struct {
 		Token string `json:"token"`
 	}
-	if err := r.ask(ctx, host.DetectionQuestion{Verb: host.DetectionLogin, Body: body}, &said); err != nil {
+	if err := r.ask(ctx, host.DetectionQuestion{Verb: host.DetectionLogin, Body: body}, &answer); err != nil {
 		return "", err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.token = said.Token
-	return said.Token, nil
+	r.token = answer.Token
+	return answer.Token, nil
 }
 
-// forgetPassword makes another password.
+// forgetPassword sets a new password.
 func (r *Room) forgetPassword(ctx context.Context) error {
 	k, err := r.accounts.read()
 	if err != nil {

@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	// alertsShown and alertsMost are how many alerts one answer has: unless the caller says, and at most.
+	// alertsShown and alertsMost are the default and the maximum number of alerts in an answer.
 	alertsShown = 100
 	alertsMost  = 1000
-	// hoursMost is how long ago alerts are asked for at most.
+	// hoursMost is the maximum age of alerts in a query.
 	hoursMost = 8760
 )
 
-// Alert is something that was found.
 type Alert struct {
 	ID        int64     `json:"id" doc:"Its number at CrowdSec."`
 	CreatedAt time.Time `json:"created_at" doc:"When it was reported."`
@@ -38,7 +37,7 @@ type Alert struct {
 	Decisions int       `json:"decisions_count" doc:"How many decisions about it are in force."`
 }
 
-// AlertDetails is an alert with what led to it, and what followed.
+// AlertDetails is an alert with its causes and consequences.
 type AlertDetails struct {
 	Alert
 	EventList []AlertEvent `json:"events" doc:"The log lines that caused it, as far as CrowdSec keeps them."`
@@ -46,20 +45,19 @@ type AlertDetails struct {
 	Error     string       `json:"error" doc:"Why CrowdSec could not be asked; empty when it could."`
 }
 
-// AlertEvent is a line of a log that led to an alert.
+// AlertEvent is a log line that led to an alert.
 type AlertEvent struct {
 	At   time.Time         `json:"at" doc:"When."`
 	Meta map[string]string `json:"meta" doc:"What was read of it."`
 }
 
-// Alerts are what was found.
 type Alerts struct {
 	Alerts []Alert `json:"alerts" doc:"Those that match, newest first."`
 	Error  string  `json:"error" doc:"Why CrowdSec could not be asked; empty when it could."`
 }
 
-// saidAlert is an alert in CrowdSec's words.
-type saidAlert struct {
+// rawAlert is an alert as CrowdSec encodes it.
+type rawAlert struct {
 	ID        int64  `json:"id"`
 	CreatedAt string `json:"created_at"`
 	Scenario  string `json:"scenario"`
@@ -85,7 +83,6 @@ type saidAlert struct {
 	} `json:"decisions"`
 }
 
-// alertQuery says which alerts are asked for.
 type alertQuery struct {
 	Address  value.Addr `query:"address" doc:"Who did it."`
 	Scenario string     `query:"scenario" doc:"What was found: the name of the scenario."`
@@ -100,7 +97,7 @@ func (q *alertQuery) Validate() error {
 	return c.Err()
 }
 
-// values are the query in CrowdSec's words.
+// values encodes the query for CrowdSec.
 func (q *alertQuery) values() url.Values {
 	v := url.Values{"limit": {strconv.Itoa(alertsShown)}}
 	if q.Limit != nil {
@@ -130,21 +127,21 @@ func (r *Room) mountAlerts() {
 }
 
 func (r *Room) alerts(ctx context.Context, query url.Values) Alerts {
-	said, err := r.asked.alerts.Ask(ctx, query.Encode(), func(ctx context.Context) (said []saidAlert, err error) {
-		err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlerts, Query: query}, &said)
-		return said, err
+	raw, err := r.asked.alerts.Ask(ctx, query.Encode(), func(ctx context.Context) (raw []rawAlert, err error) {
+		err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlerts, Query: query}, &raw)
+		return raw, err
 	})
 	if err != nil {
-		return Alerts{Alerts: []Alert{}, Error: told(ctx, err)}
+		return Alerts{Alerts: []Alert{}, Error: problem(ctx, err)}
 	}
-	list := Alerts{Alerts: make([]Alert, 0, len(said))}
-	for _, s := range said {
+	list := Alerts{Alerts: make([]Alert, 0, len(raw))}
+	for _, s := range raw {
 		list.Alerts = append(list.Alerts, s.alert())
 	}
 	return list
 }
 
-func (s saidAlert) alert() Alert {
+func (s rawAlert) alert() Alert {
 	a := Alert{
 		ID: s.ID, CreatedAt: moment(s.CreatedAt), Scenario: s.Scenario, Message: s.Message, Scope: s.Source.Scope, Value: s.Source.Value, Events: s.Count,
 		StartedAt: moment(s.StartAt), StoppedAt: moment(s.StopAt), Machine: s.Machine,
@@ -157,7 +154,7 @@ func (s saidAlert) alert() Alert {
 	return a
 }
 
-// moment reads the two forms in which CrowdSec tells times.
+// moment parses CrowdSec's two time formats.
 func moment(text string) time.Time {
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999 -0700 MST"} {
 		if t, err := time.Parse(form, text); err == nil {
@@ -171,19 +168,19 @@ func (r *Room) alert(ctx context.Context, id int64) (AlertDetails, error) {
 	none := fault.New(fault.NotFound, "This alert does not exist.")
 	ctx, cancel := host.Asking(ctx)
 	defer cancel()
-	said, err := r.asked.alert.Ask(ctx, strconv.FormatInt(id, 10), func(ctx context.Context) (said saidAlert, err error) {
-		err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlert, ID: id}, &said)
-		return said, err
+	raw, err := r.asked.alert.Ask(ctx, strconv.FormatInt(id, 10), func(ctx context.Context) (raw rawAlert, err error) {
+		err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlert, ID: id}, &raw)
+		return raw, err
 	})
 	if refused, ok := errors.AsType[*host.DetectionRefused](err); ok && refused.Status == http.StatusNotFound {
 		return AlertDetails{}, none
 	}
-	details := AlertDetails{Alert: said.alert(), EventList: []AlertEvent{}, Decided: []Decision{}, Error: told(ctx, err)}
+	details := AlertDetails{Alert: raw.alert(), EventList: []AlertEvent{}, Decided: []Decision{}, Error: problem(ctx, err)}
 	if err != nil {
 		details.ID = id
 		return details, nil
 	}
-	for _, e := range said.Events {
+	for _, e := range raw.Events {
 		event := AlertEvent{At: moment(e.Timestamp), Meta: map[string]string{}}
 		for _, m := range e.Meta {
 			event.Meta[m.Key] = host.WithoutQueries(m.Value)
@@ -191,9 +188,9 @@ func (r *Room) alert(ctx context.Context, id int64) (AlertDetails, error) {
 		details.EventList = append(details.EventList, event)
 	}
 	decided, err := r.inForce(ctx)
-	details.Error = told(ctx, err)
+	details.Error = problem(ctx, err)
 	for _, d := range decided {
-		for _, own := range said.Decisions {
+		for _, own := range raw.Decisions {
 			if own.ID == d.ID {
 				details.Decided = append(details.Decided, d)
 			}

@@ -25,18 +25,15 @@ type Bouncer struct {
 	Own       bool       `json:"own" doc:"Whether it is the gateway's own."`
 }
 
-// Bouncers are those who may ask.
 type Bouncers struct {
 	Bouncers []Bouncer `json:"bouncers" doc:"By name."`
 	Error    string    `json:"error" doc:"Why they are not known; empty if they are."`
 }
 
-// NewBouncer is a bouncer to make.
 type NewBouncer struct {
 	Name host.DetectionName `json:"name" required:"true" doc:"Its name: lower-case letters, digits and hyphens."`
 }
 
-// MadeBouncer is a bouncer with its key.
 type MadeBouncer struct {
 	Name string `json:"name" doc:"Its name."`
 	Key  string `json:"key" doc:"API key of the bouncer. It is not shown again."`
@@ -52,13 +49,12 @@ type Machine struct {
 	Own           bool       `json:"own" doc:"Whether it is the gateway itself, which reports what operators decide."`
 }
 
-// Machines are those who report.
 type Machines struct {
 	Machines []Machine `json:"machines" doc:"Machines that report."`
 	Error    string    `json:"error" doc:"Why they are not known; empty if they are."`
 }
 
-// Collection is a set of parsers and scenarios that is installed.
+// Collection is an installed set of parsers and scenarios.
 type Collection struct {
 	Name        string `json:"name" doc:"Its name at CrowdSec's hub."`
 	Version     string `json:"version" doc:"Which version of it."`
@@ -66,7 +62,6 @@ type Collection struct {
 	Status      string `json:"status" doc:"Whether it is enabled, and as it was installed."`
 }
 
-// Collections are what CrowdSec knows to look for.
 type Collections struct {
 	Collections []Collection `json:"collections" doc:"By name."`
 	Error       string       `json:"error" doc:"Why they are not known; empty if they are."`
@@ -76,7 +71,7 @@ func (r *Room) mountAccounts() {
 	httpd.Handle(r.Router, http.MethodGet, "/ids/bouncers", httpd.Read, tag.Doc("ids.bouncer.list", "List the bouncers"),
 		func(c *httpd.Call, _ struct{}) (Bouncers, error) {
 			list, err := r.asked.bouncers.Ask(c, "", r.bouncers)
-			return Bouncers{Bouncers: listed(list), Error: told(c, err)}, nil
+			return Bouncers{Bouncers: listed(list), Error: problem(c, err)}, nil
 		})
 	create := tag.Audited("ids.bouncer.create", "Add a bouncer. Its key is shown once")
 	create.Creates = "/ids/bouncers/{name}"
@@ -93,20 +88,20 @@ func (r *Room) mountAccounts() {
 	httpd.Handle(r.Router, http.MethodGet, "/ids/machines", httpd.Read, tag.Doc("ids.machine.list", "List the machines that report to CrowdSec"),
 		func(c *httpd.Call, _ struct{}) (Machines, error) {
 			list, err := r.asked.machines.Ask(c, "", r.machines)
-			return Machines{Machines: listed(list), Error: told(c, err)}, nil
+			return Machines{Machines: listed(list), Error: problem(c, err)}, nil
 		})
 	httpd.Handle(r.Router, http.MethodGet, "/ids/collections", httpd.Read, tag.Doc("ids.collection.list", "List the installed CrowdSec collections"),
 		func(c *httpd.Call, _ struct{}) (Collections, error) {
 			list, err := r.asked.collections.Ask(c, "", r.collections)
-			return Collections{Collections: listed(list), Error: told(c, err)}, nil
+			return Collections{Collections: listed(list), Error: problem(c, err)}, nil
 		})
 }
 
-// questions are those to CrowdSec and to its tool, which takes its time, and a process each.
+// questions caches answers of CrowdSec and of its tool, which is slow and needs a process each time.
 type questions struct {
 	decisions   *host.Question[[]Decision]
-	alerts      *host.Question[[]saidAlert]
-	alert       *host.Question[saidAlert]
+	alerts      *host.Question[[]rawAlert]
+	alert       *host.Question[rawAlert]
 	bouncers    *host.Question[[]Bouncer]
 	machines    *host.Question[[]Machine]
 	collections *host.Question[[]Collection]
@@ -114,19 +109,19 @@ type questions struct {
 
 func newQuestions() questions {
 	return questions{
-		host.NewQuestion[[]Decision](), host.NewQuestion[[]saidAlert](), host.NewQuestion[saidAlert](),
+		host.NewQuestion[[]Decision](), host.NewQuestion[[]rawAlert](), host.NewQuestion[rawAlert](),
 		host.NewQuestion[[]Bouncer](), host.NewQuestion[[]Machine](), host.NewQuestion[[]Collection](),
 	}
 }
 
-// decidedAnew forgets what was known before a decision was made or ended.
-func (q *questions) decidedAnew() {
+// forgetDecisions drops cached answers after a decision was made or ended.
+func (q *questions) forgetDecisions() {
 	q.decisions.Forget()
 	q.alerts.Forget()
 	q.alert.Forget()
 }
 
-// listed is a list that is empty if there is none.
+// listed returns an empty list instead of nil.
 func listed[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -134,7 +129,7 @@ func listed[T any](list []T) []T {
 	return list
 }
 
-// tool asks CrowdSec's own tool, which reads its database: CrowdSec need not run.
+// tool runs CrowdSec's own tool, which reads its database: CrowdSec need not be running.
 func (r *Room) tool(ctx context.Context, command host.Command, into any) error {
 	out, err := r.Host.Run(ctx, command, host.Input{})
 	if err != nil {
@@ -150,7 +145,7 @@ func (r *Room) tool(ctx context.Context, command host.Command, into any) error {
 }
 
 func (r *Room) bouncers(ctx context.Context) ([]Bouncer, error) {
-	var said []struct {
+	var raw []struct {
 		Name      string    `json:"name"`
 		Address   string    `json:"ip_address"`
 		Type      string    `json:"type"`
@@ -159,11 +154,11 @@ func (r *Room) bouncers(ctx context.Context) ([]Bouncer, error) {
 		LastPull  time.Time `json:"last_pull"`
 	}
 	list := []Bouncer{}
-	err := r.tool(ctx, host.DetectionBouncers, &said)
-	for _, s := range said {
-		// Of its version Debian's firewall bouncer says a hyphen.
+	err := r.tool(ctx, host.DetectionBouncers, &raw)
+	for _, s := range raw {
+		// Debian's firewall bouncer reports a hyphen as its version.
 		b := Bouncer{Name: s.Name, Address: s.Address, Type: s.Type, Version: strings.Trim(s.Version, "-"), CreatedAt: s.CreatedAt.UTC(), Own: isOwn(s.Name)}
-		if s.Address != "" { // before that, CrowdSec has the time of its making there
+		if s.Address != "" { // until then, CrowdSec has its creation time there
 			pulled := s.LastPull.UTC()
 			b.LastPull = &pulled
 		}
@@ -173,7 +168,7 @@ func (r *Room) bouncers(ctx context.Context) ([]Bouncer, error) {
 }
 
 func (r *Room) machines(ctx context.Context) ([]Machine, error) {
-	var said []struct {
+	var raw []struct {
 		Name      string     `json:"machineId"`
 		Address   string     `json:"ipAddress"`
 		Version   string     `json:"version"`
@@ -181,8 +176,8 @@ func (r *Room) machines(ctx context.Context) ([]Machine, error) {
 		Heartbeat *time.Time `json:"last_heartbeat"`
 	}
 	list := []Machine{}
-	err := r.tool(ctx, host.DetectionMachines, &said)
-	for _, s := range said {
+	err := r.tool(ctx, host.DetectionMachines, &raw)
+	for _, s := range raw {
 		m := Machine{Name: s.Name, Address: s.Address, Version: s.Version, Validated: s.Validated, Own: s.Name == ownAccount}
 		if s.Heartbeat != nil && !s.Heartbeat.IsZero() {
 			heard := s.Heartbeat.UTC()
@@ -194,7 +189,7 @@ func (r *Room) machines(ctx context.Context) ([]Machine, error) {
 }
 
 func (r *Room) collections(ctx context.Context) ([]Collection, error) {
-	var said struct {
+	var raw struct {
 		Collections []struct {
 			Name        string `json:"name"`
 			Version     string `json:"local_version"`
@@ -203,14 +198,14 @@ func (r *Room) collections(ctx context.Context) ([]Collection, error) {
 		} `json:"collections"`
 	}
 	list := []Collection{}
-	err := r.tool(ctx, host.DetectionCollections, &said)
-	for _, s := range said.Collections {
+	err := r.tool(ctx, host.DetectionCollections, &raw)
+	for _, s := range raw.Collections {
 		list = append(list, Collection(s))
 	}
 	return list, err
 }
 
-// find looks for a bouncer.
+// find reports whether a bouncer exists.
 func (r *Room) find(ctx context.Context, name string) (bool, error) {
 	list, err := r.bouncers(ctx)
 	for _, b := range list {

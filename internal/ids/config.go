@@ -10,29 +10,29 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Config is all that CrowdSec's files depend on.
+// Config is everything that CrowdSec's files depend on.
 type Config struct {
 	Settings Settings `json:"settings"`
-	// Journal says that daemons speak to systemd's journal, and not to files.
+	// Journal means that daemons log to systemd's journal, not to files.
 	Journal bool `json:"journal"`
-	// Always are the networks that are never banned, whatever the settings say. Own is the machine itself with the addresses that it has.
+	// Always lists the networks that are never banned, whatever the settings say. Own is the machine itself with its present addresses.
 	Always []value.Prefix `json:"always"`
 	Own    []value.Prefix `json:"own,omitempty"`
 }
 
-// BouncerConfig is all that the bouncer's file depends on. Its key is open.
+// BouncerConfig is everything that the bouncer's file depends on. Its key is in plain text.
 type BouncerConfig struct {
 	Settings Settings `json:"settings"`
-	// Key is what the bouncer asks CrowdSec with; empty while it has none.
+	// Key is the bouncer's API key; empty while it has none.
 	Key Key `json:"key"`
 }
 
-// on says whether the bouncer is to run. Without a key it would end at once.
+// on reports whether the bouncer should run. Without a key it would exit at once.
 func (c BouncerConfig) on() bool {
 	return c.Settings.Enabled && c.Settings.Blocking && !c.Key.IsZero()
 }
 
-// Where CrowdSec listens, and the logs that it reads where there is no journal.
+// The address of CrowdSec's API, and the logs that it reads if there is no journal.
 const (
 	authFile  = host.AuthLog
 	proxyFile = host.ProxyLog
@@ -44,7 +44,7 @@ var proxyService = host.HAProxy.Service()
 
 var localAPI = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), host.DetectionPort).String()
 
-// loopback is always allowed: CrowdSec and the gateway talk there.
+// loopback is always allowed: CrowdSec and the gateway communicate there.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
@@ -59,7 +59,7 @@ func (r *Room) load(ctx context.Context, q db.Querier) (Config, error) {
 	return r.adapt(ctx, Config{Settings: *s, Journal: r.Host.Facts().Journal, Always: prefixes(stored)})
 }
 
-// adapt never has the machine banned by the addresses that it has by now.
+// adapt adds the machine's present addresses, so that it is never banned.
 func (r *Room) adapt(ctx context.Context, c Config) (Config, error) {
 	own, err := r.own(ctx)
 	c.Own = prefixes(own)
@@ -82,7 +82,7 @@ func (r *Room) loadBouncer(ctx context.Context, q db.Querier) (BouncerConfig, er
 	return BouncerConfig{Settings: *s, Key: known.Firewall}, err
 }
 
-// own are the addresses that the machine has.
+// own returns the machine's addresses.
 func (r *Room) own(ctx context.Context) ([]netip.Prefix, error) {
 	links, err := r.Host.Links(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *Room) own(ctx context.Context) ([]netip.Prefix, error) {
 	return sorted(append(alone(addresses), loopback...)), nil
 }
 
-// stored are the other networks that are never banned: addresses that are declared, the other nodes of the cluster, and trusted proxies.
+// stored returns the other networks that are never banned: declared addresses, the other nodes of the cluster, and trusted proxies.
 func (r *Room) stored(ctx context.Context, q db.Querier) ([]netip.Prefix, error) {
 	var addresses []netip.Addr
 	for _, more := range []func(context.Context, db.Querier) ([]netip.Addr, error){r.deps.Addresses, r.deps.Peers} {
@@ -111,7 +111,7 @@ func (r *Room) stored(ctx context.Context, q db.Querier) ([]netip.Prefix, error)
 	return sorted(append(alone(addresses), proxies...)), err
 }
 
-// alone are the networks of single addresses. One that is valid on one link alone is never banned.
+// alone returns the networks of single addresses. Link-local ones are never banned anyway.
 func alone(addresses []netip.Addr) (list []netip.Prefix) {
 	for _, a := range addresses {
 		a = a.Unmap().WithZone("")
@@ -127,7 +127,7 @@ func sorted(list []netip.Prefix) []netip.Prefix {
 	return slices.Compact(list)
 }
 
-// allowed are all networks that are never banned, those of the operator included.
+// allowed returns all networks that are never banned, including the operator's.
 func (r *Room) allowed(ctx context.Context) ([]netip.Prefix, error) {
 	s, err := r.settings.Load(ctx, r.DB)
 	if err != nil {

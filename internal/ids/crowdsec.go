@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// startWithin is how long CrowdSec may take until it answers, and startAgain how often we ask. It compiles hundreds of patterns.
+	// startWithin is how long CrowdSec may take until it answers, because it compiles hundreds of patterns; startAgain is how often we
+	// ask.
 	startWithin = 90 * time.Second
 	startAgain  = 50 * time.Millisecond
 )
 
-// installed is which files were on the disk from when on. CrowdSec does not tell what it has read: it has read these if it was started
-// later.
+// installed records since when which files are on disk. CrowdSec does not report what it has read, but if it was started later it has
+// read these files.
 type installed struct {
 	Digest string    `json:"digest"`
 	At     time.Time `json:"at"`
@@ -57,7 +58,8 @@ func (r *Room) restart(ctx context.Context, _ Config, files []host.File) error {
 	return r.ensure(ctx)
 }
 
-// awake waits until CrowdSec answers: it is taken for started before its API listens. It gives up when CrowdSec is in one of the states.
+// awake waits until CrowdSec answers: systemd reports it as started before its API listens. It gives up if CrowdSec is in one of the
+// given states.
 func (r *Room) awake(ctx context.Context, ended ...string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("CrowdSec does not answer within %s of its start", startWithin))
 	defer cancel()
@@ -77,7 +79,7 @@ func (r *Room) awake(ctx context.Context, ended ...string) error {
 	})
 }
 
-// until asks every so often until the answer is yes, or an error.
+// until polls until ask returns true or an error.
 func until(ctx context.Context, every time.Duration, ask func() (yes bool, err error)) error {
 	for {
 		if yes, err := ask(); yes || err != nil {
@@ -91,7 +93,7 @@ func until(ctx context.Context, every time.Duration, ask func() (yes bool, err e
 	}
 }
 
-// verify says whether CrowdSec runs, was started when these files were there, and knows the gateway.
+// verify checks that CrowdSec runs, was started with these files, and knows the gateway.
 func (r *Room) verify(ctx context.Context, _ Config, files []host.File) error {
 	state, err := r.Host.State(ctx, unit)
 	if err != nil {
@@ -111,7 +113,8 @@ func (r *Room) verify(ctx context.Context, _ Config, files []host.File) error {
 	return r.ensure(ctx)
 }
 
-// restartBouncer makes the bouncer read its file. It would end if CrowdSec did not answer it, and that may be started by its own lane only now.
+// restartBouncer makes the bouncer read its file. The bouncer exits if CrowdSec does not answer, so it waits for CrowdSec, whose own lane
+// may be starting it just now.
 func (r *Room) restartBouncer(ctx context.Context, _ BouncerConfig, _ []host.File) error {
 	if err := r.awake(ctx, "failed"); err != nil {
 		return err
@@ -124,13 +127,14 @@ func (r *Room) restartBouncer(ctx context.Context, _ BouncerConfig, _ []host.Fil
 	return until(ctx, startAgain, func() (bool, error) {
 		_, err := r.guard(ctx)
 		if errors.Is(err, host.ErrNotRunning) || unknown(err) {
-			return false, nil // CrowdSec may still be about to learn who asks it about administrators
+			return false, nil // CrowdSec may still have to learn the account that asks it about administrators
 		}
 		return err == nil, err
 	})
 }
 
-// verifyBouncer says whether the bouncer runs, and the kernel drops the packets of whom it bans. It ends when CrowdSec refuses its key.
+// verifyBouncer checks that the bouncer runs, and that the kernel drops the packets of banned addresses. The bouncer exits if CrowdSec
+// refuses its key.
 func (r *Room) verifyBouncer(ctx context.Context, _ BouncerConfig, _ []host.File) error {
 	state, err := r.Host.State(ctx, bouncer)
 	if err != nil {

@@ -25,19 +25,19 @@ import (
 )
 
 const (
-	// decisionsShown and decisionsMost are how many decisions one answer has: unless the caller says, and at most.
+	// decisionsShown and decisionsMost are the default and the maximum number of decisions in an answer.
 	decisionsShown = 500
 	decisionsMost  = 5000
-	// byGateway is where a decision of an operator comes from, and byTool one that was made with cscli. Only the operator ends these.
+	// byGateway is the origin of an operator's decisions, and byTool of those made with cscli. Only operators end these.
 	byGateway = "gateway"
 	byTool    = "cscli"
-	// enforceWithin is how long an operator who bans waits for the kernel, and enforceAgain how often that is asked. The bouncer asks for
-	// decisions every second.
+	// enforceWithin is how long an operator's ban waits for the kernel, and enforceAgain how often the kernel is polled. The bouncer asks
+	// for decisions every second.
 	enforceWithin = 3 * time.Second
 	enforceAgain  = 200 * time.Millisecond
 )
 
-// Decision is what was decided about an address or a network.
+// Decision is a decision about an address or a network.
 type Decision struct {
 	ID        int64     `json:"id" doc:"Its number at CrowdSec."`
 	Value     string    `json:"value" doc:"Its subject: an address, a network, or another value as given by scope."`
@@ -49,14 +49,13 @@ type Decision struct {
 	Enforced  bool      `json:"enforced" doc:"Whether the kernel drops every packet from it now, also those that would be forwarded. Only packets from single addresses are dropped."`
 }
 
-// Decisions are what is decided now.
 type Decisions struct {
 	Decisions []Decision `json:"decisions" doc:"Those that match, newest first."`
 	Total     int        `json:"total" doc:"How many match, also those that are not shown."`
 	Error     string     `json:"error" doc:"Why CrowdSec could not be asked; empty when it could."`
 }
 
-// Ban is a ban to decide.
+// Ban is a request for a ban.
 type Ban struct {
 	Value    value.Addr `json:"value" required:"true" doc:"Address to ban. For a network, add a firewall rule: the firewall bouncer drops single addresses only."`
 	Duration *Duration  `json:"duration" doc:"Duration; by default the one in the settings."`
@@ -70,7 +69,6 @@ func (b *Ban) Validate() error {
 	return c.Err()
 }
 
-// decisionQuery says which decisions are asked for.
 type decisionQuery struct {
 	Search string `query:"search" doc:"Part of the value or the reason; case does not matter. With an address, also the networks that it is in."`
 	Origin string `query:"origin" doc:"Where they come from."`
@@ -100,7 +98,7 @@ func (r *Room) mountDecisions() {
 
 // decided asks CrowdSec for decisions.
 func (r *Room) decided(ctx context.Context, query url.Values) ([]Decision, error) {
-	var said []struct {
+	var raw []struct {
 		ID       int64  `json:"id"`
 		Value    string `json:"value"`
 		Scope    string `json:"scope"`
@@ -109,15 +107,15 @@ func (r *Room) decided(ctx context.Context, query url.Values) ([]Decision, error
 		Scenario string `json:"scenario"`
 		Duration string `json:"duration"`
 	}
-	if err := r.asRead(ctx, host.DetectionQuestion{Verb: host.DetectionDecisions, Query: query}, &said); err != nil {
+	if err := r.asRead(ctx, host.DetectionQuestion{Verb: host.DetectionDecisions, Query: query}, &raw); err != nil {
 		return nil, err
 	}
 	now := r.Clock.Now()
-	list := make([]Decision, 0, len(said))
-	for _, d := range said {
+	list := make([]Decision, 0, len(raw))
+	for _, d := range raw {
 		left, err := time.ParseDuration(d.Duration)
 		if err != nil || left <= 0 {
-			continue // it is over
+			continue // it has expired
 		}
 		list = append(list, Decision{
 			ID: d.ID, Value: d.Value, Scope: d.Scope, Type: d.Type, Origin: d.Origin, Reason: d.Scenario, ExpiresAt: now.Add(left).UTC().Truncate(time.Second),
@@ -137,7 +135,7 @@ func (r *Room) decisions(ctx context.Context, q decisionQuery) Decisions {
 	defer cancel()
 	list, err := r.inForce(ctx)
 	if err != nil {
-		return Decisions{Decisions: []Decision{}, Error: told(ctx, err)}
+		return Decisions{Decisions: []Decision{}, Error: problem(ctx, err)}
 	}
 	address, _ := netip.ParseAddr(q.Search)
 	search := strings.ToLower(q.Search)
@@ -151,12 +149,12 @@ func (r *Room) decisions(ctx context.Context, q decisionQuery) Decisions {
 	if q.Limit != nil {
 		limit = *q.Limit
 	}
-	shown := list[:min(len(list), limit)]
-	r.prove(ctx, shown)
-	return Decisions{Decisions: shown, Total: len(list)}
+	page := list[:min(len(list), limit)]
+	r.prove(ctx, page)
+	return Decisions{Decisions: page, Total: len(list)}
 }
 
-// prove asks the kernel which decisions it enforces. What it could not be asked is not proven.
+// prove asks the kernel which decisions it enforces. If it cannot be asked, none is proven.
 func (r *Room) prove(ctx context.Context, list []Decision) {
 	var of []netip.Addr
 	for _, d := range list {
@@ -179,13 +177,13 @@ func (r *Room) prove(ctx context.Context, list []Decision) {
 	}
 }
 
-// drops is the address whose packets the bouncer drops for a decision, if it does so for decisions of this kind.
+// drops returns the address whose packets the bouncer drops for a decision, if the bouncer enforces this kind.
 func (d Decision) drops() (netip.Addr, bool) {
 	n, ok := d.network()
 	return n.Addr(), ok && n.IsSingleIP() && strings.EqualFold(d.Scope, "ip") && d.Type == "ban"
 }
 
-// network is what a decision is about, if that is an address or a network.
+// network returns the subject of a decision, if it is an address or a network.
 func (d Decision) network() (netip.Prefix, bool) {
 	if a, err := netip.ParseAddr(d.Value); err == nil {
 		a = a.Unmap()
@@ -195,13 +193,13 @@ func (d Decision) network() (netip.Prefix, bool) {
 	return n, err == nil
 }
 
-// Covers tells whether a decision is about an address.
+// Covers reports whether a decision applies to an address.
 func (d Decision) Covers(a netip.Addr) bool {
 	n, ok := d.network()
 	return ok && a.IsValid() && n.Contains(a.Unmap())
 }
 
-// ban decides a ban for an operator.
+// ban makes an operator's ban.
 func (r *Room) ban(c *httpd.Call, b Ban) (Decision, error) {
 	if err := r.mayBan(c, b); err != nil {
 		return Decision{}, err
@@ -230,7 +228,7 @@ func (r *Room) ban(c *httpd.Call, b Ban) (Decision, error) {
 	return made, err
 }
 
-// awaitKernel waits until the kernel enforces a decision, but not for long: it stands either way.
+// awaitKernel waits briefly until the kernel enforces a decision, which is valid either way.
 func (r *Room) awaitKernel(ctx context.Context, d *Decision) {
 	ctx, cancel := context.WithTimeout(ctx, enforceWithin)
 	defer cancel()
@@ -242,7 +240,7 @@ func (r *Room) awaitKernel(ctx context.Context, d *Decision) {
 	*d = one[0]
 }
 
-// mayBan complains about a ban of who is never banned, and asks before one of who is at work here.
+// mayBan refuses a ban of an allowed address, and asks for confirmation before banning an operator's.
 func (r *Room) mayBan(c *httpd.Call, b Ban) error {
 	allowed, err := r.allowed(c)
 	if err != nil {
@@ -267,7 +265,7 @@ func (r *Room) mayBan(c *httpd.Call, b Ban) error {
 	return nil
 }
 
-// decide has CrowdSec decide a ban, and returns it.
+// decide makes CrowdSec decide a ban, and returns it.
 func (r *Room) decide(ctx context.Context, address value.Addr, length Duration, reason string) (Decision, error) {
 	now := r.Clock.Now().UTC().Format(time.RFC3339)
 	body, err := json.Marshal([]any{map[string]any{
@@ -280,7 +278,7 @@ func (r *Room) decide(ctx context.Context, address value.Addr, length Duration, 
 		return Decision{}, err
 	}
 	err = r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionAlertAdd, Body: body}, nil)
-	r.asked.decidedAnew()
+	r.asked.forgetDecisions()
 	if err != nil {
 		return Decision{}, away(err)
 	}
@@ -294,7 +292,7 @@ func (r *Room) decide(ctx context.Context, address value.Addr, length Duration, 
 	return Decision{}, errors.New("CrowdSec accepted the ban but does not list it")
 }
 
-// away is an error about asking CrowdSec, for who wanted it to do something.
+// away turns an error of CrowdSec into a fault for the caller.
 func away(err error) error {
 	switch {
 	case errors.Is(err, host.ErrNotInstalled):
@@ -322,7 +320,7 @@ func (r *Room) unban(c *httpd.Call, id int64) error {
 
 func (r *Room) end(ctx context.Context, d Decision) error {
 	err := r.asMachine(ctx, host.DetectionQuestion{Verb: host.DetectionDecisionRemove, ID: d.ID}, nil)
-	r.asked.decidedAnew()
+	r.asked.forgetDecisions()
 	if err != nil {
 		return fmt.Errorf("ending the decision about %s: %w", d.Value, away(err))
 	}

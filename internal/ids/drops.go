@@ -13,13 +13,12 @@ import (
 )
 
 const (
-	// dropsLimit is how long the log of dropped packets may become; an older one of that length is kept beside it.
+	// dropsLimit is the maximum size of the log of dropped packets; one older file of that size is kept.
 	dropsLimit = 8 << 20
-	// dropsLook is how often the settings are looked at for whether the log is wanted.
+	// dropsLook is how often to check whether the settings want the log.
 	dropsLook = 5 * time.Second
 )
 
-// Drop is a packet that the packet filter dropped.
 type Drop struct {
 	At          time.Time
 	Source      netip.Addr
@@ -28,7 +27,7 @@ type Drop struct {
 	Port        uint16
 }
 
-// dropLog is the log of dropped packets that CrowdSec reads. The packet filter's own is not in a file.
+// dropLog is the log of dropped packets for CrowdSec. The packet filter's own log is not in a file.
 type dropLog struct{ path string }
 
 func (l dropLog) append(drops []Drop) error {
@@ -78,7 +77,7 @@ func (r *Room) wantsDrops(ctx context.Context) bool {
 	return err == nil && s.Enabled && s.Sources.PacketFilter
 }
 
-// followDrops writes the log until it is not wanted any more. What was dropped before it began is old news.
+// followDrops writes the log until it is no longer wanted. It skips packets dropped before it began.
 func (r *Room) followDrops(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -92,7 +91,7 @@ func (r *Room) followDrops(ctx context.Context) {
 		}
 		if len(fresh) > 0 {
 			if err := r.drops.append(fresh); err != nil {
-				r.Log.Warn("dropped packets are not told to CrowdSec", "err", err)
+				r.Log.Warn("dropped packets are not logged for CrowdSec", "err", err)
 				cancel()
 			}
 		}

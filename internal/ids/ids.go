@@ -1,5 +1,5 @@
-// Package ids owns intrusion detection: which logs CrowdSec reads, who is never banned, what it found and decided, who may ask it, and
-// the bouncer that drops the packets of who is banned.
+// Package ids manages intrusion detection: the logs that CrowdSec reads, the allow-list, the alerts and decisions, the bouncers, and the
+// firewall bouncer that drops the packets of banned addresses.
 package ids
 
 import (
@@ -14,21 +14,20 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Deps is what other rooms lend.
+// Deps holds what other rooms provide.
 type Deps struct {
-	// Addresses are those that are declared for the gateway itself.
+	// Addresses returns the declared addresses of the gateway itself.
 	Addresses func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
-	// Peers are the other nodes of the cluster.
+	// Peers returns the addresses of the other nodes of the cluster.
 	Peers func(ctx context.Context, q db.Querier) ([]netip.Addr, error)
-	// Proxies are the networks of those that visitors come through: who is banned is the visitor.
+	// Proxies returns the networks of trusted proxies: not the proxy is banned, but the visitor behind it.
 	Proxies func(ctx context.Context, q db.Querier) ([]netip.Prefix, error)
-	// Operators are the addresses that administrators are logged in from.
+	// Operators returns the addresses from which administrators are logged in.
 	Operators func(ctx context.Context) ([]netip.Addr, error)
-	// Drops tells of packets that the packet filter drops and logs, until the context ends.
-	Drops func(ctx context.Context, told func([]Drop)) error
+	// Drops passes on packets that the packet filter drops and logs, until the context ends.
+	Drops func(ctx context.Context, emit func([]Drop)) error
 }
 
-// Room is intrusion detection.
 type Room struct {
 	*kit.Kit
 	deps     Deps
@@ -39,25 +38,23 @@ type Room struct {
 
 	mu        sync.Mutex
 	token     string       // under mu: of the gateway's machine account, once it has logged in
-	operators []netip.Addr // under mu: as they were when they were last told
+	operators []netip.Addr // under mu: the last known ones
 
 	sparing sync.Mutex
-	spared  string // under sparing: which bouncer lets whom pass
+	spared  string // under sparing: which bouncer lets which addresses pass
 }
 
-// The daemons behind the room.
 const (
 	unit    = host.CrowdSec
 	bouncer = host.Bouncer
 )
 
-// feeds are the components of the settings.
+// feeds lists the components of the settings.
 var feeds = []apply.ID{apply.Detection, apply.Bouncer}
 
-// New builds the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, settings: settings, asked: newQuestions(), accounts: accounts{path: k.Paths.State("ids-accounts.json")}, drops: dropLog{path: k.Paths.Log("drops.json")}}
-	// Both start slowly and check what they read while they do. The types let nothing through that they would refuse.
+	// Both daemons start slowly and check their files while they do. The types let nothing through that they would refuse.
 	unchecked := func(context.Context, []host.File) error { return nil }
 	apply.Register(k.Engine, apply.Component[Config]{
 		ID: apply.Detection, Unit: unit, Enabled: func(c Config) bool { return c.Settings.Enabled },

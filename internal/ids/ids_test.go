@@ -28,7 +28,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// world is what other rooms lend.
+// world stands in for the other rooms.
 type world struct {
 	mu        sync.Mutex
 	operators []netip.Addr
@@ -51,7 +51,7 @@ func bench(t *testing.T) (*kittest.Bench, *ids.Room, *world) {
 	return b, room, w
 }
 
-// on has the room live on a bench.
+// on runs the room on a bench.
 func on(t *testing.T, b *kittest.Bench) (*ids.Room, *world) {
 	t.Helper()
 	w := &world{drops: make(chan []ids.Drop)}
@@ -69,13 +69,13 @@ func on(t *testing.T, b *kittest.Bench) (*ids.Room, *world) {
 			defer w.mu.Unlock()
 			return w.operators, nil
 		},
-		Drops: func(ctx context.Context, told func([]ids.Drop)) error {
+		Drops: func(ctx context.Context, emit func([]ids.Drop)) error {
 			for {
 				select {
 				case <-ctx.Done():
 					return nil
 				case d := <-w.drops:
-					told(d)
+					emit(d)
 				}
 			}
 		},
@@ -89,7 +89,7 @@ func on(t *testing.T, b *kittest.Bench) (*ids.Room, *world) {
 	return room, w
 }
 
-// enabled is a bench with everything on.
+// enabled returns a bench with everything on.
 func enabled(t *testing.T) (*kittest.Bench, *ids.Room, *world) {
 	t.Helper()
 	b, room, w := bench(t)
@@ -125,7 +125,7 @@ func TestSettingsDecideWhatRuns(t *testing.T) {
 	if got := a.Header.Get("Gateway-Apply"); !strings.Contains(got, "ids=live") {
 		t.Fatalf("apply: %q", got)
 	}
-	// CrowdSec has made a key for the bouncer, which starts then.
+	// CrowdSec has created a key for the bouncer, which then starts.
 	waittest.Until(t, "the bouncer", func() bool { return active(b, host.Bouncer) })
 	if !b.Machine.Enabled(host.CrowdSec) || !b.Machine.Enabled(host.Bouncer) {
 		t.Fatal("they do not start with the machine")
@@ -140,7 +140,7 @@ func TestSettingsDecideWhatRuns(t *testing.T) {
 	if got := file(t, b, host.DetectionProfiles); !strings.Contains(got, `"duration": "48h"`) || b.Machine.Restarts(host.CrowdSec) != restarts+1 {
 		t.Fatalf("%d restarts\n%s", b.Machine.Restarts(host.CrowdSec)-restarts, got)
 	}
-	// A note is for people.
+	// Notes are only for people.
 	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"allow_list":[{"cidr":"198.51.100.7/24","note":"the \"office\""}]}`).Want(t, 200)
 	restarts = b.Machine.Restarts(host.CrowdSec)
 	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"allow_list":[{"cidr":"198.51.100.0/24","note":"another office"}]}`).Want(t, 200)
@@ -195,7 +195,7 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
-// Without the package everything says so, and nothing fails.
+// Without the package everything reports that, and nothing fails.
 func TestNotInstalled(t *testing.T) {
 	b, _, _ := bench(t)
 	b.Machine.Uninstall(host.CrowdSec)
@@ -226,8 +226,7 @@ func TestNotInstalled(t *testing.T) {
 	b.Do(t, "admin", http.MethodPost, "/ids/bouncers", `{"name":"edge"}`).Want(t, 503)
 }
 
-// Trusted proxies are never banned for their visitors.
-// A systemd that does not answer has not said that a daemon failed.
+// If systemd does not answer, a daemon's state is unknown, not failed.
 func TestDaemonsThatAreUnknown(t *testing.T) {
 	b, _, _ := bench(t)
 	b.Machine.Break(errors.New("systemd is away"))
@@ -247,7 +246,7 @@ func TestTrustedProxiesAreAllowed(t *testing.T) {
 	b.Do(t, "admin", http.MethodPost, "/ids/decisions", `{"value":"198.18.0.9"}`).Want(t, 400)
 }
 
-// CrowdSec runs with what was on the disk when it was started.
+// CrowdSec runs with what was on disk when it was started.
 func TestVerify(t *testing.T) {
 	b, _, _ := enabled(t)
 	restarts := b.Machine.Restarts(host.CrowdSec)
@@ -260,12 +259,12 @@ func TestVerify(t *testing.T) {
 	if again(); b.Machine.Restarts(host.CrowdSec) != restarts {
 		t.Fatalf("%d restarts more", b.Machine.Restarts(host.CrowdSec)-restarts)
 	}
-	// Started before that: it has other files.
+	// Started before that, it has other files.
 	b.Machine.SetUnit(host.UnitState{Unit: host.CrowdSec, Installed: true, Active: "active", Since: time.Now().Add(-time.Hour), PID: 1})
 	if again(); b.Machine.Restarts(host.CrowdSec) == restarts {
 		t.Fatal("it goes on with other files")
 	}
-	// It has lost its accounts: they are made again, and the bouncer gets its new key.
+	// It has lost its accounts: they are created again, and the bouncer gets its new key.
 	was := file(t, b, host.DetectionBouncer)
 	b.Machine.ForgetDetectionAccount("gateway")
 	b.Machine.ForgetDetectionAccount("gateway-firewall")
@@ -315,7 +314,7 @@ func TestDecisions(t *testing.T) {
 		}
 	}
 
-	// Who is never banned, and who is asked about.
+	// Which addresses are never banned, and which need a confirmation.
 	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"allow_list":[{"cidr":"198.51.100.0/24"}]}`).Want(t, 200)
 	for _, never := range []string{"198.51.100.77", "203.0.113.1", "127.0.0.1", "::1", "0.0.0.0", "224.0.0.1", "not an address", "192.0.2.0/24", ""} {
 		body, err := json.Marshal(map[string]any{"value": never, "confirm": true})
@@ -335,7 +334,7 @@ func TestDecisions(t *testing.T) {
 	b.Do(t, "viewer", http.MethodPost, "/ids/decisions", `{"value":"192.0.2.45"}`).Want(t, 403)
 }
 
-// A ban is enforced when the kernel says so. Tables that were removed behind the bouncer's back are made again.
+// A ban is enforced when the kernel says so. Tables that were removed behind the bouncer's back are created again.
 func TestEnforcedIsWhatTheKernelDrops(t *testing.T) {
 	b, _, _ := enabled(t)
 	enforced := func() bool {
@@ -358,7 +357,7 @@ func TestEnforcedIsWhatTheKernelDrops(t *testing.T) {
 	}
 }
 
-// The bouncer may be started before CrowdSec knows the account by which it is asked about administrators.
+// The bouncer may be started before CrowdSec knows the account that asks it about administrators.
 func TestBouncerAwaitsTheAccounts(t *testing.T) {
 	b, _, w := enabled(t)
 	w.set("192.0.2.44")
@@ -409,7 +408,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// While CrowdSec does not run, an alert is answered all the same, with the reason.
+// While CrowdSec does not run, a request for an alert is answered with the reason.
 func TestAlertWithoutCrowdSec(t *testing.T) {
 	b, room, _ := enabled(t)
 	b.Machine.SetDetectionAlerts(alert)
@@ -423,7 +422,7 @@ func TestAlertWithoutCrowdSec(t *testing.T) {
 	}
 }
 
-// Who looks again and again does not have CrowdSec asked each time, and what an operator changes is seen at once.
+// Repeated requests do not each ask CrowdSec, and an operator's change is visible at once.
 func TestAnswersAreShared(t *testing.T) {
 	b, _, _ := enabled(t)
 	b.Machine.SetDetectionAlerts(alert)
@@ -435,7 +434,7 @@ func TestAnswersAreShared(t *testing.T) {
 		for range many {
 			b.Do(t, "viewer", http.MethodGet, path, nil).Want(t, 200)
 		}
-		if n := b.Machine.DetectionAsked(verb) - before; n > many/2 { // an answer is kept for seconds
+		if n := b.Machine.DetectionAsked(verb) - before; n > many/2 { // answers are cached for seconds
 			t.Errorf("%s: asked %d times", path, n)
 		}
 	}
@@ -454,7 +453,7 @@ func TestAnswersAreShared(t *testing.T) {
 	count(0)
 }
 
-// CrowdSec's tool takes its time: everyone is answered in time, and however many ask, one of it runs.
+// CrowdSec's tool is slow: everyone is answered in time, and however many ask, only one process runs.
 func TestSlowToolIsAskedOnce(t *testing.T) {
 	b, _, _ := enabled(t)
 	for path, command := range map[string]host.Command{"/ids/bouncers": host.DetectionBouncers, "/ids/machines": host.DetectionMachines, "/ids/collections": host.DetectionCollections} {
@@ -511,7 +510,7 @@ func TestBouncers(t *testing.T) {
 	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/unknown", nil).Want(t, 404)
 	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/edge-proxy", nil).Want(t, 200)
 	b.Do(t, "admin", http.MethodDelete, "/ids/bouncers/edge-proxy", nil).Want(t, 404)
-	// One that the bouncer's package has made.
+	// A bouncer created by the bouncer's package.
 	if _, err := b.Machine.Run(t.Context(), host.DetectionBouncerAdd, host.Input{Args: []string{"FirewallBouncer-C4gc9MA"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -537,7 +536,7 @@ func TestMachinesAndCollections(t *testing.T) {
 	if c := collections.Collections; len(c) != 1 || c[0] != (ids.Collection{Name: "crowdsecurity/sshd", Version: "0.2", Description: "sshd support", Status: "enabled"}) {
 		t.Errorf("%+v", collections)
 	}
-	b, _, _ = bench(t) // an answer is kept for a while
+	b, _, _ = bench(t) // answers are cached for a while
 	b.Machine.Reject(host.DetectionCollections, `{"level":"fatal","msg":"the hub is broken","time":"x"}`)
 	if a := b.Get(t, "/ids/collections").Want(t, 200); !strings.Contains(string(a.Data), "CrowdSec could not be asked. It said: cscli: the hub is broken") {
 		t.Errorf("%s", a.Data)
@@ -547,7 +546,7 @@ func TestMachinesAndCollections(t *testing.T) {
 	}
 }
 
-// A ban that a log led to does not hit an administrator who is logged in, nor the allow-list; what operators decide stays.
+// A ban from a log does not hit a logged-in administrator or the allow-list; operators' decisions stay.
 func TestBansOfAdministratorsAreUndone(t *testing.T) {
 	b, room, w := enabled(t)
 	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"allow_list":[{"cidr":"198.51.100.0/24"}]}`).Want(t, 200)
@@ -566,14 +565,14 @@ func TestBansOfAdministratorsAreUndone(t *testing.T) {
 			t.Errorf("%+v is left", d)
 		}
 	}
-	// Packets of who is banned by an operator are dropped, the others' are not.
+	// Packets of addresses banned by an operator are dropped, those of the others are not.
 	waittest.Until(t, "one is spared", func() bool {
 		return slices.Equal(b.Machine.DetectionSpared(), []netip.Addr{netip.MustParseAddr("2001:db8::44")})
 	})
-	// Also one that comes later.
+	// The same for one that comes later.
 	b.Machine.Decide(hosttest.Decision{ID: 105, Origin: "crowdsec", Type: "ban", Scope: "Ip", Value: "192.0.2.44", Duration: "4h", Scenario: "crowdsecurity/ssh-bf"})
 	waittest.Until(t, "two decisions again", func() bool { return len(b.Machine.Decisions()) == 2 })
-	// The spared are those who are there, also with another bouncer.
+	// Those who are present are spared, even with another bouncer.
 	w.set("192.0.2.46")
 	waittest.Until(t, "another one is spared", func() bool {
 		return slices.Equal(b.Machine.DetectionSpared(), []netip.Addr{netip.MustParseAddr("192.0.2.46")})
@@ -592,7 +591,7 @@ func TestBansOfAdministratorsAreUndone(t *testing.T) {
 	}
 }
 
-// What the packet filter drops is written for CrowdSec while that is wanted.
+// While this is wanted, dropped packets are logged for CrowdSec.
 func TestDropsAreLogged(t *testing.T) {
 	b, room, w := enabled(t)
 	b.Do(t, "admin", http.MethodPut, "/ids/settings", `{"sources":{"packet_filter":true}}`).Want(t, 200)
@@ -616,7 +615,7 @@ func TestDropsAreLogged(t *testing.T) {
 	}
 }
 
-// The switches of the system are the settings.
+// The system's switches change these settings.
 func call(t *testing.T) *httpd.Call {
 	return httpd.NewCall(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil).WithContext(t.Context()))
 }
@@ -647,7 +646,7 @@ func TestSwitches(t *testing.T) {
 	}
 }
 
-// While the database is away, CrowdSec still follows the machine: an address that it has got since is never banned.
+// While the database is away, CrowdSec still follows the machine: a new address is never banned.
 func TestFollowsTheMachineWithoutADatabase(t *testing.T) {
 	d, server := dbtest.Own(t)
 	b := kittest.NewOn(t, d)

@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// The files, in CrowdSec's words. What an operator writes for people is in none of them.
+// CrowdSec's file formats. They contain no free text of an operator.
 type (
 	mainFile struct {
 		Common     commonPart     `json:"common"`
@@ -183,8 +183,8 @@ type (
 	}
 )
 
-// main is the same for every gateway. Parsers, scenarios and the database are where the package has them, so that what an operator
-// installs with cscli counts. The account for the central API is the operator's to make; without one, nothing is sent or fetched.
+// main is the same for every gateway. Parsers, scenarios and the database stay where the package has them, so that what an operator
+// installs with cscli is used. An account for the central API is up to the operator; without one, nothing is sent or fetched.
 var main = mainFile{
 	Common: commonPart{Daemonize: true, LogMedia: "stdout", LogLevel: "info", WorkingDir: "/"},
 	Paths: pathsPart{
@@ -212,11 +212,11 @@ const (
 	dropType = "gateway-drops"
 )
 
-// sources are the logs to read. What daemons say is in the journal or in files, never in both: or each line would count twice. The
-// journal's own word for who says something cannot be forged by a program that runs on the machine.
+// sources lists the logs to read. Daemons log to the journal or to files, never to both, or each line would count twice. The journal's
+// own field for the sender cannot be forged by a local program.
 func (c Config) sources() []any {
 	var list []any
-	said := func(on bool, unit, file string) {
+	add := func(on bool, unit, file string) {
 		switch {
 		case !on:
 		case c.Journal:
@@ -231,19 +231,19 @@ func (c Config) sources() []any {
 		}
 	}
 	s := c.Settings.Sources
-	said(s.SSH, host.SSHService, authFile)
-	said(s.HAProxy, proxyService, proxyFile)
+	add(s.SSH, host.SSHService, authFile)
+	add(s.HAProxy, proxyService, proxyFile)
 	own(s.WAF, wafFile, wafType)
 	own(s.PacketFilter, dropFile, dropType)
 	if len(list) == 0 {
-		// CrowdSec ends without a source. It reads a file then that says nothing about attacks.
+		// CrowdSec exits without a source. It then reads a file that contains nothing about attacks.
 		list = append(list, source{Source: "file", Filenames: []string{dropFile}, Watch: true, Labels: label{"syslog"}})
 	}
 	return list
 }
 
-// parsers read the gateway's own logs, and what the parsers of CrowdSec's hub do not: OpenSSH of Debian 13 has another name for the
-// process that knows of failed logins.
+// parsers read the gateway's own logs, and those that the parsers of CrowdSec's hub do not: in Debian 13, OpenSSH has another name for
+// the process that logs failed logins.
 var parsers = []any{
 	parser{
 		Name: "gateway/ssh-sessions", Description: "failed logins of newer versions of sshd",
@@ -251,8 +251,8 @@ var parsers = []any{
 		Statics: []static{{Parsed: "program", Value: "sshd"}},
 	},
 	parser{
-		// What people type into forms is for scenarios to look at, and not to be in alerts. Behind a trusted proxy, the visitor is whom the
-		// web application firewall found.
+		// Scenarios may look at what people type into forms, but it must not be in alerts. Behind a trusted proxy, the visitor is the one
+		// found by the web application firewall.
 		Name: "gateway/proxy-logs", Description: "requests that the reverse proxy logs",
 		Filter: "evt.Parsed.program == 'haproxy'", OnSuccess: "next_stage",
 		Grok: &grok{
@@ -282,13 +282,13 @@ var parsers = []any{
 	},
 }
 
-// field is the expression for a field of a line of JSON.
+// field returns the expression for a field of a JSON line.
 func field(name string) string { return fmt.Sprintf(`JsonExtract(evt.Parsed.message, "%s")`, name) }
 
 func extract(meta, name string) static { return static{Meta: meta, Expression: field(name)} }
 
-// scenarios are what in the gateway's own logs is an attack. A request counts once, however many rules it broke, and a port that is tried
-// again is no scan.
+// scenarios define attacks in the gateway's own logs. A request counts once, however many rules it broke, and retries on one port are not
+// a scan.
 var scenarios = []any{
 	scenario{
 		Type: "leaky", Name: "gateway/waf-blocks", Description: "several requests that the web application firewall blocked",
@@ -302,7 +302,7 @@ var scenarios = []any{
 	},
 }
 
-// Render turns the configuration into CrowdSec's files.
+// Render renders the configuration into CrowdSec's files.
 func Render(c Config) ([]host.File, error) {
 	var always []netip.Prefix
 	for _, n := range slices.Concat(c.Always, c.Own) {
@@ -344,7 +344,7 @@ func Render(c Config) ([]host.File, error) {
 // updateEvery is how often the bouncer asks for decisions; see watchEvery.
 const updateEvery = "1s"
 
-// RenderBouncer turns the configuration into the bouncer's file.
+// RenderBouncer renders the configuration into the bouncer's file.
 func RenderBouncer(c BouncerConfig) ([]host.File, error) {
 	content, err := conf.YAML(bouncerFile{
 		Mode: "nftables", PIDFolder: "/run/", Update: updateEvery, Daemonize: true, LogMode: "stdout", LogLevel: "info",
@@ -360,7 +360,7 @@ func RenderBouncer(c BouncerConfig) ([]host.File, error) {
 
 var keyLine = regexp.MustCompile(`(?m)^( *"api_key": ).*$`)
 
-// redact shows all but the key.
+// redact hides the key.
 func redact(content []byte) []byte {
 	return keyLine.ReplaceAll(content, []byte(`${1}"<redacted>",`))
 }

@@ -21,7 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/wire"
 )
 
-// installed puts the files into a copy of the daemon's folders, and tells where that is and what its configuration is called there.
+// installed puts the files into a copy of the daemon's folders, and returns the folder and the path of its configuration.
 func installed(t testing.TB, files []host.File) (root, config string) {
 	t.Helper()
 	root = t.TempDir()
@@ -52,7 +52,7 @@ func installed(t testing.TB, files []host.File) (root, config string) {
 	return root, moved.Replace(host.DetectionConfig.Path())
 }
 
-// crowdsec asks the daemon itself whether it can read the files.
+// crowdsec has the daemon itself check the files.
 func crowdsec(t testing.TB, files []host.File) (string, error) {
 	t.Helper()
 	_, config := installed(t, files)
@@ -60,8 +60,8 @@ func crowdsec(t testing.TB, files []host.File) (string, error) {
 	return string(out), err
 }
 
-// Of a request that the proxy logs, CrowdSec takes the visitor for the source, whom the web application firewall has found behind a trusted
-// proxy, and keeps the path alone. What follows it is for scenarios.
+// In a request that the proxy logs, CrowdSec takes the visitor for the source, whom the web application firewall has found behind a
+// trusted proxy, and keeps only the path. The query is for scenarios.
 func TestProxyLogsAreUnderstood(t *testing.T) {
 	files, err := ids.Render(config())
 	if err != nil {
@@ -75,10 +75,10 @@ func TestProxyLogsAreUnderstood(t *testing.T) {
 	defer api.Close()
 	log, dump := filepath.Join(root, "requests.log"), filepath.Join(root, "dump")
 	var lines strings.Builder
-	for _, said := range []string{
+	for _, request := range []string{
 		`"GET /a/b?q=hunter2#22x HTTP/1.1" 6f0d d1 - 198.51.100.9`, `"GET /c HTTP/1.1" 6f0d d1 busy -`, `"GET https://www.example.net/d? HTTP/2.0" 6f0d d1 - 2001:db8::9`, `"<BADREQ>" - - - -`,
 	} {
-		lines.WriteString("Nov 17 05:00:00 gw haproxy[1]: 192.0.2.7:40000 [17/Nov/2026:05:00:00.000] gateway_https~ b/s 0/0/0/1/1 404 100 - - ---- 1/1/0/0/0 0/0 " + said + "\n")
+		lines.WriteString("Nov 17 05:00:00 gw haproxy[1]: 192.0.2.7:40000 [17/Nov/2026:05:00:00.000] gateway_https~ b/s 0/0/0/1/1 404 100 - - ---- 1/1/0/0/0 0/0 " + request + "\n")
 	}
 	for path, content := range map[string]string{
 		log: lines.String(), filepath.Join(root, "etc", "local_api_credentials.yaml"): "url: " + api.URL + "/\nlogin: x\npassword: x\n",
@@ -97,7 +97,7 @@ func TestProxyLogsAreUnderstood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What each line has become when the gateway's parser was done with it.
+	// Each line after the gateway's parser has processed it.
 	_, own, _ := strings.Cut(string(parsed), "\n  gateway/proxy-logs:\n")
 	var got []string
 	for _, event := range strings.Split(own, "\n  - evt:")[:4] {
@@ -127,7 +127,7 @@ func TestRender(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		// It goes on without what it cannot read, and says so.
+		// It continues without what it cannot read, and logs that.
 		for _, name := range []string{"gateway-logs.yaml", "gateway-allow-list.yaml", "gateway-attacks.yaml"} {
 			if !strings.Contains(out, name) {
 				t.Errorf("nothing is read from %s:\n%s", name, out)
@@ -141,7 +141,7 @@ func TestRender(t *testing.T) {
 	}}.Check(t)
 }
 
-// The daemon's check does check.
+// The daemon's check really checks.
 func TestCheckerRefuses(t *testing.T) {
 	files, err := ids.Render(config())
 	if err != nil {
@@ -170,9 +170,9 @@ func TestRenderBouncer(t *testing.T) {
 	if out, err := exec.Command("crowdsec-firewall-bouncer", "-t", "-c", path).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	shown := files[0].Redact(files[0].Content)
-	if bytes.Contains(shown, []byte(c.Key.String())) || !bytes.Contains(shown, []byte(`"api_key": "<redacted>",`)) {
-		t.Fatalf("the key is shown:\n%s", shown)
+	redacted := files[0].Redact(files[0].Content)
+	if bytes.Contains(redacted, []byte(c.Key.String())) || !bytes.Contains(redacted, []byte(`"api_key": "<redacted>",`)) {
+		t.Fatalf("the key is shown:\n%s", redacted)
 	}
 }
 
@@ -186,7 +186,7 @@ func config() ids.Config {
 	return c
 }
 
-// documents is every path of the documents of a file, with its value if it has one.
+// documents returns every path in the documents of a file, with its value if it has one.
 func documents(file []byte) [][]string {
 	var list [][]string
 	var walk func(path string, v any)
@@ -264,7 +264,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// What an operator writes for people is in no file.
+// An operator's notes are in no file.
 func TestNotesAreInNoFile(t *testing.T) {
 	plain, err := ids.Render(config())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Settings say whether attacks are looked for, in which logs, and what follows.
+// Settings say whether to look for attacks, in which logs, and what follows.
 type Settings struct {
 	resource.Meta
 	Enabled     bool      `json:"enabled" doc:"Whether CrowdSec looks for attacks. When off, CrowdSec and its firewall bouncer are stopped."`
@@ -24,7 +24,7 @@ type Settings struct {
 	AllowList   []Allowed `json:"allow_list" doc:"Addresses that are never banned. The gateway's own addresses, its cluster and the trusted proxies of the WAF are always included."`
 }
 
-// Sources are the logs that can be read.
+// Sources lists the logs that can be read.
 type Sources struct {
 	SSH          bool `json:"ssh" doc:"Failed logins of sshd."`
 	HAProxy      bool `json:"haproxy" doc:"What the reverse proxy logs: requests that failed."`
@@ -32,13 +32,12 @@ type Sources struct {
 	WAF          bool `json:"waf" doc:"Requests that the web application firewall blocked."`
 }
 
-// Allowed is an entry of the allow-list.
 type Allowed struct {
 	CIDR value.Prefix `json:"cidr" required:"true" doc:"Network, or a single address."`
 	Note value.Line   `json:"note" doc:"Description, up to 200 characters."`
 }
 
-// noteMost is how many characters a remark for people may have.
+// noteMost is the maximum length of a note.
 const noteMost = 200
 
 func (s *Settings) Label() string { return "intrusion detection settings" }
@@ -61,12 +60,11 @@ func (s *Settings) Validate() error {
 	return c.Err()
 }
 
-// Duration is how long a ban lasts, in the form that CrowdSec reads.
+// Duration is the length of a ban, in CrowdSec's format.
 type Duration struct{ value.Text[duration] }
 
 type duration struct{}
 
-// The bounds of a ban.
 const (
 	shortestBan = time.Minute
 	longestBan  = 365 * 24 * time.Hour
@@ -76,7 +74,7 @@ var durations = regexp.MustCompile(`^([1-9][0-9]{0,7})([smhd])$`)
 
 func (duration) Example() string { return "4h" }
 
-// Parse also takes days, which CrowdSec does not know.
+// Parse also accepts days, which CrowdSec does not know.
 func (duration) Parse(s string) (string, error) {
 	m := durations.FindStringSubmatch(s)
 	if m == nil {
@@ -95,7 +93,7 @@ func (duration) Parse(s string) (string, error) {
 	return s, nil
 }
 
-// Length is the parsed time; the zero Duration has none.
+// Length returns the parsed duration; the zero Duration has none.
 func (d Duration) Length() time.Duration {
 	length, _ := time.ParseDuration(d.String())
 	return length
@@ -106,13 +104,13 @@ var settings = resource.Singleton[Settings]{
 	Unforeseen: map[resource.Area]string{resource.Connections: "Whom CrowdSec has banned, or will, is not looked up."},
 }
 
-// Switch switches CrowdSec on or off, as the settings do.
+// Switch switches CrowdSec on or off in the settings.
 func (r *Room) Switch(c *httpd.Call, as resource.Alias, on bool) error {
 	return r.Resources.Switch(c, as, settings.Name, "enabled", on)
 }
 
-// SwitchBouncer switches the firewall bouncer on or off, as the settings do.
-// It needs CrowdSec, and tells when it has to wait for that.
+// SwitchBouncer switches the firewall bouncer on or off in the settings. The bouncer needs CrowdSec; note says if it has to wait for
+// that.
 func (r *Room) SwitchBouncer(c *httpd.Call, as resource.Alias, on bool) (note string, err error) {
 	if err := r.Resources.Switch(c, as, settings.Name, "blocking", on); err != nil {
 		return "", err

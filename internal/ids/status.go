@@ -9,14 +9,14 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Daemon is one of the two daemons, and what it does.
+// Daemon is the state of one of the two daemons.
 type Daemon struct {
 	State  string     `json:"state" enum:"running,starting,stopped,failed,not_installed,unknown" doc:"What it does; unknown if systemd does not say."`
 	Since  *time.Time `json:"since" doc:"Since when."`
 	Detail string     `json:"detail" doc:"Why it failed, or why its state is unknown. The daemon's own words are for administrators."`
 }
 
-// Status is what intrusion detection does.
+// Status is the state of intrusion detection.
 type Status struct {
 	Agent           Daemon         `json:"agent" doc:"CrowdSec, which reads logs and decides."`
 	FirewallBouncer Daemon         `json:"firewall_bouncer" doc:"Daemon that drops packets from banned addresses."`
@@ -48,7 +48,7 @@ func (r *Room) status(ctx context.Context) (Status, error) {
 	}
 	list, err := r.inForce(ctx)
 	if err != nil {
-		s.Error = told(ctx, err)
+		s.Error = problem(ctx, err)
 	}
 	s.Decisions = len(list)
 	for _, d := range list {
@@ -57,7 +57,7 @@ func (r *Room) status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// states are the daemons' states in the words of the API.
+// states maps the daemons' states to the API's words.
 var states = map[string]string{
 	"active": "running", "reloading": "running", "activating": "starting", "deactivating": "stopped", "inactive": "stopped", "failed": "failed",
 }
@@ -78,7 +78,7 @@ func (r *Room) daemon(ctx context.Context, u host.Unit) Daemon {
 	return d
 }
 
-// why says why a daemon that does not run answers nothing.
+// why explains why a daemon that does not run cannot answer.
 func why(d Daemon) string {
 	switch d.State {
 	case "not_installed":
@@ -89,5 +89,5 @@ func why(d Daemon) string {
 	return "CrowdSec is not running."
 }
 
-// told is an error about asking CrowdSec, in a sentence; empty if there is none.
-func told(ctx context.Context, err error) string { return httpd.Problem(ctx, "CrowdSec", err) }
+// problem explains an error of CrowdSec; empty if there is none.
+func problem(ctx context.Context, err error) string { return httpd.Problem(ctx, "CrowdSec", err) }

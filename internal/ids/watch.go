@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// watchEvery is how often the addresses of administrators are held against the decisions, and the bouncer's tables are told of those
-	// who have come. Who logs in is spared within so long.
+	// watchEvery is how often administrators' addresses are compared with the decisions, and new ones are added to the bouncer's tables.
+	// An administrator who logs in is spared within that time.
 	watchEvery = 500 * time.Millisecond
-	// allowEvery is how often the allow-list is, which CrowdSec itself does for what it finds in logs.
+	// allowEvery is the same for the allow-list, which CrowdSec itself applies to what it finds in logs.
 	allowEvery = 30 * time.Second
-	// registerAgain is how long the room waits after it could not make its accounts.
+	// registerAgain is the pause after the accounts could not be created.
 	registerAgain = 10 * time.Second
 )
 
-// watcher is who ends decisions that should not be.
+// watcher is the actor that ends wrong decisions.
 var watcher = actor.System("gateway-api")
 
 // Run keeps administrators and the allow-list from being banned, and writes the log of dropped packets, until the context ends.
@@ -40,7 +40,7 @@ func (r *Room) Run(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	var registered, allowed time.Time
-	said := ""
+	lastFailure := ""
 	for {
 		now := time.Now()
 		if now.After(registered) {
@@ -55,9 +55,9 @@ func (r *Room) Run(ctx context.Context) {
 		}
 		switch err := r.watch(ctx, everything); {
 		case err == nil:
-			said = ""
-		case ctx.Err() == nil && err.Error() != said:
-			said = err.Error()
+			lastFailure = ""
+		case ctx.Err() == nil && err.Error() != lastFailure:
+			lastFailure = err.Error()
 			r.Log.Warn("bans of administrators are not looked for", "err", err)
 		}
 		select {
@@ -68,20 +68,20 @@ func (r *Room) Run(ctx context.Context) {
 	}
 }
 
-// prepare makes the gateway's accounts as soon as there is a CrowdSec, so that all is there when it is switched on.
+// prepare creates the gateway's accounts as soon as CrowdSec is installed, so that they exist when it is switched on.
 func (r *Room) prepare(ctx context.Context) error {
 	state, err := r.Host.State(ctx, unit)
 	if err != nil || !state.Installed {
 		return err
 	}
 	if _, err := r.Host.Read(host.DetectionConfig); err != nil {
-		return nil // the tool reads it; it comes with the first apply
+		return nil // the tool needs the configuration, which comes with the first apply
 	}
 	return r.register(ctx)
 }
 
-// watch has the packets of administrators who are logged in pass, and ends the decisions that are about them, and with everything those
-// about the allow-list. Decisions that an operator has made are none of its business.
+// watch lets the packets of logged-in administrators pass, and ends the decisions about them and, with everything, those about the
+// allow-list. It does not touch decisions made by operators.
 func (r *Room) watch(ctx context.Context, everything bool) error {
 	state, err := r.Host.State(ctx, unit)
 	if err != nil || state.Active != "active" {
@@ -115,8 +115,8 @@ func (r *Room) watch(ctx context.Context, everything bool) error {
 	return unspared
 }
 
-// guard has the bouncer's tables drop the packets of whom it bans, but for administrators who are logged in, and returns the decisions about
-// these. Administrators whom an operator has banned are dropped.
+// guard makes the bouncer's tables drop the packets of banned addresses, except those of logged-in administrators, and returns the
+// decisions about these. Administrators banned by an operator are dropped.
 func (r *Room) guard(ctx context.Context) (wrong []Decision, err error) {
 	r.sparing.Lock()
 	defer r.sparing.Unlock()
@@ -134,7 +134,7 @@ func (r *Room) guard(ctx context.Context) (wrong []Decision, err error) {
 	return wrong, r.spare(ctx, spared)
 }
 
-// gone forgives a CrowdSec that ends or starts meanwhile.
+// gone ignores that CrowdSec is stopping or starting.
 func gone(err error) error {
 	if errors.Is(err, host.ErrNotRunning) || errors.Is(err, host.ErrNotInstalled) {
 		return nil
@@ -142,7 +142,7 @@ func gone(err error) error {
 	return err
 }
 
-// present are the addresses that administrators are logged in from. While the database is away they are those of before.
+// present returns the addresses from which administrators are logged in; while the database is away, the last known ones.
 func (r *Room) present(ctx context.Context) []netip.Addr {
 	list, err := r.deps.Operators(ctx)
 	r.mu.Lock()
@@ -153,8 +153,8 @@ func (r *Room) present(ctx context.Context) []netip.Addr {
 	return r.operators
 }
 
-// spare has the bouncer's tables let addresses pass, whatever it hears of before that is undone. It does so again when another bouncer runs,
-// which has made its tables new. The caller holds sparing.
+// spare makes the bouncer's tables let addresses pass, whatever it decides, until that is undone. It does so again for another bouncer
+// process, which has created its tables anew. The caller holds sparing.
 func (r *Room) spare(ctx context.Context, addresses []netip.Addr) error {
 	state, err := r.Host.State(ctx, bouncer)
 	if err != nil || state.Active != "active" {
@@ -173,10 +173,10 @@ func (r *Room) spare(ctx context.Context, addresses []netip.Addr) error {
 	return nil
 }
 
-// meant tells whether an operator has made a decision.
+// meant reports whether an operator has made a decision.
 func (d Decision) meant() bool { return d.Origin == byGateway || d.Origin == byTool }
 
-// undo ends decisions, but for those of operators.
+// undo ends decisions, except those of operators.
 func (r *Room) undo(ctx context.Context, list []Decision, why string) error {
 	for _, d := range list {
 		if d.meant() {

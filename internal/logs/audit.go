@@ -15,8 +15,8 @@ import (
 // auditPage is how many entries of the audit log are read at once.
 const auditPage = 250
 
-// readAudit reads the audit log by the time of what was done.
-func (r *Room) readAudit(ctx context.Context, f filter, who actor.Actor, from string, tell func(step)) error {
+// readAudit reads the audit log by time.
+func (r *Room) readAudit(ctx context.Context, f filter, who actor.Actor, from string, emit func(step)) error {
 	before, id := f.until, uuid.Max
 	if from != "" {
 		at, text, _ := strings.Cut(from, "/")
@@ -36,12 +36,12 @@ func (r *Room) readAudit(ctx context.Context, f filter, who actor.Actor, from st
 		for _, e := range entries {
 			before, id = e.CreatedAt, e.ID
 			s.at, s.place = e.CreatedAt, e.CreatedAt.UTC().Format(time.RFC3339Nano)+"/"+e.ID.String()
-			if shown, level := done(r.Audit.Shown(who, e)); f.wants(shown.Text, level) {
-				s.entries = append(s.entries, found{shown, s.place})
+			if entry, level := done(r.Audit.Shown(who, e)); f.wants(entry.Text, level) {
+				s.entries = append(s.entries, found{entry, s.place})
 			}
 		}
 		if len(entries) > 0 {
-			tell(s)
+			emit(s)
 		}
 		if len(entries) < auditPage || ctx.Err() != nil {
 			return nil
@@ -67,7 +67,7 @@ func done(e audit.Entry) (Entry, host.Level) {
 	return entry, level
 }
 
-// wants tells whether a text of a level is asked for.
+// wants reports whether the filter matches a text of a level.
 func (f filter) wants(text string, level host.Level) bool {
 	if level > f.level {
 		return false
@@ -83,22 +83,22 @@ func (f filter) wants(text string, level host.Level) bool {
 // auditRetry is how long a stream waits for the database.
 const auditRetry = 2 * time.Second
 
-// followAudit tells what is done. While the database is away, the stream goes on without.
-func (r *Room) followAudit(ctx context.Context, f filter, who actor.Actor, tell func(Entry)) error {
-	// What it has told comes again when the database is back.
-	told, last := map[uuid.UUID]bool{}, make([]uuid.UUID, 0, 2*liveLimit)
+// followAudit sends new audit entries. While the database is away, the stream continues without them.
+func (r *Room) followAudit(ctx context.Context, f filter, who actor.Actor, emit func(Entry)) error {
+	// Sent entries come again when the database is back.
+	sent, last := map[uuid.UUID]bool{}, make([]uuid.UUID, 0, 2*liveLimit)
 	for ctx.Err() == nil {
 		_ = r.Audit.Follow(ctx, liveLimit, func(e audit.Entry) error {
-			if e.CreatedAt.Before(f.since) || told[e.ID] {
+			if e.CreatedAt.Before(f.since) || sent[e.ID] {
 				return nil
 			}
 			if len(last) == cap(last) {
-				delete(told, last[0])
+				delete(sent, last[0])
 				last = append(last[:0], last[1:]...)
 			}
-			told[e.ID], last = true, append(last, e.ID)
-			if shown, level := done(r.Audit.Shown(who, e)); f.wants(shown.Text, level) {
-				tell(shown)
+			sent[e.ID], last = true, append(last, e.ID)
+			if entry, level := done(r.Audit.Shown(who, e)); f.wants(entry.Text, level) {
+				emit(entry)
 			}
 			return nil
 		})

@@ -18,10 +18,10 @@ import (
 // pieceSize is how much of a file is read at once.
 const pieceSize = 256 << 10
 
-// errPlace says that a cursor was tampered with.
+// errPlace means that a cursor was tampered with.
 var errPlace = errors.New("the cursor has no such place")
 
-// form is how a line of a file is read: when it was said, what, and how much it matters. A line without a time belongs to the one before.
+// form parses a line of a file into its time, text and level. A line without a time belongs to the one before.
 type form func(line string) (at time.Time, text string, level host.Level)
 
 var forms = map[host.Log]form{
@@ -30,7 +30,7 @@ var forms = map[host.Log]form{
 	host.RadiusLogins: loginLine,
 }
 
-// squidLine reads squid's own form: seconds since 1970, milliseconds, client, result and status, bytes, method, URL and more.
+// squidLine parses squid's native format: seconds since 1970, milliseconds, client, result and status, bytes, method, URL and more.
 func squidLine(line string) (time.Time, string, host.Level) {
 	stamp, text, _ := strings.Cut(line, " ")
 	seconds, err := strconv.ParseFloat(stamp, 64)
@@ -49,7 +49,7 @@ func squidLine(line string) (time.Time, string, host.Level) {
 	return time.UnixMilli(int64(math.Round(seconds * 1000))).UTC(), host.WithoutQueries(strings.TrimSpace(text)), level
 }
 
-// radiusLine reads a line of FreeRADIUS's own log.
+// radiusLine parses a line of FreeRADIUS's own log.
 func radiusLine(line string) (time.Time, string, host.Level) {
 	stamp, text, ok := strings.Cut(line, " : ")
 	at, err := time.ParseInLocation(time.ANSIC, stamp, time.Local)
@@ -60,7 +60,7 @@ func radiusLine(line string) (time.Time, string, host.Level) {
 	return at.UTC(), text, level
 }
 
-// loginLine reads a line about an attempt to log in, in the form that the gateway gives it.
+// loginLine parses a line about a login attempt, in the gateway's own format.
 func loginLine(line string) (time.Time, string, host.Level) {
 	f := strings.Split(line, "|")
 	if len(f) != 6 {
@@ -78,8 +78,8 @@ func loginLine(line string) (time.Time, string, host.Level) {
 	return time.Unix(seconds, 0).UTC(), text, level
 }
 
-// readFile reads a file from its end on.
-func (r *Room) readFile(ctx context.Context, f filter, l host.Log, from string, tell func(step)) error {
+// readFile reads a file backwards from its end.
+func (r *Room) readFile(ctx context.Context, f filter, l host.Log, from string, emit func(step)) error {
 	var at host.LogPlace
 	if from != "" {
 		if _, err := fmt.Sscanf(from, "%d:%d", &at.File, &at.Offset); err != nil || at.Offset < 0 {
@@ -98,7 +98,7 @@ func (r *Room) readFile(ctx context.Context, f filter, l host.Log, from string, 
 			x := lines[i]
 			if !f.since.IsZero() && x.Time.Before(f.since) {
 				if len(s.entries) > 0 {
-					tell(s)
+					emit(s)
 				}
 				return nil
 			}
@@ -109,11 +109,11 @@ func (r *Room) readFile(ctx context.Context, f filter, l host.Log, from string, 
 		}
 		if !piece.More {
 			if len(s.entries) > 0 {
-				tell(s)
+				emit(s)
 			}
 			return nil
 		}
-		tell(s)
+		emit(s)
 		at = piece.From
 	}
 	return nil
@@ -121,14 +121,14 @@ func (r *Room) readFile(ctx context.Context, f filter, l host.Log, from string, 
 
 func placeOf(p host.LogPlace) string { return fmt.Sprintf("%d:%d", p.File, p.Offset) }
 
-// readLine is a line of a file.
+// readLine is a parsed line of a file.
 type readLine struct {
 	found
 	level host.Level
 }
 
-// parseLines reads the lines of a piece, oldest first. Those without a time before the first with one belong to a piece that is not read
-// yet; they have the time of the first, or if there is none the given one.
+// parseLines parses the lines of a piece, oldest first. Lines without a time before the first line with one belong to an entry in a piece
+// that is not read yet; they get the time of that first line, or else the given one.
 func parseLines(l host.Log, piece host.LogPiece, otherwise time.Time) []readLine {
 	var list []readLine
 	at, untimed := time.Time{}, 0
@@ -168,8 +168,8 @@ func parseLines(l host.Log, piece host.LogPiece, otherwise time.Time) []readLine
 	return list
 }
 
-// followFile looks every second whether something was added to a file.
-func (r *Room) followFile(ctx context.Context, f filter, l host.Log, tell func(Entry)) error {
+// followFile checks every second for additions to a file.
+func (r *Room) followFile(ctx context.Context, f filter, l host.Log, emit func(Entry)) error {
 	var seen host.LogPlace
 	first := true
 	for {
@@ -180,7 +180,7 @@ func (r *Room) followFile(ctx context.Context, f filter, l host.Log, tell func(E
 				_, _ = fmt.Sscanf(x.place, "%d:%d", &at.File, &at.Offset)
 				known := at.File == seen.File && at.Offset < seen.Offset
 				if !known && (!first || !x.Time.Before(f.since)) && f.wants(x.Text, x.level) {
-					tell(x.Entry)
+					emit(x.Entry)
 				}
 			}
 			seen = piece.To
@@ -194,18 +194,18 @@ func (r *Room) followFile(ctx context.Context, f filter, l host.Log, tell func(E
 	}
 }
 
-// followers tell what is said by each of the sources that are asked for.
-func (r *Room) followers(f filter, who actor.Actor) []func(ctx context.Context, tell func(Entry)) error {
-	var list []func(ctx context.Context, tell func(Entry)) error
+// followers returns a follower for each kind of selected source.
+func (r *Room) followers(f filter, who actor.Actor) []func(ctx context.Context, emit func(Entry)) error {
+	var list []func(ctx context.Context, emit func(Entry)) error
 	if sources := f.logSources(); len(sources) > 0 {
-		list = append(list, func(ctx context.Context, tell func(Entry)) error { return r.followJournal(ctx, f, sources, tell) })
+		list = append(list, func(ctx context.Context, emit func(Entry)) error { return r.followJournal(ctx, f, sources, emit) })
 	}
 	for _, s := range f.sources {
 		for _, l := range s.files {
-			list = append(list, func(ctx context.Context, tell func(Entry)) error { return r.followFile(ctx, f, l, tell) })
+			list = append(list, func(ctx context.Context, emit func(Entry)) error { return r.followFile(ctx, f, l, emit) })
 		}
 		if s.audit {
-			list = append(list, func(ctx context.Context, tell func(Entry)) error { return r.followAudit(ctx, f, who, tell) })
+			list = append(list, func(ctx context.Context, emit func(Entry)) error { return r.followAudit(ctx, f, who, emit) })
 		}
 	}
 	return list

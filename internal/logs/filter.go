@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// MaxLimit is how many entries one page has at the most, and pageLimit how many when the caller does not say.
+	// MaxLimit is the maximum number of entries on a page, and pageLimit the default.
 	MaxLimit, pageLimit = 1000, 200
 	// liveLimit is how many entries a stream begins with.
 	liveLimit = 100
-	// longestText is how long a text may be that is searched for.
+	// longestText is the maximum length of a search text.
 	longestText = 200
-	// longestCursor is more than any has.
+	// longestCursor is longer than any valid cursor.
 	longestCursor = 4 << 10
 )
 
-// Input are the parameters of a search.
+// Input has the parameters of a search.
 type Input struct {
 	Sources string    `query:"sources" doc:"Names of sources, separated by commas; all by default."`
 	Level   string    `query:"level" doc:"Lowest level: error, warn, info or debug; all by default."`
@@ -41,7 +41,7 @@ type Input struct {
 	Cursor  string    `query:"cursor" doc:"The cursor of an earlier page, to read on."`
 }
 
-// LiveInput are the parameters of a stream.
+// LiveInput has the parameters of a stream.
 type LiveInput struct {
 	Sources string    `query:"sources" doc:"Names of sources, separated by commas; all by default."`
 	Level   string    `query:"level" doc:"Lowest level: error, warn, info or debug; all by default."`
@@ -50,13 +50,13 @@ type LiveInput struct {
 	Limit   *int      `query:"limit" doc:"How many earlier entries to begin with, at most 1000; 100 without it."`
 }
 
-// Validate says what is wrong with them, before a stream is opened.
+// Validate checks the parameters before a stream is opened.
 func (in *LiveInput) Validate() error {
 	_, err := in.filter()
 	return err
 }
 
-// filter is what is asked for.
+// filter is a parsed query.
 type filter struct {
 	sources      []Source
 	level        host.Level
@@ -66,10 +66,10 @@ type filter struct {
 	from         places
 }
 
-// places are where to go on, by what is read; what is not there begins at its end.
+// places says where to continue, by reader; a missing reader begins at its end.
 type places map[string]string
 
-// over is the place of what has nothing older.
+// over is the place of a reader that has nothing older.
 const over = "-"
 
 func (in LiveInput) filter() (filter, error) {
@@ -123,7 +123,7 @@ func (in Input) filter() (filter, error) {
 	return f, c.Err()
 }
 
-// restrict leaves out what is not for the reader, and refuses it to who has asked for it by name.
+// restrict removes the sources that the reader may not see, and refuses if the reader named one of them.
 func (f *filter) restrict(a actor.Actor, named bool) error {
 	theirs := open(f.sources, a)
 	if named && len(theirs) < len(f.sources) {
@@ -133,7 +133,7 @@ func (f *filter) restrict(a actor.Actor, named bool) error {
 	return nil
 }
 
-// clipped is a text for a complaint.
+// clipped shortens a text for an error message.
 func clipped(s string) string {
 	if len(s) > 40 {
 		return s[:40] + "…"
@@ -141,7 +141,7 @@ func clipped(s string) string {
 	return s
 }
 
-// mark names the filters that a cursor was made for: with others it would leave something out.
+// mark identifies the filters that a cursor was made for: with others it would skip entries.
 func (f filter) mark() string {
 	h := sha256.New()
 	for _, s := range f.sources {
@@ -151,7 +151,7 @@ func (f filter) mark() string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:9])
 }
 
-// cursor is what a caller gets to read on.
+// cursor is what a caller needs to read on.
 type cursor struct {
 	Mark   string `json:"f"`
 	Places places `json:"p"`
@@ -175,8 +175,8 @@ func parseCursor(text, mark string) (places, error) {
 }
 
 var (
-	// tooBusy is the answer when too many search.
+	// tooBusy is the answer when too many searches run.
 	tooBusy = fault.New(fault.Unavailable, "Other searches are reading the logs. Try again in a moment.")
-	// followedEnough is the answer when too many follow.
+	// followedEnough is the answer when too many streams run.
 	followedEnough = fault.New(fault.Unavailable, "The logs are followed at most %d times by one user, and %d times in all. Close a page that follows them, or try again later.", followsEach, follows)
 )

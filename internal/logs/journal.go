@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// logSources are those of the journal that are asked for.
+// logSources returns the selected sources in the journal.
 func (f filter) logSources() []host.LogSource {
 	var list []host.LogSource
 	for _, s := range f.sources {
@@ -23,7 +23,7 @@ func (f filter) query(sources []host.LogSource) host.JournalQuery {
 	return host.JournalQuery{Sources: sources, Level: f.level, Words: f.words, Since: f.since, Until: f.until}
 }
 
-func (r *Room) readJournal(ctx context.Context, f filter, sources []host.LogSource, from string, tell func(step)) error {
+func (r *Room) readJournal(ctx context.Context, f filter, sources []host.LogSource, from string, emit func(step)) error {
 	q := f.query(sources)
 	q.Before, q.Limit = from, f.limit
 	names := r.domains(ctx)
@@ -34,19 +34,19 @@ func (r *Room) readJournal(ctx context.Context, f filter, sources []host.LogSour
 			s.place = from
 		}
 		for _, e := range batch {
-			s.entries = append(s.entries, found{said(e, names), e.Cursor})
+			s.entries = append(s.entries, found{journalEntry(e, names), e.Cursor})
 		}
 		count += len(batch)
-		tell(s)
+		emit(s)
 	})
 	if err == nil && count >= f.limit {
-		<-ctx.Done() // the page is full: whether there is more is for the next one to find out
+		<-ctx.Done() // the page is full: the next one finds out whether there is more
 	}
 	return err
 }
 
-// said is an entry of the journal as people see it.
-func said(e host.JournalEntry, domains map[uuid.UUID]string) Entry {
+// journalEntry converts an entry of the journal.
+func journalEntry(e host.JournalEntry, domains map[uuid.UUID]string) Entry {
 	entry := Entry{ID: e.Cursor, Time: e.At, Source: sourceOf[string(e.Source)], Level: levels[e.Level], Text: e.Text, Cut: e.Cut, Fields: map[string]string{}}
 	for _, f := range e.Fields {
 		entry.Fields[f.Name] = f.Value
@@ -57,7 +57,7 @@ func said(e host.JournalEntry, domains map[uuid.UUID]string) Entry {
 	return entry
 }
 
-// requestFields are the parts of a line that the reverse proxy writes about a request.
+// requestFields parses a line of the reverse proxy about a request.
 func requestFields(line string, domains map[uuid.UUID]string) map[string]string {
 	fields := map[string]string{}
 	set := func(name, value string) {
@@ -88,7 +88,7 @@ func requestFields(line string, domains map[uuid.UUID]string) map[string]string 
 	set("method", method)
 	set("path", path)
 	set("version", version)
-	// Behind the usual line stand the number of the request, its domain, and what became of its inspection.
+	// The usual line is followed by the number of the request, its domain, and the result of its inspection.
 	if more := strings.Fields(own); len(more) == 4 {
 		set("request", more[0])
 		if id, err := uuid.Parse(more[1]); err == nil {
@@ -100,7 +100,7 @@ func requestFields(line string, domains map[uuid.UUID]string) map[string]string 
 	return fields
 }
 
-// domains are the names of the reverse proxy's domains; none while the database is away.
+// domains returns the names of the reverse proxy's domains; none while the database is away.
 func (r *Room) domains(ctx context.Context) map[uuid.UUID]string {
 	names, err := r.deps.Domains(ctx, r.DB)
 	if err != nil {
@@ -109,11 +109,11 @@ func (r *Room) domains(ctx context.Context) map[uuid.UUID]string {
 	return names
 }
 
-func (r *Room) followJournal(ctx context.Context, f filter, sources []host.LogSource, tell func(Entry)) error {
+func (r *Room) followJournal(ctx context.Context, f filter, sources []host.LogSource, emit func(Entry)) error {
 	names := r.domains(ctx)
 	return r.Host.FollowJournal(ctx, f.query(sources), func(batch []host.JournalEntry) {
 		for _, e := range batch {
-			tell(said(e, names))
+			emit(journalEntry(e, names))
 		}
 	})
 }

@@ -1,5 +1,5 @@
-// Package logs owns the view of everything that the gateway's programs and daemons have said: the journal, the log files beside it and the
-// audit log, merged by time, searched and followed by the same filters.
+// Package logs presents all logs of the gateway's programs and daemons: the journal, the log files beside it and the audit log, merged by
+// time, and searched and followed with the same filters.
 package logs
 
 import (
@@ -17,38 +17,36 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Deps are what the room needs of others.
+// Deps holds what the room needs from others.
 type Deps struct {
-	// Domains are the names of the reverse proxy's domains.
+	// Domains returns the names of the reverse proxy's domains.
 	Domains func(ctx context.Context, q db.Querier) (map[uuid.UUID]string, error)
 }
 
-// Room is the logs.
 type Room struct {
 	*kit.Kit
 	deps Deps
-	// searching and following are who does so: each is a process that reads the journal.
+	// searching and following limit those operations, because each is a process that reads the journal.
 	searching, following *turns
-	// within is how long a search may take.
+	// within limits the time of a search.
 	within time.Duration
 }
 
 const (
-	// searches and follows are how many run at a time, and how many of them one user has: a console with some tabs, and room for others.
+	// searches and follows limit how many run at a time, in total and per user: a console with some tabs, and room for others.
 	searches, searchesEach = 3, 2
 	follows, followsEach   = 12, 4
-	// searchWithin is when a search tells what it has found so far.
+	// searchWithin is when a search returns what it has found so far.
 	searchWithin = 5 * time.Second
-	// pollEvery is how often files are looked at that are followed.
+	// pollEvery is how often followed files are checked.
 	pollEvery = time.Second
 )
 
-// New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
 	return &Room{Kit: k, deps: deps, searching: newTurns(searches, searchesEach), following: newTurns(follows, followsEach), within: searchWithin}
 }
 
-// Source is one of those who say something.
+// Source is a source of log entries.
 type Source struct {
 	Name        string `json:"name" doc:"Name of the source in queries and entries."`
 	Title       string `json:"title" doc:"Its name."`
@@ -57,14 +55,14 @@ type Source struct {
 	logs  []host.LogSource
 	files []host.Log
 	audit bool
-	// admins marks what viewers do not get: stacks, words of daemons about what they were given, and paths.
+	// admins hides the source from viewers, because it has stack traces, paths, or what daemons log about their input.
 	admins bool
 }
 
-// requests is the source that says which domain it speaks of.
+// requests is the source whose entries name a domain.
 const requests = "reverse-proxy-access"
 
-// sources is the whole list, in the order in which people read it.
+// sources lists all sources in the order of display.
 var sources = []Source{
 	{Name: "api", Title: "API", Description: "The service behind the console, and the changes it applies.", logs: []host.LogSource{host.APILogSource}, admins: true},
 	{Name: "scheduler", Title: "Scheduler", Description: "Background jobs.", logs: []host.LogSource{host.SchedulerLogSource}, admins: true},
@@ -85,12 +83,12 @@ var sources = []Source{
 	{Name: "audit", Title: "Audit", Description: "Changes and logins.", audit: true},
 }
 
-// open are those of a list that somebody may read.
+// open returns the sources that an actor may read.
 func open(list []Source, a actor.Actor) []Source {
 	return slices.DeleteFunc(slices.Clone(list), func(s Source) bool { return s.admins && a.Role != actor.Admin })
 }
 
-// sourceOf is the name of the source that a log or a file belongs to.
+// sourceOf maps a log or a file to the name of its source.
 var sourceOf = func() map[string]string {
 	names := map[string]string{}
 	for _, s := range sources {
@@ -104,7 +102,6 @@ var sourceOf = func() map[string]string {
 	return names
 }()
 
-// Entry is one thing that was said.
 type Entry struct {
 	ID     string            `json:"id" doc:"Names the entry."`
 	Time   time.Time         `json:"time" doc:"Time of the message."`
@@ -115,17 +112,15 @@ type Entry struct {
 	Fields map[string]string `json:"fields" doc:"What else is known about it, by name."`
 }
 
-// Page is an answer to a search.
 type Page struct {
 	Entries []Entry `json:"entries" doc:"What was found, newest first."`
 	Cursor  string  `json:"cursor" doc:"Send it with the same filters to read the next page; empty on the last page."`
 	Partial bool    `json:"partial" doc:"Whether the search timed out before the page was full. There may be more matches."`
-	// SearchedTo is for people who wonder whether to go on.
+	// SearchedTo helps people decide whether to continue.
 	SearchedTo *time.Time `json:"searched_to" doc:"Everything newer than this has been looked at; absent when everything has."`
 	Errors     []Failure  `json:"errors" doc:"Sources that could not be read."`
 }
 
-// Failure is a source that could not be read.
 type Failure struct {
 	Source string `json:"source" doc:"What could not be read: journal, audit or the name of a source."`
 	Error  string `json:"error" doc:"Why."`
@@ -133,7 +128,7 @@ type Failure struct {
 
 var levels = []string{host.LevelError: "error", host.LevelWarn: "warn", host.LevelInfo: "info", host.LevelDebug: "debug"}
 
-// Mount adds the room's routes. They answer without the database, too.
+// Mount adds the room's routes. They also answer without the database.
 func (r *Room) Mount() {
 	const tag httpd.Tag = "logs"
 	httpd.Handle(r.Router, http.MethodGet, "/logs/sources", httpd.Read.Offline(), tag.Doc("logs.sources", "List the sources of log entries"),

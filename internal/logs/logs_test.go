@@ -42,7 +42,7 @@ func newWorld(t *testing.T) world {
 	return world{b, r}
 }
 
-// begin is when the tests' entries begin: one every second.
+// begin is the time of the first entry; one follows every second.
 var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func (w world) say(second int, unit, text string) {
@@ -78,7 +78,7 @@ func texts(p Page) (list []string) {
 	return list
 }
 
-// What may hold secrets is for admins: viewers neither find nor follow it, and are refused it by name.
+// Sources that may hold secrets are only for admins: viewers neither find nor follow them, and are refused if they name one.
 func TestViewersReadWhatHoldsNoSecrets(t *testing.T) {
 	w := newWorld(t)
 	var list []Source
@@ -123,7 +123,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// What each service of the package says is in one of the sources.
+// The log of each service in the package is in one of the sources.
 func TestEveryServiceOfThePackageIsRead(t *testing.T) {
 	files, err := filepath.Glob("../../packaging/deb/systemd/*.service")
 	if err != nil || len(files) < 10 {
@@ -182,7 +182,7 @@ func TestEntriesAreMergedByTime(t *testing.T) {
 	}
 }
 
-// Every entry comes once, however the pages are cut.
+// Every entry comes once, wherever the pages are cut.
 func TestPagesHaveEverythingOnce(t *testing.T) {
 	w := newWorld(t)
 	var want []string
@@ -220,7 +220,7 @@ func TestPagesHaveEverythingOnce(t *testing.T) {
 	}
 }
 
-// A search that takes too long answers what it has, says so, and goes on where it was. Nothing is told out of order meanwhile.
+// A slow search returns what it has, says so, and can be continued. Nothing is returned out of order.
 func TestASearchThatTakesTooLongGoesOn(t *testing.T) {
 	w := newWorld(t)
 	w.room.within = 300 * time.Millisecond
@@ -303,7 +303,7 @@ func TestBadFilters(t *testing.T) {
 	}
 }
 
-// What cannot be read is named, and the rest is told.
+// Sources that cannot be read are named, and the rest is returned.
 func TestWhatCannotBeReadIsNamed(t *testing.T) {
 	w := newWorld(t)
 	w.did(t, 1, "x", "y")
@@ -314,7 +314,7 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 	}
 }
 
-// The logs are there when they are needed most.
+// The logs are available when they are needed most.
 func TestWithoutTheDatabase(t *testing.T) {
 	d, err := db.Open(dbtest.URL(t))
 	if err != nil {
@@ -332,7 +332,7 @@ func TestWithoutTheDatabase(t *testing.T) {
 	}
 }
 
-// Whatever a stranger says is text, and what a terminal or a browser would obey is not passed on.
+// Hostile content is plain text, and what a terminal or a browser would obey is removed.
 func TestLG06HostileContentIsText(t *testing.T) {
 	w := newWorld(t)
 	hostile := "<img src=x onerror=alert(1)>\x1b[2J\x00\u202e" + string([]byte{0xff})
@@ -392,7 +392,7 @@ func TestPagesAreBounded(t *testing.T) {
 	}
 }
 
-// A stream begins with the newest entries and goes on with what is said, everything once.
+// A stream begins with the newest entries and continues with new ones, each once.
 func TestLive(t *testing.T) {
 	w := newWorld(t)
 	now := time.Now().UTC()
@@ -441,7 +441,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// There is a bound to how many follow; those who search wait for a turn. One user does not keep the others out.
+// The number of streams is limited; searches wait for a turn. One user cannot lock out the others.
 func TestBusy(t *testing.T) {
 	w := newWorld(t)
 	w.room.within = 200 * time.Millisecond
@@ -497,7 +497,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// Of what viewers may not see nothing is in the logs, for details of audit entries are not.
+// The logs contain nothing that viewers may not see, because they omit the details of audit entries.
 func TestAuditDetailsAreNotInLogs(t *testing.T) {
 	e, _ := done(audit.Entry{Actor: "a", Action: "b", Subject: "c", Details: []byte(`{"x":"hidden"}`)})
 	b, err := json.Marshal(e)

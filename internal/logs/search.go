@@ -11,42 +11,42 @@ import (
 )
 
 const (
-	// pageBytes is where a page ends though it has fewer entries.
+	// pageBytes ends a page with fewer entries.
 	pageBytes = 4 << 20
-	// ahead is how many steps a reader may be ahead of who wants them.
+	// ahead is how many steps a reader may be ahead of the merge.
 	ahead = 4
 )
 
-// found is an entry, and the place to go on from behind it.
+// found is an entry, with the place to continue behind it.
 type found struct {
 	Entry
 	place string
 }
 
-// step is what a reader has found since the last one. Everything newer than at has been looked at, and the place is where that is.
+// step is what a reader has found since the last step. Everything newer than at was read, and place is where at is.
 type step struct {
 	entries []found
 	at      time.Time
 	place   string
 }
 
-// reader reads one thing from its end on, newest first, and ends when there is nothing older. name is what it is called in cursors.
+// reader reads one log backwards, newest first, and ends when there is nothing older. Cursors refer to it by name.
 type reader struct {
 	name string
-	read func(ctx context.Context, from string, tell func(step)) error
+	read func(ctx context.Context, from string, emit func(step)) error
 }
 
-// track is how far a reader has come.
+// track is the progress of a reader.
 type track struct {
 	reader
 	steps chan step
-	// queue are entries that are not told yet.
+	// queue has the entries that are not on a page yet.
 	queue []found
-	// at and place are where the reader is, and told is the place behind the last entry of it that was told.
+	// at and place are the position of the reader, and used is the place behind its last entry on the page.
 	at          time.Time
-	place, told string
+	place, used string
 	ended       bool
-	err         error // valid when it has ended
+	err         error // valid after it has ended
 }
 
 // search merges what all readers find.
@@ -63,7 +63,7 @@ func (r *Room) search(ctx context.Context, f filter, who actor.Actor) (Page, err
 	defer running.Wait()
 	defer cancel()
 	for _, rd := range r.readers(f, who) {
-		t := &track{reader: rd, steps: make(chan step, ahead), place: f.from[rd.name], told: f.from[rd.name]}
+		t := &track{reader: rd, steps: make(chan step, ahead), place: f.from[rd.name], used: f.from[rd.name]}
 		tracks = append(tracks, t)
 		if t.place == over {
 			t.ended = true
@@ -71,7 +71,7 @@ func (r *Room) search(ctx context.Context, f filter, who actor.Actor) (Page, err
 		}
 		running.Go(func() {
 			defer close(t.steps)
-			err := t.read(ctx, t.told, func(s step) {
+			err := t.read(ctx, t.used, func(s step) {
 				select {
 				case t.steps <- s:
 				case <-ctx.Done():
@@ -85,7 +85,7 @@ func (r *Room) search(ctx context.Context, f filter, who actor.Actor) (Page, err
 	return f.merge(ctx, tracks)
 }
 
-// merge takes the newest entry of all, again and again.
+// merge repeatedly takes the newest entry of all.
 func (f filter) merge(ctx context.Context, tracks []*track) (Page, error) {
 	page := Page{Entries: []Entry{}, Errors: []Failure{}}
 	size := 0
@@ -98,10 +98,10 @@ func (f filter) merge(ctx context.Context, tracks []*track) (Page, error) {
 			break
 		}
 		if waiting := latest(tracks); waiting != nil && (waiting.at.IsZero() || next.queue[0].Time.Before(waiting.at)) {
-			break // the search has taken too long, and something newer may still be found
+			break // the search timed out, and something newer may still be found
 		}
 		e := next.queue[0]
-		next.queue, next.told = next.queue[1:], e.place
+		next.queue, next.used = next.queue[1:], e.place
 		page.Entries = append(page.Entries, e.Entry)
 		size += len(e.Text)
 	}
@@ -110,7 +110,7 @@ func (f filter) merge(ctx context.Context, tracks []*track) (Page, error) {
 	for _, t := range tracks {
 		switch {
 		case len(t.queue) > 0:
-			at[t.name], more = t.told, true
+			at[t.name], more = t.used, true
 		case t.ended:
 			at[t.name] = over
 		default:
@@ -130,7 +130,7 @@ func (f filter) merge(ctx context.Context, tracks []*track) (Page, error) {
 	return page, err
 }
 
-// searchedTo is the moment down to which nothing is missing.
+// searchedTo returns the time down to which nothing is missing.
 func (f filter) searchedTo(entries []Entry, tracks []*track, full bool) *time.Time {
 	at := f.until
 	if full {
@@ -147,7 +147,7 @@ func (f filter) searchedTo(entries []Entry, tracks []*track, full bool) *time.Ti
 // fill waits until the track has an entry or will have none.
 func (t *track) fill(ctx context.Context) {
 	for len(t.queue) == 0 && !t.ended {
-		// What is there already counts, even if the time is over.
+		// What has already arrived counts, even after the timeout.
 		select {
 		case s, ok := <-t.steps:
 			t.take(s, ok)
@@ -174,7 +174,7 @@ func (t *track) take(s step, ok bool) {
 	}
 }
 
-// newest is the track with the newest entry.
+// newest returns the track with the newest entry.
 func newest(tracks []*track) *track {
 	var best *track
 	for _, t := range tracks {
@@ -185,7 +185,7 @@ func newest(tracks []*track) *track {
 	return best
 }
 
-// latest is the track that has nothing to show and has come least far; nil if all have.
+// latest returns the track without entries that has made the least progress; nil if there is none.
 func latest(tracks []*track) *track {
 	var least *track
 	for _, t := range tracks {
@@ -196,30 +196,30 @@ func latest(tracks []*track) *track {
 	return least
 }
 
-// readers are those of the sources that are asked for.
+// readers returns the readers of the selected sources.
 func (r *Room) readers(f filter, who actor.Actor) []reader {
 	var list []reader
 	if sources := f.logSources(); len(sources) > 0 {
-		list = append(list, reader{"journal", func(ctx context.Context, from string, tell func(step)) error {
-			return r.readJournal(ctx, f, sources, from, tell)
+		list = append(list, reader{"journal", func(ctx context.Context, from string, emit func(step)) error {
+			return r.readJournal(ctx, f, sources, from, emit)
 		}})
 	}
 	for _, s := range f.sources {
 		for _, l := range s.files {
-			list = append(list, reader{string(l), func(ctx context.Context, from string, tell func(step)) error {
-				return r.readFile(ctx, f, l, from, tell)
+			list = append(list, reader{string(l), func(ctx context.Context, from string, emit func(step)) error {
+				return r.readFile(ctx, f, l, from, emit)
 			}})
 		}
 		if s.audit {
-			list = append(list, reader{"audit", func(ctx context.Context, from string, tell func(step)) error {
-				return r.readAudit(ctx, f, who, from, tell)
+			list = append(list, reader{"audit", func(ctx context.Context, from string, emit func(step)) error {
+				return r.readAudit(ctx, f, who, from, emit)
 			}})
 		}
 	}
 	return list
 }
 
-// follow tells the newest entries, oldest first, and then each new one.
+// follow sends the newest entries, oldest first, and then each new one.
 func (r *Room) follow(ctx context.Context, f filter, who actor.Actor, send func(Entry) error) error {
 	leave, ok := r.following.try(who.UserID)
 	if !ok {
@@ -233,7 +233,7 @@ func (r *Room) follow(ctx context.Context, f filter, who actor.Actor, send func(
 	if err != nil {
 		return err
 	}
-	// What is said while the snapshot is read may be in both.
+	// Entries logged while the snapshot is read may be in both.
 	known := map[string]bool{}
 	slices.Reverse(page.Entries)
 	for _, e := range page.Entries {
@@ -277,5 +277,5 @@ func (r *Room) follow(ctx context.Context, f filter, who actor.Actor, send func(
 	}
 }
 
-// overlap is how much earlier than the snapshot following begins: the journal has entries a little later than they were made.
+// overlap is how much earlier than the snapshot following begins, because entries reach the journal a little late.
 const overlap = 2 * time.Second

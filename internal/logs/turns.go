@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// turns limit how much is done at the same time, in total and per user, so that no user can lock out the others.
+// turns limits concurrent operations, in total and per user, so that no user can lock out the others.
 type turns struct {
 	all  chan struct{}
 	each int
@@ -15,10 +15,10 @@ type turns struct {
 	own  map[uuid.UUID]*own
 }
 
-// own are the places of one user.
+// own has the places of one user.
 type own struct {
 	taken chan struct{}
-	users int // who have one or wait for one
+	users int // who have a place or wait for one
 }
 
 func newTurns(all, each int) *turns {
@@ -49,7 +49,7 @@ func (p *turns) try(user uuid.UUID) (leave func(), ok bool) {
 	})
 }
 
-// enter takes one of the user's own places first, because waiting for one of those does not hold up other users.
+// enter takes one of the user's own places first, because waiting for one of those does not delay other users.
 func (p *turns) enter(user uuid.UUID, take func(chan struct{}) bool) (leave func(), ok bool) {
 	p.mu.Lock()
 	mine := p.own[user]

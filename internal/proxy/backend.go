@@ -33,7 +33,7 @@ func (pathGrammar) Parse(s string) (string, error) {
 	return s, nil
 }
 
-// StatusList is a list of HTTP statuses and ranges of them.
+// StatusList is a list of HTTP statuses and ranges of statuses.
 type StatusList struct{ value.Text[statusListGrammar] }
 
 type statusListGrammar struct{}
@@ -61,7 +61,7 @@ func (statusListGrammar) Parse(s string) (string, error) {
 	return strings.Join(parts, ","), nil
 }
 
-// Backend is a pool of servers that answer for sites.
+// Backend is a pool of servers for sites.
 type Backend struct {
 	resource.Meta
 	Name                value.Line `json:"name" required:"true" maxLength:"120" doc:"Name of the backend."`
@@ -105,7 +105,7 @@ func (r *Room) backendKind() resource.Kind[Backend] {
 	}
 }
 
-// backendUsers are the domains and routing rules that lead to a backend.
+// backendUsers returns the domains and routing rules that use a backend.
 func backendUsers(ctx context.Context, tx *db.Tx, id uuid.UUID) (users []resource.User, err error) {
 	rows, err := tx.Query(ctx, `
 		SELECT 'proxy.domain', id, name FROM proxy_domains WHERE backend_id = $1
@@ -126,7 +126,7 @@ func backendUsers(ctx context.Context, tx *db.Tx, id uuid.UUID) (users []resourc
 	return users, rows.Err()
 }
 
-// joinServers gives backends their servers.
+// joinServers adds the servers to their backends.
 func (r *Room) joinServers(ctx context.Context, q db.Querier, rows []*Backend) error {
 	ids := make([]uuid.UUID, len(rows))
 	for i, b := range rows {
@@ -146,7 +146,7 @@ func (r *Room) joinServers(ctx context.Context, q db.Querier, rows []*Backend) e
 	return nil
 }
 
-// ServerName is the name of a server. In HAProxy it is a word; see Word.
+// ServerName is the name of a server. HAProxy needs it as one word; see Word.
 type ServerName struct{ value.Text[serverNameGrammar] }
 
 type serverNameGrammar struct{}
@@ -162,7 +162,7 @@ func (serverNameGrammar) Parse(s string) (string, error) {
 	return s, nil
 }
 
-// word is a name as HAProxy can have it: its whitespace and dots are underscores.
+// word replaces whitespace and dots, which HAProxy does not allow in names, by underscores.
 func word(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '.' || unicode.IsSpace(r) {
@@ -172,13 +172,12 @@ func word(name string) string {
 	}, name)
 }
 
-// Word is the name as HAProxy and its statistics have it. There is none when the row is older than the form of names.
+// Word returns the name as HAProxy and its statistics have it. It is empty if the row is older than the form of names.
 func (n ServerName) Word() ServerName {
 	parsed, _ := value.Parse[ServerName](word(n.String()))
 	return parsed
 }
 
-// Server is one machine of a backend.
 type Server struct {
 	resource.Meta
 	BackendID uuid.UUID  `json:"backend_id" required:"true" doc:"Backend that it belongs to."`

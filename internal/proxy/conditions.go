@@ -14,7 +14,7 @@ var backendDown = &alarm.Kind{
 	Name: "backend.down", Severity: alarm.Error, Mutable: true, Meaning: "No server of a backend answers, so its sites are down.",
 }
 
-// Check looks for backends of which no server answers.
+// Check finds backends without an available server.
 var Check = watch.Check{
 	Name: "watch.backends", Title: "Check for backends that are down", Every: time.Minute,
 	Kinds: []*alarm.Kind{backendDown}, Conditions: conditions,
@@ -27,7 +27,7 @@ func conditions(ctx context.Context, s *watch.Scene) (found []alarm.Alarm, err e
 	}
 	stats, err := watch.Get[Stats](ctx, s, "/proxy/stats")
 	if err == nil && stats.Error != "" {
-		err = errors.New("the reverse proxy does not tell how its servers are: " + stats.Error)
+		err = errors.New("the state of the servers is not known: " + stats.Error)
 	}
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ func TestAL06BackendDown(t *testing.T) {
 	t.Parallel()
 	w := watchtest.New(t, proxy.Check)
 	ids := map[string]uuid.UUID{}
-	tell := func(backends map[string][]string) {
+	check := func(backends map[string][]string) {
 		rows, stats := []map[string]any{}, proxy.Stats{}
 		for name, servers := range backends {
 			if _, known := ids[name]; !known {
@@ -32,12 +32,12 @@ func TestAL06BackendDown(t *testing.T) {
 	backends := map[string][]string{
 		"half": {"UP", "DOWN"}, "all": {"DOWN", "DOWN"}, "rest": {"MAINT", "DOWN"}, "maintained": {"MAINT"}, "unchecked": {"NO CHECK", "DOWN"}, "none": nil,
 	}
-	tell(backends)
+	check(backends)
 	w.Want(t, "backend.down error all", "backend.down error rest")
 	backends["all"][0] = "UP"
-	tell(backends)
+	check(backends)
 	w.Want(t, "backend.down error rest")
-	// While the proxy does not tell, nothing is known to be over.
+	// While the proxy does not answer, no alarm is cleared.
 	w.Err = errors.New("haproxy does not run")
 	if err := w.Look(t); err == nil {
 		t.Error("the check has not failed")
@@ -47,6 +47,6 @@ func TestAL06BackendDown(t *testing.T) {
 	if err := w.Look(t); err == nil {
 		t.Error("the check has not failed")
 	}
-	tell(backends)
+	check(backends)
 	w.Want(t, "backend.down error rest")
 }

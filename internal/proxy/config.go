@@ -12,18 +12,18 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Config is all that HAProxy's files depend on.
+// Config is everything that HAProxy's files depend on.
 type Config struct {
 	Domains  []Domain  `json:"domains"`
 	Headers  []Header  `json:"headers"`
 	Backends []Backend `json:"backends"`
 	Servers  []Server  `json:"servers"`
 	Rules    []Rule    `json:"rules"`
-	// Inspections are those of the domains whose requests the web application firewall sees.
+	// Inspections lists the domains whose requests the web application firewall inspects.
 	Inspections []Inspection `json:"inspections"`
-	// Certificates are those that can be shown.
+	// Certificates lists the certificates that can be served.
 	Certificates []Certificate `json:"certificates"`
-	// Default is shown where no certificate fits: a chain with its key, in PEM.
+	// Default is served if no certificate matches: a chain with its key, in PEM.
 	Default []byte `json:"default"`
 	// FQDN is the gateway's own name.
 	FQDN        value.DomainName `json:"fqdn"`
@@ -35,47 +35,46 @@ type Config struct {
 	compiled *model
 }
 
-// Certificate is a certificate that can be shown.
+// Certificate is a certificate that can be served.
 type Certificate struct {
 	ID    uuid.UUID        `json:"id"`
 	Names []value.SiteName `json:"names"`
 	// PEM is the chain followed by the key.
 	PEM []byte `json:"pem"`
-	// Trusted is false for one that the gateway signed itself.
+	// Trusted is false for a self-signed certificate.
 	Trusted  bool      `json:"trusted"`
 	NotAfter time.Time `json:"not_after"`
-	// Management says that it is for the management port alone.
+	// Management restricts it to the management port.
 	Management bool `json:"management"`
 }
 
-// Inspection says what becomes of the requests of a domain that the web application firewall sees.
+// Inspection says how the web application firewall handles the requests of a domain.
 type Inspection struct {
 	DomainID uuid.UUID `json:"domain_id"`
-	// Detects says that nothing is refused, whatever is found.
+	// Detects means that nothing is blocked, whatever is found.
 	Detects bool `json:"detects"`
 	// Open lets requests pass that could not be inspected.
 	Open bool `json:"open"`
-	// Partial lets requests pass whose bodies are larger than MaxBody, or than HAProxy can hold.
+	// Partial lets requests pass whose bodies are larger than MaxBody, or than HAProxy's buffer.
 	Partial bool `json:"partial"`
 	MaxBody int  `json:"max_body"`
-	// Answers has responses inspected, too.
+	// Answers means that responses are inspected, too.
 	Answers bool `json:"answers"`
 }
 
-// Features are what the installed HAProxy is able to do.
+// Features are the capabilities of the installed HAProxy.
 type Features struct {
 	Version string `json:"version"`
-	// QUIC: it speaks HTTP/3, though perhaps in the limited way that the TLS library allows.
+	// QUIC: it speaks HTTP/3, possibly with the limits of its TLS library.
 	QUIC        bool `json:"quic"`
 	LimitedQUIC bool `json:"limited_quic"`
-	// OwnSockets: its workers can be allowed to give each connection of HTTP/3 a socket of its own, with which it outlives a
-	// reload.
+	// OwnSockets: its workers can give each HTTP/3 connection its own socket, so that the connection survives a reload.
 	OwnSockets bool `json:"own_sockets"`
 }
 
-// features reads what HAProxy says about itself.
-func features(said string) (f Features) {
-	for line := range strings.Lines(said) {
+// features parses HAProxy's version output.
+func features(output string) (f Features) {
+	for line := range strings.Lines(output) {
 		if v, ok := strings.CutPrefix(line, "HAProxy version "); ok {
 			f.Version, _, _ = strings.Cut(v, " ")
 		}
@@ -88,13 +87,13 @@ func features(said string) (f Features) {
 	return f
 }
 
-// model is the configuration in HAProxy's terms; it is made once.
+// model returns the configuration in HAProxy's terms, compiled once.
 func (c *Config) model() *model {
 	c.compile.Do(func() { c.compiled = compile(c) })
 	return c.compiled
 }
 
-// fqdn is the gateway's own name, if it has one.
+// fqdn returns the gateway's own name, if it has one.
 func (r *Room) fqdn() (value.DomainName, error) {
 	name := r.deps.FQDN()
 	if name == "" {

@@ -16,7 +16,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// What becomes of the name with www. before it, or without it.
+// Redirects between a name and the same name with www.
 const (
 	wwwNone   = "none"
 	wwwToWWW  = "to_www"
@@ -59,7 +59,7 @@ func (d *Domain) Validate() error {
 	return c.Err()
 }
 
-// counterpart is the other of the two names that a domain with a www redirect answers to; it is empty for the others.
+// counterpart returns the other name of a domain with a www redirect; it is empty for other domains.
 func (d *Domain) counterpart() value.SiteName {
 	if d.WWWRedirect == wwwNone {
 		return value.SiteName{}
@@ -75,7 +75,7 @@ func (d *Domain) counterpart() value.SiteName {
 	return other
 }
 
-// canonical is the name that the site is served under, and the other one, if any, leads there.
+// canonical returns the name that the site is served under, and the name that redirects to it, if any.
 func (d *Domain) canonical() (name, other value.SiteName) {
 	other = d.counterpart()
 	if other.IsZero() || strings.HasPrefix(d.Name.String(), "www.") == (d.WWWRedirect == wwwToWWW) {
@@ -84,7 +84,7 @@ func (d *Domain) canonical() (name, other value.SiteName) {
 	return other, d.Name
 }
 
-// names are the names that the domain answers to.
+// names returns the names that the domain answers to.
 func (d *Domain) names() []string {
 	names := []string{d.Name.String()}
 	if other := d.counterpart(); !other.IsZero() {
@@ -104,7 +104,7 @@ func (r *Room) domainKind() resource.Kind[Domain] {
 	}
 }
 
-// checkDomain keeps each name with one domain, and the gateway's own with none.
+// checkDomain makes sure that a name belongs to only one domain, and the gateway's own name to none.
 func (r *Room) checkDomain(ctx context.Context, tx *db.Tx, was, now *Domain) error {
 	if was == nil || now == nil || !was.needsSame(now) {
 		tx.AfterCommit(r.deps.SitesChanged)
@@ -128,14 +128,14 @@ func (r *Room) checkDomain(ctx context.Context, tx *db.Tx, was, now *Domain) err
 			return err
 		}
 		if taken != "" {
-			said := "the domain " + taken + " answers to " + name + " already"
-			return &fault.Error{Kind: fault.Conflict, Message: said, Fields: map[string]string{field: said}}
+			text := "the domain " + taken + " answers to " + name + " already"
+			return &fault.Error{Kind: fault.Conflict, Message: text, Fields: map[string]string{field: text}}
 		}
 	}
 	return nil
 }
 
-// answering are the names of the domains that can answer to a name: itself, and those whose counterpart it is.
+// answering returns the names of the domains that could answer to a name: the name itself, and those that have it as a counterpart.
 func answering(name string) []string {
 	list := []string{name, "www." + name}
 	if apex, www := strings.CutPrefix(name, "www."); www && !strings.HasPrefix(apex, "www.") {
@@ -144,7 +144,7 @@ func answering(name string) []string {
 	return list
 }
 
-// needsSame tells whether the certificate of one fits the other.
+// needsSame reports whether both need the same certificate.
 func (d *Domain) needsSame(other *Domain) bool {
 	return d.Active == other.Active && slices.Equal(d.names(), other.names()) && (d.CertificateID == nil) == (other.CertificateID == nil)
 }
@@ -156,7 +156,7 @@ type headerNameGrammar struct{}
 
 var headerToken = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9!#$&'*+.^_|~-]{0,99}$`)
 
-// framing are the headers that say where a message ends, or are for one connection: whoever sets them breaks it.
+// framing lists the headers that delimit a message or belong to one connection: setting them would break it.
 var framing = map[string]bool{
 	"connection": true, "content-length": true, "host": true, "keep-alive": true, "proxy-connection": true, "te": true, "trailer": true,
 	"transfer-encoding": true, "upgrade": true,
@@ -188,14 +188,14 @@ func (headerValueGrammar) Parse(s string) (string, error) {
 	return s, nil
 }
 
-// What a header row does.
+// Operations of a header row.
 const (
 	headerSet    = "set"
 	headerAdd    = "add"
 	headerRemove = "remove"
 )
 
-// headersMost is how large the headers of a domain may be together, counted as HTTP/2 counts them.
+// headersMost is the maximum total size of a domain's headers, counted as in HTTP/2.
 const headersMost = 8 << 10
 
 // Header changes a response header of a domain.
@@ -229,12 +229,12 @@ func headerKind() resource.Child[Header] {
 	}
 }
 
-// checkHeader keeps the headers of a domain as small as the proxy can set them in any answer.
+// checkHeader limits the headers of a domain to what the proxy can set in any response.
 func checkHeader(ctx context.Context, tx *db.Tx, _, now *Header) error {
 	if now == nil {
 		return nil
 	}
-	const each = 32 // as HTTP/2 counts: what a header takes besides its name and value
+	const each = 32 // the overhead of a header in HTTP/2
 	size := len(now.Name.String()) + len(now.Value.String()) + each
 	err := tx.QueryRow(ctx, `SELECT $3 + coalesce(sum(length(name) + length(value) + $4), 0)::int FROM proxy_domain_headers WHERE domain_id = $1 AND id <> $2`,
 		now.DomainID, now.ID, size, each).Scan(&size)

@@ -12,13 +12,12 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// unit is the daemon behind the room.
 const unit = host.HAProxy
 
-// capableFor is how long the answer to what HAProxy is able to do is believed: a package may bring another one.
+// capableFor is how long HAProxy's capabilities are cached: a package upgrade may change them.
 const capableFor = time.Minute
 
-// capabilities are what the installed HAProxy is able to do; nothing, when there is none.
+// capabilities returns the capabilities of the installed HAProxy; zero if there is none.
 func (r *Room) capabilities(ctx context.Context) Features {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -32,13 +31,13 @@ func (r *Room) capabilities(ctx context.Context) Features {
 	return r.capable
 }
 
-// check asks HAProxy whether it can read the staged files.
+// check asks HAProxy whether it accepts the staged files.
 func (r *Room) check(ctx context.Context, files []host.File) error {
 	_, err := r.Host.Run(ctx, host.HAProxyCheck, host.Input{Staged: files})
 	return err
 }
 
-// reload makes HAProxy read its files. It goes on serving meanwhile, and with what it had when it refuses them.
+// reload makes HAProxy read its files. It keeps serving in the meantime, and keeps its old configuration if it refuses them.
 func (r *Room) reload(ctx context.Context, _ *Config, _ []host.File) error {
 	r.reloads.Add(1)
 	_, err := r.Host.ProxyReload(ctx)
@@ -49,8 +48,8 @@ func (r *Room) reload(ctx context.Context, _ *Config, _ []host.File) error {
 	return err
 }
 
-// verify says whether HAProxy runs with the configuration: its shape by the mark, and all that may change while it runs
-// by what it has. When it has just read its files, it has what is in them, and the mark is enough.
+// verify checks that HAProxy runs with the configuration: its shape by the mark, and everything that can change at runtime by asking. If
+// it has just read its files, the mark is enough.
 func (r *Room) verify(ctx context.Context, c *Config, _ []host.File) error {
 	m := c.model()
 	main, err := m.main()
@@ -80,7 +79,7 @@ func (r *Room) verify(ctx context.Context, c *Config, _ []host.File) error {
 	return nil
 }
 
-// compare complains when something that may change while HAProxy runs is not what it should be.
+// compare checks everything that can change while HAProxy runs.
 func (r *Room) compare(ctx context.Context, m *model) error {
 	questions := []host.ProxyQuestion{ask("show", "servers", "state"), ask("show", "ssl", "crt-list", "-n", certificateList)}
 	for _, place := range mapPlaces {
@@ -104,7 +103,7 @@ func (r *Room) compare(ctx context.Context, m *model) error {
 	return nil
 }
 
-// described is the mark of the configuration that HAProxy runs with.
+// described returns the mark of HAProxy's running configuration.
 func described(info string) string {
 	for line := range strings.Lines(info) {
 		if mark, ok := strings.CutPrefix(line, "description: "); ok {
@@ -114,10 +113,10 @@ func described(info string) string {
 	return "unmarked"
 }
 
-// compareMap complains when a running map is not what it should be.
-func compareMap(place host.Place, want entries, said string) error {
+// compareMap checks a running map.
+func compareMap(place host.Place, want entries, output string) error {
 	count := 0
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(output) {
 		// Each line has a reference, a key and a value.
 		_, line, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		key, text, _ := strings.Cut(line, " ")
@@ -135,15 +134,15 @@ func compareMap(place host.Place, want entries, said string) error {
 	return nil
 }
 
-// compareCertificates complains when other certificates are listed than should be.
-func (m *model) compareCertificates(said string) error {
+// compareCertificates checks the listed certificates.
+func (m *model) compareCertificates(output string) error {
 	want := map[string]string{defaultCertificate: nobody}
 	for _, x := range m.certificates {
 		want[certificateFile(x.Certificate).String()] = x.nameList()
 	}
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(output) {
 		file, names, _ := strings.Cut(strings.TrimSpace(line), " ")
-		file, _, _ = strings.Cut(file, ":") // behind it stands the number of the line
+		file, _, _ = strings.Cut(file, ":") // the line number follows
 		if file == "#" || file == "" {
 			continue
 		}
@@ -169,18 +168,18 @@ const (
 	stateColumns = 19
 )
 
-// maintenanceBit of the administrative state is an operator's, set here or in the file.
+// maintenanceBit of the administrative state is set by an operator, here or in the file.
 const maintenanceBit = 0x01
 
-// compareServers complains when a running server is not what it should be.
-func (m *model) compareServers(said string) error {
+// compareServers checks the running servers.
+func (m *model) compareServers(output string) error {
 	want := map[string]*Server{}
 	for _, p := range m.backends {
 		for i := range p.servers {
 			want[serverKey(p.ID, &p.servers[i])] = &p.servers[i]
 		}
 	}
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(output) {
 		f := strings.Fields(line)
 		if len(f) < stateColumns || f[0] == "#" || !strings.HasPrefix(f[stateBackend], backendPrefix) {
 			continue

@@ -7,13 +7,13 @@ import (
 	"edge.internal/gateway/internal/kit/history"
 )
 
-// totals are HAProxy's counters, over all its doors.
+// totals are HAProxy's counters, over all frontends.
 type totals struct{ requests, errors, in, out, sessions int64 }
 
-// trafficHistory remembers the traffic of the last hour.
+// trafficHistory holds the traffic of the last hour.
 type trafficHistory = history.History[totals, Traffic]
 
-// traffic is what happened between two readings. Totals that went down belong to a new process, which began at zero.
+// traffic returns the traffic between two readings. If totals went down, a new process has started at zero.
 func traffic(at time.Time, was, now totals, seconds float64) Traffic {
 	if now.requests < was.requests {
 		was = totals{}
@@ -24,7 +24,7 @@ func traffic(at time.Time, was, now totals, seconds float64) Traffic {
 	}
 }
 
-// Run watches the traffic until the context ends.
+// Run records the traffic until the context ends.
 func (r *Room) Run(ctx context.Context) {
 	r.history.Run(ctx, r.Clock, func(ctx context.Context) (sum totals, err error) {
 		s, err := r.stats(ctx)

@@ -13,14 +13,14 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// mountImpact has previews tell which sites a change closes, or has others answer for.
+// mountImpact lets previews list the sites that a change closes or moves to other servers.
 func (r *Room) mountImpact() {
 	resource.Assess(r.Resources, resource.Assessor[*Config]{
 		Area: resource.Sites, Feeds: []apply.ID{apply.ReverseProxy}, Load: r.load, Compare: r.compareSites,
 	})
 }
 
-// compareSites asks for every site as it is and as it would be.
+// compareSites evaluates every site before and after a change.
 func (r *Room) compareSites(ctx context.Context, was, now *Config) (int, []resource.Affected, error) {
 	stats, err := r.stats(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *Room) compareSites(ctx context.Context, was, now *Config) (int, []resou
 	return checked, reached, nil
 }
 
-// tighter tells whether a domain takes fewer or smaller requests than it did.
+// tighter reports whether a domain accepts fewer or smaller requests than before.
 func tighter(was, now *Domain) bool {
 	return now.MaxBodySizeBytes > 0 && (was.MaxBodySizeBytes == 0 || now.MaxBodySizeBytes < was.MaxBodySizeBytes) ||
 		now.RateLimitEnabled && (!was.RateLimitEnabled || now.RateLimitRequests < was.RateLimitRequests || now.RateLimitPeriodSeconds > was.RateLimitPeriodSeconds)
@@ -61,12 +61,12 @@ func tighter(was, now *Domain) bool {
 // front is a configuration as visitors see it.
 type front struct {
 	*Config
-	since    *front   // the one that is, if this is one that would be
+	since    *front   // the present one, if this is a planned one
 	names    []string // of all sites, sorted
 	domains  map[string]*Domain
 	rules    map[uuid.UUID][]Rule
 	backends map[uuid.UUID]*pool
-	down     map[string]bool  // servers that HAProxy found dead, by their backend and name
+	down     map[string]bool  // servers that HAProxy found down, by backend and name
 	sessions map[string]int64 // by backend
 }
 
@@ -97,10 +97,10 @@ func newFront(c *Config, live Stats) *front {
 	return f
 }
 
-// visited is what becomes of the requests for a site.
+// visited is what happens to the requests for a site.
 type visited struct {
-	closed string // why there is no site
-	// ways are who answers for its paths: first for all without a routing rule.
+	closed string // why the site is closed
+	// ways lists who answers for which path: first for all paths without a routing rule.
 	ways     []answered
 	sessions int64
 }
@@ -128,7 +128,7 @@ func (v *visited) words() string {
 	return strings.Join(parts, ", ")
 }
 
-// effect is what happens to visitors when this becomes another; empty if nothing does.
+// effect returns what happens to visitors when v becomes now; empty if nothing does.
 func (v *visited) effect(now *visited) resource.Effect {
 	if now.closed != "" {
 		return resource.Cut
@@ -145,7 +145,7 @@ func (v *visited) effect(now *visited) resource.Effect {
 	return found
 }
 
-// at is who answers for a path: by the first rule that is for it, or as for all others.
+// at returns who answers for a path: by the first matching rule, or by default.
 func (v *visited) at(path string) answered {
 	for _, w := range v.ways[1:] {
 		if strings.HasPrefix(path, w.path) {
@@ -155,7 +155,7 @@ func (v *visited) at(path string) answered {
 	return v.ways[0]
 }
 
-// domain answers to a name: its own, or that of a wildcard.
+// domain returns the domain that answers to a name, directly or by wildcard.
 func (f *front) domain(name string) *Domain {
 	if d := f.domains[name]; d != nil {
 		return d
@@ -164,7 +164,7 @@ func (f *front) domain(name string) *Domain {
 	return f.domains["*."+parent]
 }
 
-// visit asks for a site.
+// visit evaluates a site.
 func (f *front) visit(name string) visited {
 	d := f.domain(name)
 	switch {
@@ -195,7 +195,7 @@ func (f *front) visit(name string) visited {
 	return v
 }
 
-// answers names a backend, and tells whether one of its servers can answer.
+// answers names a backend, and reports whether one of its servers can answer.
 func (f *front) answers(id uuid.UUID) (who string, ok bool) {
 	p := f.backends[id]
 	switch {
@@ -220,7 +220,7 @@ func (f *front) answers(id uuid.UUID) (who string, ok bool) {
 	return fmt.Sprintf("backend %s, which has no server that is up", p.Name), false
 }
 
-// asks tells whether a server is one that HAProxy asks already, in the same way: then it knows whether that is up.
+// asks reports whether HAProxy already checks the server in the same way: then it knows whether the server is up.
 func (f *front) asks(b *Backend, s *Server) bool {
 	p := f.backends[b.ID]
 	return p != nil && p.Active && p.Scheme == b.Scheme && p.VerifyTLS == b.VerifyTLS && p.ForceHTTP1 == b.ForceHTTP1 && p.sameCheck(b) &&
@@ -229,7 +229,7 @@ func (f *front) asks(b *Backend, s *Server) bool {
 		})
 }
 
-// sameCheck tells whether two backends find out in the same way which servers are up. Without checks, all of them are.
+// sameCheck reports whether two backends use the same health check. Without checks, all servers are up.
 func (b *Backend) sameCheck(x *Backend) bool {
 	return !x.HealthCheckEnabled || b.HealthCheckEnabled && b.HealthCheckPath == x.HealthCheckPath && b.HealthCheckMethod == x.HealthCheckMethod &&
 		b.HealthCheckHost == x.HealthCheckHost && b.HealthCheckExpect == x.HealthCheckExpect

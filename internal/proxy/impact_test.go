@@ -54,7 +54,7 @@ func TestImpactOnSites(t *testing.T) {
 	}
 	expect := func(x resource.Impact, want ...resource.Affected) {
 		t.Helper()
-		// The one without a server is not served, and cannot be lost.
+		// The site without a server is not served, so it cannot be lost.
 		if !x.Computed || x.Checked != 2 || x.Count != len(want) {
 			t.Fatalf("%+v", x)
 		}
@@ -81,7 +81,7 @@ func TestImpactOnSites(t *testing.T) {
 	down = "two"
 	expect(foresee("proxy.server", "delete", one, nil), www(resource.Cut, "backend shop, which has no server that is up, /blog by backend blog, 12 sessions now"))
 	expect(foresee("proxy.server", "delete", two, nil))
-	// Whether a server answers that HAProxy does not ask yet, or asks in another way, nobody can know.
+	// Nobody can know whether a server answers that HAProxy does not check yet, or checks in another way.
 	unasked := www(resource.Rerouted, "backend shop, if one of its new servers answers, /blog by backend blog, 12 sessions now")
 	expect(foresee("proxy.server", "update", one, body{"port": 81}), unasked)
 	expect(foresee("proxy.backend", "update", shop, body{"scheme": "https"}), unasked)

@@ -14,16 +14,16 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// model is a configuration in HAProxy's terms. What hangs on one domain is an entry of a map, so that neither a request nor a
-// change costs more when there are many; what HAProxy must know when it starts is the shape.
+// model is a configuration in HAProxy's terms. Everything that belongs to one domain is an entry of a map, so that neither requests nor
+// changes get slower with many domains; what HAProxy must know at its start is the shape.
 type model struct {
 	shape
 	hosts, wildcards, routes, headers, switches entries
 	backends                                    []pool
-	certificates                                []shown
-	// management are the certificates of the management port.
-	management []shown
-	// main is haproxy.cfg, made once.
+	certificates                                []served
+	// management lists the certificates of the management port.
+	management []served
+	// main renders haproxy.cfg once.
 	main func() (mainFile, error)
 }
 
@@ -38,7 +38,7 @@ type entries map[string]entry
 
 func (m entries) put(e entry) { m[e.key.String()] = e }
 
-// value is what HAProxy has for the entry.
+// value returns the entry's value in HAProxy.
 func (e entry) value(separator string) string {
 	texts := make([]string, len(e.fields))
 	for i, f := range e.fields {
@@ -47,15 +47,15 @@ func (e entry) value(separator string) string {
 	return strings.Join(texts, separator)
 }
 
-// shape is what entries of maps refer to, and HAProxy must know when it starts.
+// shape is what entries of maps refer to, and what HAProxy must know at its start.
 type shape struct {
-	// slots are the header operations that any domain uses; each has its field in a domain's entry.
+	// slots lists the header operations that any domain uses; each has its field in a domain's entry.
 	slots []slot
 	// periods of the rate limits have a table each.
 	periods []int
-	// strips are the lengths of prefixes that are taken off.
+	// strips lists the lengths of prefixes to strip.
 	strips []int
-	// inspects says that requests of some domain are inspected, and logs that they are logged though they went well.
+	// inspects means that some domain's requests are inspected, and logs that successful requests of some domain are logged.
 	inspects, logs bool
 }
 
@@ -63,7 +63,7 @@ func (s *shape) equal(x *shape) bool {
 	return slices.Equal(s.slots, x.slots) && slices.Equal(s.periods, x.periods) && slices.Equal(s.strips, x.strips) && s.inspects == x.inspects && s.logs == x.logs
 }
 
-// slot is one header operation. Of those that add, a domain may have several for one name.
+// slot is one header operation. A domain may have several that add to the same name.
 type slot struct {
 	operation string
 	name      string // in lower case
@@ -71,14 +71,13 @@ type slot struct {
 	written   HeaderName
 }
 
-// pool is a backend with its servers.
 type pool struct {
 	Backend
 	servers []Server
 }
 
-// shown is a certificate and the names that it is shown for.
-type shown struct {
+// served is a certificate with the names that it is served for.
+type served struct {
 	Certificate
 	names []value.SiteName
 }
@@ -117,12 +116,12 @@ func compile(c *Config) *model {
 		}
 	}
 	slices.SortFunc(m.backends, func(a, b pool) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	m.certificates, m.management = show(c)
+	m.certificates, m.management = assign(c)
 	m.main = sync.OnceValues(func() (mainFile, error) { return renderMain(c, m) })
 	return m
 }
 
-// grouped are rows by what they belong to, in their order.
+// grouped groups rows by their parent, keeping their order.
 func grouped[T any](list []T, of func(*T) uuid.UUID) map[uuid.UUID][]T {
 	groups := make(map[uuid.UUID][]T, len(list))
 	for i := range list {
@@ -162,7 +161,7 @@ func shapeOf(c *Config, headers map[uuid.UUID][]Header) shape {
 		key.written = written
 		s.slots = append(s.slots, key)
 	}
-	// What removes comes before what sets, and that before what adds.
+	// Removing comes before setting, and setting before adding.
 	order := map[string]int{headerRemove: 0, headerSet: 1, headerAdd: 2}
 	slices.SortFunc(s.slots, func(a, b slot) int {
 		return cmp.Or(cmp.Compare(order[a.operation], order[b.operation]), cmp.Compare(a.name, b.name), cmp.Compare(a.nth, b.nth))
@@ -177,7 +176,7 @@ type placed struct {
 	header *Header
 }
 
-// slotted gives each header of a domain its slot.
+// slotted assigns each header of a domain to its slot.
 func slotted(headers []Header) []placed {
 	if len(headers) == 0 {
 		return nil
@@ -194,24 +193,24 @@ func slotted(headers []Header) []placed {
 	return list
 }
 
-// site is what a domain puts into the maps.
+// site is what a domain adds to the maps.
 type site struct {
 	hosts, wildcards, routes []entry
-	// needs are what the shape must have.
+	// needs is what the shape must have.
 	needs shape
-	// slotted are its headers by slot, from which the entry of the headers is made once the slots are numbered.
+	// slotted holds its headers by slot. Their entry is made once the slots are numbered.
 	slotted []placed
 	id      uuid.UUID
 }
 
-// hanging is what hangs on a domain.
+// hanging holds the rows that belong to a domain.
 type hanging struct {
 	headers    []Header
 	rules      []Rule
 	inspection *Inspection // or nil
 }
 
-// siteOf finds the entries of a domain. One that is off has none.
+// siteOf returns the entries of a domain. One that is off has none.
 func siteOf(d *Domain, with hanging) site {
 	s := site{id: d.ID}
 	if !d.Active {
@@ -241,7 +240,7 @@ func siteOf(d *Domain, with hanging) site {
 	return s
 }
 
-// fits tells whether a running HAProxy of a shape can take the site.
+// fits reports whether a running HAProxy of a shape can serve the site.
 func (s *site) fits(x *shape) bool {
 	missing := func(have []int) func(int) bool {
 		return func(n int) bool { return !slices.Contains(have, n) }
@@ -254,12 +253,12 @@ func (s *site) fits(x *shape) bool {
 	return (x.inspects || !s.needs.inspects) && (x.logs || !s.needs.logs) && !slices.ContainsFunc(s.needs.periods, missing(x.periods)) && !slices.ContainsFunc(s.needs.strips, missing(x.strips))
 }
 
-// slot is the number of a header operation, or -1.
+// slot returns the number of a header operation, or -1.
 func (s *shape) slot(key slot) int {
 	return slices.IndexFunc(s.slots, func(x slot) bool { return x.operation == key.operation && x.name == key.name && x.nth == key.nth })
 }
 
-// headerEntry is the entry of the site's headers in a shape that has its slots.
+// headerEntry returns the entry of the site's headers in a shape that has its slots.
 func (s *site) headerEntry(x *shape) (entry, bool) {
 	if len(s.slotted) == 0 {
 		return entry{}, false
@@ -291,7 +290,7 @@ func (m *model) add(s site) {
 	}
 }
 
-// fieldsOf is what HAProxy knows about a site; see render.go for how each field is used.
+// fieldsOf returns what HAProxy knows about a site; see render.go for the use of each field.
 func fieldsOf(d *Domain, headers, routes bool, inspection *Inspection) []conf.Arg {
 	all := flags(d.plainFlag(),
 		d.noH3Flag(), when(d.Maintenance, conf.Word("m")), when(routes, conf.Word("r")), when(headers, conf.Word("h")),
@@ -310,7 +309,7 @@ func fieldsOf(d *Domain, headers, routes bool, inspection *Inspection) []conf.Ar
 	return fields
 }
 
-// flags say whether requests are inspected, and what becomes of those that are not.
+// flags say whether requests are inspected, and what happens to those that could not be.
 func (x *Inspection) flags() conf.Arg {
 	if x == nil {
 		return conf.Word("")
@@ -325,7 +324,7 @@ func when(on bool, word conf.Arg) conf.Arg {
 	return conf.Word("")
 }
 
-// flags are letters as one word, which is never empty.
+// flags joins letters into one word, which is never empty.
 func flags(letters ...conf.Arg) conf.Arg {
 	if all := conf.Joined(letters...); all.String() != "" {
 		return all
@@ -333,18 +332,18 @@ func flags(letters ...conf.Arg) conf.Arg {
 	return conf.Word("-")
 }
 
-// plainFlag says that the site is served without TLS, too.
+// plainFlag means that the site is also served without TLS.
 func (d *Domain) plainFlag() conf.Arg { return when(!d.HTTPToHTTPS, conf.Word("p")) }
 
-// noH3Flag says that no answer for the site offers HTTP/3.
+// noH3Flag means that no response of the site offers HTTP/3.
 func (d *Domain) noH3Flag() conf.Arg { return when(d.DisableH3, conf.Word("n")) }
 
-// logFlag says that requests are logged, whatever becomes of them.
+// logFlag means that all requests are logged.
 func (d *Domain) logFlag() conf.Arg { return when(d.AccessLog, conf.Word("t")) }
 
 func (d *Domain) hstsFlag() conf.Arg { return when(d.HSTSEnabled, conf.Word("s")) }
 
-// hsts is the value of Strict-Transport-Security. The lists of browsers want it on redirects, too.
+// hsts returns the value of Strict-Transport-Security. The preload lists of browsers also require it on redirects.
 func (d *Domain) hsts() conf.Arg {
 	if !d.HSTSEnabled {
 		return conf.Word("")
@@ -356,8 +355,8 @@ func backendName(id uuid.UUID) conf.Arg {
 	return conf.Joined(conf.Word(backendPrefix), conf.ID(id))
 }
 
-// routesOf are the entries of a domain's rules. HAProxy takes the longest prefix; a rule that comes after one with a
-// shorter prefix of its own could never match and is left out, so that the longest that is left is also the first.
+// routesOf returns the entries of a domain's rules. HAProxy takes the longest prefix. A rule after one with a shorter matching prefix
+// could never match and is left out, so that the longest remaining prefix is also the first.
 func routesOf(d *Domain, rules []Rule) (list []entry) {
 	var taken []string
 	for _, r := range byPriority(rules) {
@@ -375,7 +374,7 @@ func routesOf(d *Domain, rules []Rule) (list []entry) {
 	return list
 }
 
-// byPriority are rules in the order in which they are asked.
+// byPriority sorts rules in the order in which they are checked.
 func byPriority(rules []Rule) []Rule {
 	if len(rules) < 2 {
 		return rules
@@ -385,8 +384,8 @@ func byPriority(rules []Rule) []Rule {
 	})
 }
 
-// show decides which certificate is shown for which name.
-func show(c *Config) (all, management []shown) {
+// assign decides which certificate is served for which name.
+func assign(c *Config) (all, management []served) {
 	better := func(a, b *Certificate) bool {
 		if a.Trusted != b.Trusted {
 			return a.Trusted
@@ -395,11 +394,11 @@ func show(c *Config) (all, management []shown) {
 	}
 	best := map[string]*Certificate{}
 	byID := map[uuid.UUID]*Certificate{}
-	var joins []shown
+	var joins []served
 	for i := range c.Certificates {
 		x := &c.Certificates[i]
 		if x.Management {
-			joins = append(joins, shown{*x, x.Names})
+			joins = append(joins, served{*x, x.Names})
 			continue
 		}
 		byID[x.ID] = x
@@ -409,7 +408,7 @@ func show(c *Config) (all, management []shown) {
 			}
 		}
 	}
-	// A name of its own comes before a wildcard, unless nobody vouches for it.
+	// An exact name takes precedence over a wildcard, unless its certificate is self-signed.
 	for name, x := range best {
 		if wide := best[wildcardOf(name)]; !x.Trusted && wide != nil && wide.Trusted {
 			delete(best, name)
@@ -438,17 +437,17 @@ func show(c *Config) (all, management []shown) {
 			continue
 		}
 		slices.SortFunc(names[x.ID], func(a, b value.SiteName) int { return cmp.Compare(a.String(), b.String()) })
-		all = append(all, shown{*x, names[x.ID]})
+		all = append(all, served{*x, names[x.ID]})
 	}
-	slices.SortFunc(all, func(a, b shown) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	slices.SortFunc(all, func(a, b served) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	gateway, err := value.Parse[value.SiteName](c.FQDN.String())
 	if own := cmp.Or(best[gateway.String()], best[wildcardOf(gateway.String())]); own != nil && err == nil {
-		management = []shown{{*own, []value.SiteName{gateway}}}
+		management = []served{{*own, []value.SiteName{gateway}}}
 	}
 	return all, append(management, joins...)
 }
 
-// wildcardOf is the wildcard that stands for a name, among others.
+// wildcardOf returns the wildcard that covers a name.
 func wildcardOf(name string) string {
 	_, parent, _ := strings.Cut(name, ".")
 	return "*." + parent

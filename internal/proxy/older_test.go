@@ -11,8 +11,8 @@ import (
 	"edge.internal/gateway/internal/proxy"
 )
 
-// Rows are not parsed again when they are read. What has another form than is asked for now, because an older version or a
-// person wrote it, is left out, and the rest is served.
+// Rows are not validated again when they are read. Those with values that are no longer valid, from an older version or a person, are
+// left out, and the rest is served.
 func TestRowsOfAnotherFormAreLeftOut(t *testing.T) {
 	base := one(t)
 	stored := func(into interface{ ScanText(pgtype.Text) error }, text string) {

@@ -1,5 +1,5 @@
-// Package proxy owns the reverse proxy: domains with their headers, backends with their servers, routing rules, and the
-// HAProxy that carries the traffic.
+// Package proxy manages the reverse proxy: domains with their headers, backends with their servers, routing rules, and the HAProxy that
+// carries the traffic.
 package proxy
 
 import (
@@ -18,32 +18,33 @@ import (
 
 var feeds = []apply.ID{apply.ReverseProxy}
 
-// Deps is what the room needs of others.
+// Deps holds what the room needs from others.
 type Deps struct {
-	// FQDN is the gateway's own name; it is empty before the setup.
+	// FQDN returns the gateway's own name; it is empty before the setup.
 	FQDN func() string
-	// IPv6 says whether the gateway listens on IPv6, and Maintenance whether every site is in maintenance.
+	// IPv6 reports whether the gateway listens on IPv6, and Maintenance whether every site is in maintenance.
 	IPv6        func(ctx context.Context, q db.Querier) (bool, error)
 	Maintenance func() bool
-	// Certificates are those that can be shown, and Default is shown where none fits.
+	// Certificates returns the certificates that can be served, and Default the one served if none matches.
 	Certificates func(ctx context.Context, q db.Querier) ([]Certificate, error)
 	Default      func() ([]byte, error)
-	// Changed is a certificate before and after a change, nil where there is none, if that is what a change is about.
+	// Changed returns a certificate before and after a change, each nil if it does not exist. ok is false if the change is about
+	// something else.
 	Changed func(row apply.Row) (was, now *Certificate, ok bool)
-	// Contested tells whether a certificate shares a name with another one.
+	// Contested reports whether a certificate shares a name with another one.
 	Contested func(ctx context.Context, q db.Querier, certificate uuid.UUID) (bool, error)
-	// Inspections are those of the domains whose requests are inspected, and InspectionOf is that of one, nil if it has none.
+	// Inspections lists the domains whose requests are inspected. InspectionOf returns the inspection of one domain, or nil.
 	Inspections  func(ctx context.Context, q db.Querier) ([]Inspection, error)
 	InspectionOf func(ctx context.Context, q db.Querier, domain uuid.UUID) (*Inspection, error)
-	// InspectionChanged is a domain's inspection before and after a change, nil where there is none, if that is what a change is about.
+	// InspectionChanged returns a domain's inspection before and after a change, each nil if there is none. ok is false if the change is
+	// about something else.
 	InspectionChanged func(row apply.Row) (domain uuid.UUID, was, now *Inspection, ok bool)
-	// SitesChanged hears that other certificates may be needed.
+	// SitesChanged is called when other certificates may be needed.
 	SitesChanged func()
-	// Management says who answers on the management port.
+	// Management returns who answers on the management port.
 	Management func() string
 }
 
-// Room is the reverse proxy.
 type Room struct {
 	*kit.Kit
 	deps     Deps
@@ -53,21 +54,20 @@ type Room struct {
 	servers  resource.Child[Server]
 	rules    resource.Kind[Rule]
 
-	// reloads and changes count what HAProxy was told since the service started.
+	// reloads and changes count HAProxy's reloads and runtime changes since the service started.
 	reloads, changes atomic.Int64
 	history          trafficHistory
-	// reread says that HAProxy has just read its files.
+	// reread means that HAProxy has just read its files.
 	reread atomic.Bool
 
 	mu        sync.Mutex
 	capable   Features
 	capableAt time.Time
-	// worker and shape are those of the HAProxy that was last verified; shape is nil when it is not known.
+	// worker and shape are those of the last verified HAProxy; shape is nil if unknown.
 	worker int
 	shape  *shape
 }
 
-// New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
 	r := &Room{Kit: k, deps: deps, headers: headerKind(), servers: serverKind(), rules: ruleKind(), history: trafficHistory{Point: traffic}}
 	r.domains, r.backends = r.domainKind(), r.backendKind()
@@ -78,15 +78,15 @@ func New(k *kit.Kit, deps Deps) *Room {
 	return r
 }
 
-// Site is an active domain and the names that it answers to.
+// Site is an active domain with the names that it answers to.
 type Site struct {
 	DomainID uuid.UUID
 	Names    []string
-	// CertificateID is the certificate that it was told to show.
+	// CertificateID is the certificate that it is configured to use.
 	CertificateID *uuid.UUID
 }
 
-// Sites are the active domains.
+// Sites returns the active domains.
 func (r *Room) Sites(ctx context.Context, q db.Querier) ([]Site, error) {
 	domains, err := r.domains.All(ctx, q)
 	var list []Site
@@ -98,7 +98,6 @@ func (r *Room) Sites(ctx context.Context, q db.Querier) ([]Site, error) {
 	return list, err
 }
 
-// DomainTable is where the domains are.
 const DomainTable = "proxy_domains"
 
 func (r *Room) DomainNames(ctx context.Context, q db.Querier) (map[uuid.UUID]string, error) {
@@ -110,13 +109,13 @@ func (r *Room) DomainNames(ctx context.Context, q db.Querier) (map[uuid.UUID]str
 	return names, err
 }
 
-// CountDomains tells how many domains there are, active or not.
+// CountDomains returns the number of domains, active or not.
 func (r *Room) CountDomains(ctx context.Context, q db.Querier) (n int, err error) {
 	err = q.QueryRow(ctx, "SELECT count(*) FROM proxy_domains").Scan(&n)
 	return n, err
 }
 
-// CertificateUsers are the domains that were told to show a certificate.
+// CertificateUsers returns the domains that are configured to use a certificate.
 func (r *Room) CertificateUsers(ctx context.Context, q db.Querier, id uuid.UUID) ([]resource.User, error) {
 	domains, err := r.domains.Where(ctx, q, "certificate_id = $1", id)
 	var list []resource.User

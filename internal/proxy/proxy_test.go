@@ -18,8 +18,7 @@ import (
 	"edge.internal/gateway/internal/proxy"
 )
 
-// bench is the room on a machine in memory, whose HAProxy takes everything and tells nothing. What the real one does is
-// tested in test/machine.
+// bench is the room on a machine in memory, whose HAProxy accepts everything and reports nothing. The real one is tested in test/machine.
 func bench(t *testing.T) *kittest.Bench {
 	t.Helper()
 	b := kittest.New(t)
@@ -44,7 +43,7 @@ func bench(t *testing.T) *kittest.Bench {
 	return b
 }
 
-// made posts a row and returns its id.
+// made creates a row and returns its id.
 func made(t *testing.T, b *kittest.Bench, path string, body any) string {
 	t.Helper()
 	a := b.Do(t, "admin", http.MethodPost, path, body).Want(t, 201)
@@ -57,7 +56,7 @@ func made(t *testing.T, b *kittest.Bench, path string, body any) string {
 
 type body = map[string]any
 
-// conflict wants a refusal because of a field that something else has.
+// conflict expects a refusal because the value of a field is taken.
 func conflict(t *testing.T, a *kittest.Answer, field string) {
 	t.Helper()
 	if a.Want(t, 409); !strings.Contains(string(a.Body), `"fields":{"`+field+`":`) {
@@ -272,7 +271,7 @@ func TestPX16SocketGone(t *testing.T) {
 	b.Get(t, "/proxy/status").Want(t, 200)
 }
 
-// A backend that has no server to send a request to is down, whatever HAProxy calls it.
+// A backend without a usable server is down, whatever HAProxy reports.
 func TestStatisticsOfBackends(t *testing.T) {
 	b := bench(t)
 	b.Machine.SetUnit(host.UnitState{Unit: host.HAProxy, Installed: true, Active: "active"})

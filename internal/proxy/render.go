@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// Names of the proxies that are not an operator's.
+// Names of the gateway's own proxies.
 const (
 	httpFrontend       = "gateway_http"
 	httpsFrontend      = "gateway_https"
@@ -23,7 +23,7 @@ const (
 	wafBackend         = "gateway_waf"
 )
 
-// The pages, and how HAProxy asks the web application firewall. Nothing of an operator's is in them.
+// The pages, and the configuration of the web application firewall's filter. They contain nothing from an operator.
 var (
 	//go:embed maintenance.html
 	maintenancePage []byte
@@ -33,15 +33,15 @@ var (
 	spoeConfig []byte
 )
 
-// The buffers. The headers that a site sets have to fit however much of the answer has come already; HAProxy says 500 otherwise. What
-// is left is for what clients and servers send, and a request that is inspected has to fit as a whole.
+// Buffer sizes. The headers that a site sets must fit behind any part of the response already received, or HAProxy answers 500. The rest
+// is for what clients and servers send, and an inspected request must fit completely.
 const (
 	reserved      = headersMost + 2<<10
 	plainBuffer   = 3*headersMost + 8<<10
 	inspectBuffer = 128 << 10
 )
 
-// Render turns the configuration into HAProxy's files.
+// Render renders the configuration into HAProxy's files.
 func Render(c *Config) ([]host.File, error) {
 	m := c.model()
 	main, err := m.main()
@@ -70,7 +70,7 @@ func Render(c *Config) ([]host.File, error) {
 		host.File{Place: host.ProxyCertificateList, Content: list},
 		host.File{Place: host.ProxyManagementList, Content: management},
 		host.File{Place: host.ProxyDefaultCertificate, Content: c.Default, Redact: host.Redacted})
-	for _, x := range append(slices.Clone(m.certificates), slices.DeleteFunc(slices.Clone(m.management), func(x shown) bool { return !x.Management })...) {
+	for _, x := range append(slices.Clone(m.certificates), slices.DeleteFunc(slices.Clone(m.management), func(x served) bool { return !x.Management })...) {
 		files = append(files, host.File{Place: host.ProxyCertificate(x.ID), Content: x.PEM, Redact: host.Redacted})
 	}
 	return files, nil
@@ -78,14 +78,14 @@ func Render(c *Config) ([]host.File, error) {
 
 var clusterSecret = regexp.MustCompile(`(?m)^(  cluster-secret) .*$`)
 
-// withoutSecret is haproxy.cfg for people.
+// withoutSecret redacts haproxy.cfg for people.
 func withoutSecret(content []byte) []byte {
 	return clusterSecret.ReplaceAll(content, []byte("$1 <redacted>"))
 }
 
 var mapPlaces = []host.Place{host.ProxyHosts, host.ProxyWildcards, host.ProxyRoutes, host.ProxyHeaders, host.ProxySwitches}
 
-// separator stands between the fields of a map's values.
+// separator returns the separator of the fields in a map's values.
 func separator(place host.Place) string {
 	if place == host.ProxyHeaders {
 		return headerSeparator
@@ -106,7 +106,7 @@ func renderMap(place host.Place, m entries) ([]byte, error) {
 }
 
 // renderList lists certificates. The first is the default, for a name that nobody has.
-func renderList(list []shown) ([]byte, error) {
+func renderList(list []served) ([]byte, error) {
 	w := conf.New(conf.CertificateList)
 	w.Line(defaultCertificate, conf.Word(nobody))
 	for _, x := range list {
@@ -119,12 +119,12 @@ func renderList(list []shown) ([]byte, error) {
 	return w.Bytes()
 }
 
-// certificateFile is a certificate's file as HAProxy names it.
+// certificateFile returns the path of a certificate's file in HAProxy.
 func certificateFile(x Certificate) conf.Arg {
 	return conf.Joined(conf.Word("certificates/"), conf.ID(x.ID), conf.Word(".pem"))
 }
 
-// mainFile is haproxy.cfg, with a mark that names everything but what may change while HAProxy runs. HAProxy tells the mark.
+// mainFile is haproxy.cfg. Its mark identifies everything except what can change at runtime, and HAProxy reports it.
 type mainFile struct{ content, mark []byte }
 
 func renderMain(c *Config, m *model) (mainFile, error) {
@@ -148,7 +148,7 @@ func renderMain(c *Config, m *model) (mainFile, error) {
 func renderGlobal(w *conf.Writer, c *Config, m *model) {
 	w.Line("global")
 	w.Line("default-path", conf.Word("config"))
-	// At its start HAProxy waits for each name; a resolver that is away must not keep it for long.
+	// HAProxy resolves every name at its start; a missing resolver must not delay it for long.
 	w.Line("setenv", conf.Word(`RES_OPTIONS "timeout:1 attempts:1"`))
 	w.Line("user", conf.Word("haproxy"))
 	w.Line("group", conf.Word("haproxy"))
@@ -156,13 +156,13 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 	case m.logs:
 		w.Line("log", conf.Word("stdout len 4096 format raw daemon notice"))
 	case m.inspects:
-		// Requests that went well are logged at the level below, which is not written.
+		// Successful requests are logged at the level below, which is dropped.
 		w.Line("log", conf.Word("stdout format raw daemon notice"))
 	default:
 		w.Line("log", conf.Word("stdout format raw daemon info"))
 	}
 	w.Line("stats", conf.Word("socket /run/haproxy/admin.sock mode 660 group haproxy level admin expose-fd listeners"))
-	// A WebSocket may rest for an hour; a worker that was replaced has to end some time.
+	// A WebSocket may be idle for an hour, but a replaced worker must end at some point.
 	w.Line("hard-stop-after", conf.Word("1h"))
 	if m.inspects {
 		w.Line("tune.bufsize", conf.Int(inspectBuffer))
@@ -171,7 +171,7 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 		w.Line("tune.bufsize", conf.Int(plainBuffer))
 	}
 	w.Line("tune.maxrewrite", conf.Int(reserved))
-	// A browser opens a connection of its own for each WebSocket, by which the console shows that the gateway can still be reached.
+	// A browser opens a separate connection for each WebSocket; the console uses one to show that the gateway is still reachable.
 	w.Line("h2-workaround-bogus-websocket-clients")
 	w.Line("ssl-default-bind-options", conf.Word("ssl-min-ver TLSv1.2 no-tls-tickets"))
 	w.Line("ssl-default-bind-ciphers", conf.Word("ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"))
@@ -179,7 +179,7 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 		w.Line("limited-quic")
 	}
 	if c.Features.QUIC {
-		// By it the next worker tells the clients of the last one that their connections are gone; they would wait for long.
+		// It lets the next worker tell clients of the previous one that their connections are gone; otherwise they would wait for long.
 		sum := sha256.Sum256(append([]byte("cluster-secret"), c.Default...))
 		w.Line("cluster-secret", conf.Hex(sum[:16]))
 	}
@@ -191,8 +191,8 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 	w.Line("log", conf.Word("global"))
 	w.Line("option", conf.Word("httplog"))
 	if m.inspects || m.logs {
-		// What went wrong has a level of its own, and what went well is of one that is not logged, unless the domain wants it. By
-		// dontlog-normal a request that passed although it was not inspected would not be, either.
+		// Errors get a higher level, and successful requests a level that is not logged unless the domain wants it. With dontlog-normal,
+		// requests that passed without inspection would not be logged either.
 		w.Line("option", conf.Word("log-separate-errors"))
 	} else {
 		w.Line("option", conf.Word("dontlog-normal"))
@@ -213,22 +213,21 @@ func renderGlobal(w *conf.Writer, c *Config, m *model) {
 	w.Line("resolve_retries", conf.Int(2))
 	w.Line("timeout", conf.Word("retry 1s"))
 	w.Line("hold", conf.Word("valid 10s"))
-	// Whatever a resolver says instead of an address, or does not say: the server is where it was. Names that are in
-	// /etc/hosts alone are found at the start, and never again. Longer HAProxy cannot count.
+	// Whatever a resolver answers instead of an address, the server keeps its address. Names that are only in /etc/hosts are found at the
+	// start, and never again. HAProxy cannot count any longer than this.
 	w.Line("hold", conf.Word("nx 24d"))
 	w.Line("hold", conf.Word("refused 24d"))
 	w.Line("hold", conf.Word("timeout 24d"))
 	w.Line("hold", conf.Word("other 24d"))
 }
 
-// renderFind finds the site of a request. Its value in the maps has these fields, by number: 1 flags, 2 id, 3 backend,
-// 4 where a redirect leads, 5 Strict-Transport-Security, 6 requests and 7 seconds of the rate limit, 8 largest body, 9 how
-// much of a body is inspected. The flags: p served without TLS too, w redirect, m maintenance, r routing rules, h headers,
-// s Strict-Transport-Security, l rate limit, b largest body, n no HTTP/3, g the gateway itself, f inspected by the web
-// application firewall, o passes if it could not be, i passes if its body is too large for that, a responses are inspected, too, t
-// requests are logged though they went well.
+// renderFind finds the site of a request. Its value in the maps has these fields, by number: 1 flags, 2 id, 3 backend, 4 target of a
+// redirect, 5 Strict-Transport-Security, 6 requests and 7 seconds of the rate limit, 8 largest body, 9 how much of a body is inspected.
+// The flags: p also served without TLS, w redirect, m maintenance, r routing rules, h headers, s Strict-Transport-Security, l rate limit,
+// b largest body, n no HTTP/3, g the gateway itself, f inspected by the web application firewall, o passes if it could not be, i passes
+// if its body is too large for that, a responses are inspected, too, t successful requests are logged.
 func renderFind(w *conf.Writer, m *model) {
-	// HAProxy and a server must not read two names in one field: what is found out here about a site would not hold for the one that answers.
+	// HAProxy and a server must not read different names from one field: the site looked up here would not be the one that answers.
 	w.Line("http-request", conf.Word(`deny deny_status 400 if !{ req.fhdr(host) -i -m reg '^([a-z0-9_.-]+|\[[0-9a-f:.]+\])(:[0-9]*)?$' }`))
 	w.Line("http-request", conf.Word("set-var(txn.host) req.fhdr(host),host_only,lower,rtrim(.)"))
 	w.Line("http-request", conf.Word("set-var(txn.site) var(txn.host),map_str(maps/hosts.map)"))
@@ -241,7 +240,7 @@ func renderFind(w *conf.Writer, m *model) {
 	w.Line("http-after-response", conf.Word("del-header Alt-Svc if { var(txn.flags) -m sub n }"))
 }
 
-// renderLog writes what is behind HAProxy's usual line: the domain, and what an alert of the web application firewall is made of.
+// renderLog adds to HAProxy's usual line: the domain, and what the web application firewall's alerts are made of.
 func renderLog(w *conf.Writer, m *model) {
 	if m.inspects || m.logs {
 		w.Line("log-format", conf.Word(`"%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r %[var(txn.request)] %[var(txn.id)] %[var(txn.waf.error)] %[var(txn.waf.client)]"`))
@@ -251,21 +250,21 @@ func renderLog(w *conf.Writer, m *model) {
 	}
 }
 
-// renderForwarded tells the servers who asks. What a client says about that is not believed, in any spelling.
+// renderForwarded tells the servers who the client is. What a client itself claims is removed, in any spelling.
 func renderForwarded(w *conf.Writer, scheme conf.Arg) {
 	w.Line("http-request", conf.Word(`del-header ^(x[-_](forwarded[-_].*|real[-_]ip)|forwarded)$ -m reg`))
 	w.Line("http-request", conf.Word("set-header X-Forwarded-Proto"), scheme)
 	w.Line("http-request", conf.Word("set-header X-Forwarded-Host %[req.fhdr(host)]"))
 	w.Line("http-request", conf.Word("set-header X-Real-IP %[src]"))
 	w.Line("http-request", conf.Word("set-header X-Forwarded-For %[src]"))
-	// Whoever changes to HTTP/2 with a server speaks past all that is done here for each request.
+	// A client that upgrades to HTTP/2 with a server would bypass everything done here for each request.
 	w.Line("http-request", conf.Word("del-header Upgrade if { req.hdr_cnt(upgrade) gt 1 } or !{ req.fhdr(upgrade) -i -m str websocket }"))
 	w.Line("http-request", conf.Word("del-header HTTP2-Settings"))
 }
 
-// renderLimits refuses what a site does not take.
+// renderLimits refuses requests beyond the limits of a site.
 func renderLimits(w *conf.Writer, m *model) {
-	// Before all that may answer by itself, for such an answer has the site's headers too.
+	// This comes before any rule that answers itself, because such an answer has the site's headers, too.
 	w.Line("http-request", conf.Word("set-var(txn.headers) var(txn.id),map_str(maps/headers.map) if { var(txn.flags) -m sub h }"))
 	w.Line("http-request", conf.Word(`return status 503 content-type "text/html; charset=utf-8" file pages/maintenance.html hdr Retry-After 300 hdr Cache-Control no-store if { var(txn.flags) -m sub m } or { str(maintenance),map_str(maps/switches.map) -m found } !{ var(txn.flags) -m sub g }`))
 	if len(m.periods) > 0 {
@@ -275,8 +274,9 @@ func renderLimits(w *conf.Writer, m *model) {
 			refuse  = `return status 429 content-type text/plain string "too many requests" hdr Retry-After %[var(txn.site),field(7,|)] if `
 		)
 		w.Line("http-request", conf.Word("set-var(txn.most) var(txn.site),field(6,|) "+limited))
-		// A client of IPv6 has a whole network of addresses, and a customer of a provider may have 65536 of these, which together get as much as 16.
-		// These are counted first: who has used up that share fills the table with no more of them. Only such a client has a share.
+		// An IPv6 client has a whole network of addresses, and a provider's customer may have 65536 of those networks, which together get
+		// as much as 16. The latter are counted first: a client that has used up this share adds no more networks to the table. Only such
+		// clients have a share.
 		w.Line("http-request", conf.Word("set-var(txn.share) var(txn.most),mul(16) "+limited+" { src,ipmask(32,0) -m str :: }"))
 		w.Line("http-request", conf.Word("set-var(txn.customer) src,ipmask(32,48),concat(/48/,txn.id),xxh64 if "+ipv6))
 		renderCount(w, m, conf.Word("track-sc1 var(txn.customer) table"), conf.Word(ipv6))
@@ -288,12 +288,12 @@ func renderLimits(w *conf.Writer, m *model) {
 	const limited = "if { var(txn.flags) -m sub b }"
 	w.Line("http-request", conf.Word("set-var(txn.body) var(txn.site),field(8,|) "+limited))
 	w.Line("http-request", conf.Word(`return status 413 content-type text/plain string "the request is too large" `+limited+" { req.hdr_val(content-length),sub(txn.body) gt 0 }"))
-	// A body that does not say how long it is cannot be judged; waiting shows whether there is one at all.
+	// A body without a declared length cannot be judged; waiting shows whether there is one at all.
 	w.Line("http-request", conf.Word("wait-for-body time 10s at-least 1 "+limited+" !{ req.hdr(content-length) -m found }"))
 	w.Line("http-request", conf.Word(`return status 411 content-type text/plain string "the request must say its length" `+limited+" !{ req.hdr(content-length) -m found } { req.body_len gt 0 }"))
 }
 
-// renderCount counts a request of those that a question is about, for as long as its site says.
+// renderCount counts the requests that match a condition, in the table of their site's period.
 func renderCount(w *conf.Writer, m *model, counter, of conf.Arg) {
 	for _, period := range m.periods {
 		is := conf.Joined(conf.Word("if "), of, conf.Word(" { var(txn.site),field(7,|) -m str "), conf.Int(period), conf.Word(" }"))
@@ -301,8 +301,8 @@ func renderCount(w *conf.Writer, m *model, counter, of conf.Arg) {
 	}
 }
 
-// renderInspection has the web application firewall look at requests. It comes before the first change to them, and only its pass lets
-// a request through.
+// renderInspection has the web application firewall inspect requests. It comes before the first change to them, and only a pass lets a
+// request through.
 func renderInspection(w *conf.Writer, m *model) {
 	if !m.inspects {
 		return
@@ -318,16 +318,16 @@ func renderInspection(w *conf.Writer, m *model) {
 	)
 	w.Line("unique-id-format", conf.Word("%[uuid()]"))
 	w.Line("log", conf.Word("/run/gateway/waf.sock len 8192 format raw local0 alert"))
-	// Whatever follows a body reaches the server uninspected.
+	// Trailers would reach the server uninspected.
 	w.Line("http-request", conf.Word(`return status 400 content-type text/plain string "trailers are not taken here" if `+inspected+refusing+" { req.hdr(trailer) -m found }"))
 	w.Line("http-request", conf.Word("set-var(txn.request) unique-id if "+inspected))
 	w.Line("http-request", conf.Word("set-var(txn.uri) url if "+inspected))
-	// HTTP/2 and later name the host there, too.
+	// In HTTP/2 and later the URL includes the host.
 	w.Line("http-request", conf.Word("set-var(txn.uri) str(*) if "+inspected+" !{ req.ver -m beg 1 }"))
 	w.Line("http-request", conf.Word("set-var(txn.uri) pathq if "+inspected+" !{ req.ver -m beg 1 }"))
 	w.Line("http-request", conf.Word("set-var(txn.inspect) var(txn.site),field(9,|) if "+inspected+" "+whole))
-	// Where nothing is refused, a body may take as long as it likes: HAProxy refuses one that is late. Who talks to and fro sends none before
-	// there is an answer.
+	// Where nothing is blocked, a body may take as long as it likes, because HAProxy refuses late ones. Bidirectional streams send no
+	// body before the response.
 	w.Line("http-request", conf.Word("wait-for-body time 5s if "+inspected+refusing))
 	w.Line("http-request", conf.Word("wait-for-body time 1d if "+inspected+watching+" !{ req.hdr(content-type) -m beg application/grpc }"))
 	w.Line("http-request", conf.Word("return "+too+inspected+" "+whole+" !{ internal.htx.has_eom }"))
@@ -339,8 +339,8 @@ func renderInspection(w *conf.Writer, m *model) {
 		inspected+" !{ var(txn.waf.verdict) -m str pass } !{ var(txn.flags) -m sub o }"))
 	w.Line("http-request", conf.Word("del-header TE if "+inspected))
 
-	// Of a response the beginning is inspected, as much as the buffer holds. What is sent as it happens has no end to wait for, and what
-	// is compressed cannot be read.
+	// Only the beginning of a response is inspected, as much as fits into the buffer. Streams have no end to wait for, and compressed
+	// content cannot be read.
 	const (
 		answers  = "{ var(txn.flags) -m sub a }"
 		stream   = "{ res.hdr(content-type) -m beg text/event-stream }"
@@ -359,7 +359,7 @@ func renderInspection(w *conf.Writer, m *model) {
 		withheld+" !{ var(txn.waf.answer) -m str pass } !{ var(txn.flags) -m sub o }"))
 }
 
-// renderSite does what the site of a request asks for, and chooses its backend.
+// renderSite applies the settings of a request's site, and chooses its backend.
 func renderSite(w *conf.Writer, m *model) {
 	w.Line("http-request", conf.Word("set-var(txn.path) path if { var(txn.flags) -m sub r }"))
 	w.Line("http-request", conf.Word("set-var(txn.route) var(txn.id),concat(,txn.path),map_beg(maps/routes.map) if { var(txn.flags) -m sub r }"))
@@ -387,7 +387,7 @@ func renderSite(w *conf.Writer, m *model) {
 	w.Line("use_backend", conf.Word("%[var(txn.backend)]"))
 	w.Line("default_backend", conf.Word(unavailableBackend))
 	if m.inspects {
-		// When HAProxy has read the filter's file, it looks for others from where it was started, and has to be told again.
+		// After reading the filter's file, HAProxy looks for others in its starting directory, so it must be set again.
 		w.Line("filter", conf.Word("spoe engine waf config spoe.cfg"))
 		w.Line("global")
 		w.Line("default-path", conf.Word("config"))
@@ -401,7 +401,7 @@ func renderHTTP(w *conf.Writer, c *Config, m *model) {
 		w.Line("bind", conf.Word(":::80 v6only"))
 	}
 	renderFind(w, m)
-	// A certificate authority asks here, whatever becomes of the site.
+	// Certificate authorities must get an answer here, whatever the state of the site.
 	const challenge = " if { path_beg /.well-known/acme-challenge/ }"
 	w.Line("http-request", conf.Word("set-var(txn.flags) str(gp)"+challenge))
 	w.Line("http-request", conf.Word("set-var(txn.backend) str("+acmeBackend+")"+challenge))
@@ -452,12 +452,12 @@ func renderManagement(w *conf.Writer, c *Config) {
 	w.Line("default_backend", conf.Word(apiBackend))
 }
 
-// renderSince notes when a client has connected.
+// renderSince records when a client has connected.
 func renderSince(w *conf.Writer) {
 	w.Line("tcp-request", conf.Word("session set-var(sess.since) date(0,ms)"))
 }
 
-// renderInternal writes the backends that are not an operator's.
+// renderInternal writes the gateway's own backends.
 func renderInternal(w *conf.Writer, m *model) {
 	w.Line("backend", conf.Word(apiBackend))
 	w.Line("timeout", conf.Word("server 10m")) // a backup, an upgrade
@@ -518,7 +518,7 @@ func method(name string) conf.Arg {
 	return conf.Word("GET")
 }
 
-// checkHost is the host that health checks ask for.
+// checkHost returns the host name for health checks.
 func (p *pool) checkHost() conf.Arg {
 	switch {
 	case !p.HealthCheckHost.IsZero():
@@ -527,18 +527,18 @@ func (p *pool) checkHost() conf.Arg {
 		return conf.Word("localhost")
 	}
 	if _, address := p.servers[0].ip(); address {
-		return conf.Word("localhost") // an address may change while HAProxy runs, and this may not
+		return conf.Word("localhost") // an address may change at runtime, but this must not
 	}
 	return conf.Value(p.servers[0].Address)
 }
 
-// ip is the server's address, when it is one and not a name.
+// ip returns the server's address, if it is not a name.
 func (s *Server) ip() (netip.Addr, bool) {
 	a, err := netip.ParseAddr(s.Address.String())
 	return a, err == nil
 }
 
-// endpoint is the server's address and port.
+// endpoint returns the server's address and port.
 func (s *Server) endpoint() conf.Arg {
 	port := conf.Joined(conf.Word(":"), conf.Int(s.Port))
 	if a, ok := s.ip(); ok && a.Is6() {
@@ -547,7 +547,7 @@ func (s *Server) endpoint() conf.Arg {
 	return conf.Joined(conf.Value(s.Address), port)
 }
 
-// options are what stands behind a server's address.
+// options returns the options after a server's address.
 func (p *pool) options(s Server) []conf.Arg {
 	list := append([]conf.Arg{conf.Word("weight"), conf.Int(s.Weight)}, p.common(s)...)
 	if s.Backup {
@@ -557,13 +557,13 @@ func (p *pool) options(s Server) []conf.Arg {
 		list = append(list, conf.Word("disabled"))
 	}
 	if _, address := s.ip(); !address {
-		// A name that does not resolve must not keep HAProxy from starting, and may change its mind later.
+		// A name that does not resolve must not prevent HAProxy from starting, and may resolve later.
 		list = append(list, conf.Word("resolvers gateway_dns init-addr last,libc,none"))
 	}
 	return list
 }
 
-// common are the options that a server keeps while HAProxy runs.
+// common returns the options that a server keeps at runtime.
 func (p *pool) common(s Server) (list []conf.Arg) {
 	_, address := s.ip()
 	if p.HealthCheckEnabled {

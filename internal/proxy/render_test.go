@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/proxy"
 )
 
-// haproxy asks the real daemon about files.
+// haproxy has the real daemon check the files.
 func haproxy(t testing.TB, files []host.File) error {
 	t.Helper()
 	machine, err := machine.New(machine.Options{Units: units.None{}})
@@ -30,7 +30,7 @@ func haproxy(t testing.TB, files []host.File) error {
 	return err
 }
 
-// pem makes a certificate with its key.
+// pem returns a certificate with its key.
 func pem(t testing.TB, names ...string) []byte {
 	t.Helper()
 	signed := httpd.SelfSigned{Path: filepath.Join(t.TempDir(), "pem"), Names: func() []string { return names }}
@@ -48,7 +48,7 @@ func TestRender(t *testing.T) {
 		Render: proxy.Render,
 		Hidden: func(f host.File) bool { return isPEM(f) || strings.HasSuffix(f.Place.Path(), ".html") },
 		Accept: func(t testing.TB, files []host.File) {
-			// This machine's HAProxy may have no QUIC; what it is asked about then has none.
+			// This machine's HAProxy may lack QUIC; then the checked configuration has none.
 			if bytes.Contains(files[0].Content, []byte("quic4@")) {
 				return
 			}
@@ -70,7 +70,7 @@ func TestCheckerRefuses(t *testing.T) {
 	}
 }
 
-// one is a configuration with one of each, in which a field can be given.
+// one is a configuration with one of each kind, for tests that set a field.
 func one(t testing.TB) *proxy.Config {
 	t.Helper()
 	archive, err := txtar.ParseFile("testdata/render/one-of-each.txtar")
@@ -88,7 +88,7 @@ func one(t testing.TB) *proxy.Config {
 	return c
 }
 
-// words splits a file as HAProxy does: a word is what stands between blanks, and quotes keep blanks together.
+// words splits a file like HAProxy: words are separated by blanks, and quotes keep blanks together.
 func words(file []byte) [][]string {
 	var list [][]string
 	for line := range bytes.Lines(file) {
@@ -130,7 +130,7 @@ func words(file []byte) [][]string {
 	return list
 }
 
-// hostile holds a field against hostile texts, in the file that it goes to.
+// hostile tries hostile texts in a field, and checks the file that it goes to.
 func hostile(t *testing.T, place host.Place, benign string, split func([]byte) [][]string, fill func(c *proxy.Config, text string) (canonical string, err error)) {
 	base := one(t)
 	conftest.Oracle[*proxy.Config]{
@@ -159,7 +159,7 @@ func hostile(t *testing.T, place host.Place, benign string, split func([]byte) [
 	}.Check(t)
 }
 
-// decode takes a value through the door of the API.
+// decode sets a value the way the API does.
 func decode(into any, field string, v any) error {
 	body, err := json.Marshal(map[string]any{field: v})
 	if err != nil {
@@ -169,7 +169,7 @@ func decode(into any, field string, v any) error {
 	return err
 }
 
-// pairs splits a map as HAProxy does: a key, and all that follows.
+// pairs splits a map like HAProxy: a key, and everything after it.
 func pairs(separator string) func(file []byte) [][]string {
 	return func(file []byte) [][]string {
 		var list [][]string
@@ -241,7 +241,7 @@ const c0Domain = "00000000-0000-7000-8000-000000000101"
 func TestHostileDomainName(t *testing.T) {
 	hostile(t, host.ProxyHosts, "shop.example.net", pairs("|"), func(c *proxy.Config, text string) (string, error) {
 		text = strings.TrimPrefix(text, "*.") // those go to the map of wildcards
-		c.FQDN = value.DomainName{}           // or it would stand now before and now behind it
+		c.FQDN = value.DomainName{}           // or its position in the sorted map would vary
 		err := decode(&c.Domains[0], "name", text)
 		return c.Domains[0].Name.String(), err
 	})

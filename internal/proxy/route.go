@@ -6,8 +6,7 @@ import (
 	"edge.internal/gateway/internal/kit/resource"
 )
 
-// Rule leads the paths of a domain that begin with a prefix to a backend of their own. The first that matches, by
-// priority, decides.
+// Rule sends the paths of a domain that begin with a prefix to another backend. The first matching rule by priority decides.
 type Rule struct {
 	resource.Meta
 	DomainID    uuid.UUID `json:"domain_id" required:"true" doc:"Domain that it is for."`

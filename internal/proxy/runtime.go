@@ -19,12 +19,12 @@ import (
 	"edge.internal/gateway/internal/kit/host"
 )
 
-// What HAProxy calls its files.
+// HAProxy's names for its files.
 const (
 	certificateList    = "certificates.list"
 	defaultCertificate = "certificates/default.pem"
 	backendPrefix      = "gateway_backend_"
-	// nobody is the name that the default certificate is listed for: one that nobody asks for.
+	// nobody is the name that the default certificate is listed for; no one requests it.
 	nobody = "default.invalid"
 )
 
@@ -37,29 +37,29 @@ func mapName(place host.Place) string { return mapNames[place] }
 
 func ask(words ...string) host.ProxyQuestion { return host.ProxyQuestion{Words: words} }
 
-// command is something to tell HAProxy, and what it says when it has done it.
+// command is a runtime command with its expected answer.
 type command struct {
 	host.ProxyQuestion
-	// done is a part of the answer; it is empty where HAProxy says nothing.
+	// done is a part of the answer; empty if HAProxy answers nothing.
 	done string
-	// until, where it is set, judges the answer instead: the question is repeated until the answer is right.
+	// until, if set, judges the answer instead: the question is repeated until the answer is right.
 	until func(answer string) bool
 }
 
-func tell(done string, words ...string) command {
+func newCommand(done string, words ...string) command {
 	return command{ProxyQuestion: ask(words...), done: done}
 }
 
 const (
-	// moveWithin is how long HAProxy may take to let go of a server's former address before a reload is the safer way.
+	// moveWithin is how long HAProxy may take to stop using a server's old address before a reload is the safer way.
 	moveWithin = 500 * time.Millisecond
-	// lookAgain is the pause between two looks.
+	// lookAgain is the pause between two checks.
 	lookAgain = 5 * time.Millisecond
 )
 
-// tell has HAProxy do things while it runs. They count only when they were told to the worker that was last verified, and
-// when that worker still serves: one whose master is gone answers as well, but ends in the next moment.
-func (r *Room) tell(ctx context.Context, commands []command) error {
+// run sends runtime commands to HAProxy. They only count if they reached the worker that was last verified, and if that worker still
+// serves: one whose master is gone still answers, but is about to end.
+func (r *Room) run(ctx context.Context, commands []command) error {
 	if len(commands) == 0 {
 		return nil
 	}
@@ -103,8 +103,8 @@ func (r *Room) tellOne(ctx context.Context, c command) error {
 	}
 }
 
-// can says whether HAProxy can go from one configuration to the other while it runs. A header that nobody has any more is
-// there until the next reload: till then its fields are counted otherwise than what is stored would have it.
+// can reports whether HAProxy can switch between the configurations at runtime. A header that is no longer used keeps its slot until the
+// next reload, so until then the fields are numbered differently from what a new rendering would have.
 func (r *Room) can(was, now *Config) bool {
 	r.mu.Lock()
 	x := r.shape
@@ -116,20 +116,20 @@ func (r *Room) can(was, now *Config) bool {
 	return ok
 }
 
-// change brings HAProxy from one configuration to the other while it runs.
+// change switches HAProxy from one configuration to another at runtime.
 func (r *Room) change(ctx context.Context, was, now *Config) error {
 	commands, ok := difference(was, now)
 	if !ok {
 		return fmt.Errorf("haproxy has to be reloaded for this")
 	}
-	return r.tell(ctx, commands)
+	return r.run(ctx, commands)
 }
 
-// manyCommands is from how many on a reload is the shorter way.
+// manyCommands is the number of commands from which a reload is faster.
 const manyCommands = 2000
 
-// difference finds the commands that lead from one configuration to another, if there are such. What a site needs is there
-// before the site is, and what it no longer needs goes after it.
+// difference returns the runtime commands between two configurations, if possible. What a site needs is added before the site, and
+// removed after it.
 func difference(was, now *Config) ([]command, bool) {
 	a, b := was.model(), now.model()
 	x, err1 := a.main()
@@ -138,7 +138,7 @@ func difference(was, now *Config) ([]command, bool) {
 		return nil, false
 	}
 	before, after, ok := certificateCommands(a.certificates, b.certificates)
-	if !ok || !sameShown(a.management, b.management) {
+	if !ok || !sameServed(a.management, b.management) {
 		return nil, false
 	}
 	servers, ok := poolCommands(a.backends, b.backends)
@@ -149,15 +149,15 @@ func difference(was, now *Config) ([]command, bool) {
 	return commands, len(commands) < manyCommands
 }
 
-// sameShown tells whether two lists have the same certificates, whatever is in them.
-func sameShown(a, b []shown) bool {
-	return slices.EqualFunc(a, b, func(x, y shown) bool { return x.ID == y.ID })
+// sameServed reports whether two lists have the same certificates, whatever their content.
+func sameServed(a, b []served) bool {
+	return slices.EqualFunc(a, b, func(x, y served) bool { return x.ID == y.ID })
 }
 
-// mapOrder are the maps, those first that entries of others refer to.
+// mapOrder lists the maps; those that other maps refer to come first.
 var mapOrder = []host.Place{host.ProxyHeaders, host.ProxyRoutes, host.ProxyHosts, host.ProxyWildcards, host.ProxySwitches}
 
-// mapCommands lead from some maps to others. What an entry refers to is there before it, and goes after it.
+// mapCommands returns the commands between two sets of maps. What an entry refers to is added before it, and removed after it.
 func mapCommands(was, now map[host.Place]entries) (list []command) {
 	var gone []command
 	for _, place := range mapOrder {
@@ -170,7 +170,7 @@ func mapCommands(was, now map[host.Place]entries) (list []command) {
 		var deletes []command
 		for _, key := range slices.Sorted(maps.Keys(was[place])) {
 			if _, stays := now[place][key]; !stays {
-				deletes = append(deletes, tell("", "del", "map", mapName(place), key))
+				deletes = append(deletes, newCommand("", "del", "map", mapName(place), key))
 			}
 		}
 		gone = append(deletes, gone...)
@@ -178,18 +178,18 @@ func mapCommands(was, now map[host.Place]entries) (list []command) {
 	return append(list, gone...)
 }
 
-// putEntry adds an entry to a map, or changes one in place, so that no request finds none.
+// putEntry adds an entry to a map, or changes it in place, so that no request finds it missing.
 func putEntry(place host.Place, e entry, there bool) command {
 	verb := "add"
 	if there {
 		verb = "set"
 	}
-	return tell("", verb, "map", mapName(place), e.key.String(), e.value(separator(place)))
+	return newCommand("", verb, "map", mapName(place), e.key.String(), e.value(separator(place)))
 }
 
-// certificateCommands lead from some certificates to others: what to do before they are needed, and what after.
-func certificateCommands(was, now []shown) (before, after []command, ok bool) {
-	had := map[uuid.UUID]shown{}
+// certificateCommands returns the commands between two lists of certificates: those before anything refers to them, and those afterwards.
+func certificateCommands(was, now []served) (before, after []command, ok bool) {
+	had := map[uuid.UUID]served{}
 	for _, x := range was {
 		had[x.ID] = x
 	}
@@ -198,39 +198,39 @@ func certificateCommands(was, now []shown) (before, after []command, ok bool) {
 		delete(had, x.ID)
 		switch {
 		case !there:
-			before = append(before, tell("New empty certificate store", "new", "ssl", "cert", certificateFile(x.Certificate).String()))
+			before = append(before, newCommand("New empty certificate store", "new", "ssl", "cert", certificateFile(x.Certificate).String()))
 			before = append(before, replaceCertificate(x.Certificate)...)
 			before = append(before, command{ProxyQuestion: host.ProxyQuestion{Words: []string{"add", "ssl", "crt-list", certificateList},
 				Payload: certificateFile(x.Certificate).String() + " " + x.nameList()}, done: "Success!"})
 		case old.nameList() != x.nameList():
-			return nil, nil, false // in between it would be shown for neither
+			return nil, nil, false // in between, neither would be served
 		case string(old.PEM) != string(x.PEM):
 			before = append(before, replaceCertificate(x.Certificate)...)
 		}
 	}
 	for _, x := range had {
 		file := certificateFile(x.Certificate).String()
-		after = append(after, tell("deleted", "del", "ssl", "crt-list", certificateList, file), tell("deleted", "del", "ssl", "cert", file))
+		after = append(after, newCommand("deleted", "del", "ssl", "crt-list", certificateList, file), newCommand("deleted", "del", "ssl", "cert", file))
 	}
 	return before, after, true
 }
 
-// replaceCertificate gives a certificate's file in HAProxy another content.
+// replaceCertificate replaces the content of a certificate's file in HAProxy.
 func replaceCertificate(x Certificate) []command {
 	file := certificateFile(x).String()
 	return []command{
 		{ProxyQuestion: host.ProxyQuestion{Words: []string{"set", "ssl", "cert", file}, Payload: pemPayload(x.PEM)}, done: "Transaction"},
-		tell("Success!", "commit", "ssl", "cert", file),
+		newCommand("Success!", "commit", "ssl", "cert", file),
 	}
 }
 
-// pemPayload is PEM without the empty lines that would end a payload.
+// pemPayload returns PEM without empty lines, which would end a payload.
 func pemPayload(pem []byte) string {
 	lines := slices.DeleteFunc(strings.Split(string(pem), "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
 	return strings.Join(lines, "\n")
 }
 
-func (x *shown) nameList() string {
+func (x *served) nameList() string {
 	names := make([]string, len(x.names))
 	for i, n := range x.names {
 		names[i] = n.String()
@@ -238,12 +238,12 @@ func (x *shown) nameList() string {
 	return strings.Join(names, " ")
 }
 
-// serverKey is a server as HAProxy names it.
+// serverKey returns HAProxy's name of a server.
 func serverKey(backend uuid.UUID, s *Server) string {
 	return backendName(backend).String() + "/" + s.Name.Word().String()
 }
 
-// poolCommands lead from the servers of some backends to others. The backends are the same.
+// poolCommands returns the commands between two lists of the same backends.
 func poolCommands(was, now []pool) (list []command, ok bool) {
 	for i := range now {
 		commands, ok := serverCommands(&now[i], was[i].servers, now[i].servers)
@@ -255,7 +255,7 @@ func poolCommands(was, now []pool) (list []command, ok bool) {
 	return list, true
 }
 
-// serverCommands lead from some servers of a backend to others.
+// serverCommands returns the commands between two lists of a backend's servers.
 func serverCommands(p *pool, was, now []Server) (list []command, ok bool) {
 	had := map[uuid.UUID]*Server{}
 	for i := range was {
@@ -269,7 +269,7 @@ func serverCommands(p *pool, was, now []Server) (list []command, ok bool) {
 		switch {
 		case old == nil:
 			if _, address := s.ip(); !address {
-				return nil, false // only at its start does HAProxy take names
+				return nil, false // HAProxy only accepts names at its start
 			}
 			added = append(added, p.addServer(s)...)
 		default:
@@ -284,13 +284,13 @@ func serverCommands(p *pool, was, now []Server) (list []command, ok bool) {
 	for _, s := range was {
 		if had[s.ID] != nil {
 			key := serverKey(p.ID, &s)
-			list = append(list, tell("", "set", "server", key, "state", "maint"), tell("Server deleted.", "del", "server", key))
+			list = append(list, newCommand("", "set", "server", key, "state", "maint"), newCommand("Server deleted.", "del", "server", key))
 		}
 	}
 	return list, true
 }
 
-// addServer makes a server that takes requests at once.
+// addServer returns the commands for a new server that takes requests at once.
 func (p *pool) addServer(s *Server) []command {
 	key := serverKey(p.ID, s)
 	words := []string{"add", "server", key, s.endpoint().String(), "weight", strconv.Itoa(s.Weight)}
@@ -301,12 +301,12 @@ func (p *pool) addServer(s *Server) []command {
 	for _, a := range options {
 		words = append(words, strings.Fields(a.String())...)
 	}
-	list := []command{tell("New server registered.", words...)}
+	list := []command{newCommand("New server registered.", words...)}
 	if p.HealthCheckEnabled {
-		list = append(list, tell("", "enable", "health", key))
+		list = append(list, newCommand("", "enable", "health", key))
 	}
 	if s.Active {
-		list = append(list, tell("", "enable", "server", key))
+		list = append(list, newCommand("", "enable", "server", key))
 	}
 	return list
 }
@@ -320,17 +320,17 @@ func (p *pool) changeServer(was, now *Server) (list []command, ok bool) {
 		return nil, false
 	}
 	if moved {
-		list = append(list, tell("changed", "set", "server", key, "addr", now.Address.String(), "port", strconv.Itoa(now.Port)), p.moved(now))
+		list = append(list, newCommand("changed", "set", "server", key, "addr", now.Address.String(), "port", strconv.Itoa(now.Port)), p.moved(now))
 	}
 	if was.Weight != now.Weight {
-		list = append(list, tell("", "set", "server", key, "weight", strconv.Itoa(now.Weight)))
+		list = append(list, newCommand("", "set", "server", key, "weight", strconv.Itoa(now.Weight)))
 	}
 	if was.Active != now.Active {
 		state := "maint"
 		if now.Active {
 			state = "ready"
 		}
-		list = append(list, tell("", "set", "server", key, "state", state))
+		list = append(list, newCommand("", "set", "server", key, "state", state))
 	}
 	return list, true
 }
@@ -345,8 +345,8 @@ const (
 	connColumns = 13
 )
 
-// moved asks until a server is at its new address and no connection to the former one is left. HAProxy answers before it has
-// moved the server (from 2.9 on), and a connection that was in use at that moment is used again for later requests.
+// moved returns a question that is repeated until a server is at its new address and no connection to the old one is left. HAProxy (from
+// 2.9 on) answers before it has moved the server, and a connection in use at that moment is reused for later requests.
 func (p *pool) moved(s *Server) command {
 	key := serverKey(p.ID, s)
 	return command{ProxyQuestion: ask("show", "servers", "conn", backendName(p.ID).String()), until: func(answer string) bool {
@@ -359,7 +359,7 @@ func (p *pool) moved(s *Server) command {
 	}}
 }
 
-// is complains when a line of "show servers state" does not show the server.
+// is compares a server with a line of "show servers state".
 func (s *Server) is(f []string) error {
 	admin, err := strconv.Atoi(f[stateAdmin])
 	switch {
@@ -373,12 +373,12 @@ func (s *Server) is(f []string) error {
 	return s.at(f[stateAddress], f[statePort])
 }
 
-// at complains when a server that HAProxy has is not where it should be.
+// at compares a server's address and port with HAProxy's.
 func (s *Server) at(address, port string) error {
 	if port != strconv.Itoa(s.Port) {
 		return fmt.Errorf("it has the port %s instead of %d", port, s.Port)
 	}
-	// Compared as addresses, for there is more than one way to write some.
+	// Compare as addresses, because some have several spellings.
 	if a, ok := s.ip(); ok {
 		if has, err := netip.ParseAddr(address); err != nil || has != a {
 			return fmt.Errorf("it has the address %s instead of %s", address, a)
@@ -387,8 +387,8 @@ func (s *Server) at(address, port string) error {
 	return nil
 }
 
-// plan finds what to tell HAProxy for a change of one row. What it finds holds for the shape that it was planned on: the number
-// of a header's field, the tables of the rate limits and the lengths that are stripped are others after a reload.
+// plan returns the step for a change of one row. It is only valid for the shape that it was planned on: a reload changes the numbers of
+// the header fields, the tables of the rate limits and the lengths of prefixes.
 func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Step, error) {
 	r.mu.Lock()
 	x := r.shape
@@ -407,7 +407,7 @@ func (r *Room) plan(ctx context.Context, tx *db.Tx, rows []apply.Row) (apply.Ste
 		if now == nil || !now.equal(x) {
 			return errors.New("haproxy was reloaded with another shape since this was planned")
 		}
-		return r.tell(ctx, commands)
+		return r.run(ctx, commands)
 	}, nil
 }
 
@@ -435,12 +435,11 @@ func (r *Room) planRow(ctx context.Context, tx *db.Tx, x *shape, row apply.Row) 
 	return nil, false, nil
 }
 
-// planCertificate: which of all certificates is shown for a name may be another one afterwards. Most are renewed, and have their
-// names for themselves.
+// planCertificate: another certificate may become the best one for a name. Most changes are renewals of certificates that share no name.
 func (r *Room) planCertificate(ctx context.Context, tx *db.Tx, was, now *Certificate) ([]command, bool, error) {
-	// One that nobody vouches for also gives way to a wildcard.
+	// A self-signed certificate also gives way to a wildcard.
 	if was == nil || now == nil || !was.Trusted || !now.Trusted || !slices.Equal(was.Names, now.Names) {
-		return r.planShown(ctx, tx, was, now)
+		return r.planServed(ctx, tx, was, now)
 	}
 	if string(was.PEM) == string(now.PEM) {
 		return nil, true, nil
@@ -454,13 +453,13 @@ func (r *Room) planCertificate(ctx context.Context, tx *db.Tx, was, now *Certifi
 		return nil, false, err
 	}
 	if contested || chosen {
-		return r.planShown(ctx, tx, was, now)
+		return r.planServed(ctx, tx, was, now)
 	}
 	return replaceCertificate(*now), true, nil
 }
 
-// planShown finds out what is shown for each name before and after.
-func (r *Room) planShown(ctx context.Context, tx *db.Tx, was, now *Certificate) ([]command, bool, error) {
+// planServed determines the certificate for each name before and after.
+func (r *Room) planServed(ctx context.Context, tx *db.Tx, was, now *Certificate) ([]command, bool, error) {
 	fqdn, err := r.fqdn()
 	if err != nil {
 		return nil, false, err
@@ -473,16 +472,16 @@ func (r *Room) planShown(ctx context.Context, tx *db.Tx, was, now *Certificate) 
 	if err != nil {
 		return nil, false, err
 	}
-	list := func(certificates []Certificate) (all, management []shown) {
-		return show(&Config{FQDN: fqdn, Domains: domains, Certificates: certificates})
+	list := func(certificates []Certificate) (all, management []served) {
+		return assign(&Config{FQDN: fqdn, Domains: domains, Certificates: certificates})
 	}
 	a, managementWas := list(instead(certificates, was, now, func(x *Certificate) uuid.UUID { return x.ID }))
 	b, management := list(certificates)
 	before, after, ok := certificateCommands(a, b)
-	return slices.Concat(before, after), ok && sameShown(managementWas, management), nil
+	return slices.Concat(before, after), ok && sameServed(managementWas, management), nil
 }
 
-// planServer: nothing of a server hangs on anything but its backend.
+// planServer: nothing but the backend depends on a server.
 func (r *Room) planServer(ctx context.Context, tx *db.Tx, row apply.Row) ([]command, bool, error) {
 	var was, now []Server
 	var backend uuid.UUID
@@ -508,7 +507,7 @@ func (r *Room) planServer(ctx context.Context, tx *db.Tx, row apply.Row) ([]comm
 	return commands, ok, nil
 }
 
-// planDomain: a certificate that it was told to show is listed for its names, which takes more.
+// planDomain: a certificate that a domain is configured to use is listed for its names, which takes more commands.
 func (r *Room) planDomain(ctx context.Context, tx *db.Tx, x *shape, row apply.Row) ([]command, bool, error) {
 	none := &Domain{}
 	was, now := none, none
@@ -526,7 +525,7 @@ func (r *Room) planDomain(ctx context.Context, tx *db.Tx, x *shape, row apply.Ro
 		return commands, ok, nil
 	}
 	if now == none {
-		return nil, false, nil // what hangs on it is gone with it
+		return nil, false, nil // what belongs to it is deleted with it
 	}
 	with, err := r.hangingOn(ctx, tx, now.ID)
 	if err != nil {
@@ -536,7 +535,7 @@ func (r *Room) planDomain(ctx context.Context, tx *db.Tx, x *shape, row apply.Ro
 	return commands, ok, nil
 }
 
-// hangingOn is what hangs on a domain.
+// hangingOn returns the rows that belong to a domain.
 func (r *Room) hangingOn(ctx context.Context, tx *db.Tx, domain uuid.UUID) (h hanging, err error) {
 	if h.headers, err = r.headers.Where(ctx, tx, "domain_id = $1", domain); err != nil {
 		return h, err
@@ -567,7 +566,7 @@ func (r *Room) planRule(ctx context.Context, tx *db.Tx, x *shape, was, now *Rule
 	return r.planHanging(ctx, tx, x, domain, func(h *hanging) { h.rules = instead(h.rules, was, now, func(r *Rule) uuid.UUID { return r.ID }) })
 }
 
-// planInspection: most of what a domain wants of its inspection is nothing that HAProxy knows, and then there is nothing to tell.
+// planInspection: most settings of a domain's inspection do not concern HAProxy; then there are no commands.
 func (r *Room) planInspection(ctx context.Context, tx *db.Tx, x *shape, domain uuid.UUID, was, now *Inspection) ([]command, bool, error) {
 	if was == now || was != nil && now != nil && *was == *now {
 		return nil, true, nil
@@ -575,7 +574,7 @@ func (r *Room) planInspection(ctx context.Context, tx *db.Tx, x *shape, domain u
 	return r.planHanging(ctx, tx, x, domain, func(h *hanging) { h.inspection = was })
 }
 
-// planHanging: of a domain that stays as it is, something that hangs on it has changed. Before says how it was.
+// planHanging handles a changed row that belongs to an unchanged domain. before restores the earlier state.
 func (r *Room) planHanging(ctx context.Context, tx *db.Tx, x *shape, domain uuid.UUID, before func(*hanging)) ([]command, bool, error) {
 	d, err := r.domains.Get(ctx, tx, domain)
 	if err != nil {
@@ -591,7 +590,7 @@ func (r *Room) planHanging(ctx context.Context, tx *db.Tx, x *shape, domain uuid
 	return commands, ok, nil
 }
 
-// sameParent is the parent of a row that did not change it.
+// sameParent returns the parent of a row, unless the change moves it to another parent.
 func sameParent[T any](was, now *T, parent func(*T) uuid.UUID) (uuid.UUID, bool) {
 	switch {
 	case was == nil:
@@ -602,7 +601,7 @@ func sameParent[T any](was, now *T, parent func(*T) uuid.UUID) (uuid.UUID, bool)
 	return parent(now), parent(was) == parent(now)
 }
 
-// instead is a list as it was before a row of it changed.
+// instead returns a list as it was before one of its rows changed.
 func instead[T any](list []T, was, now *T, id func(*T) uuid.UUID) []T {
 	var before []T
 	for i := range list {
@@ -616,7 +615,7 @@ func instead[T any](list []T, was, now *T, id func(*T) uuid.UUID) []T {
 	return before
 }
 
-// siteCommands lead from what a domain had in the maps to what it has now.
+// siteCommands returns the commands between two states of a domain in the maps.
 func siteCommands(x *shape, was, now site) ([]command, bool) {
 	if !now.fits(x) || !was.fits(x) {
 		return nil, false

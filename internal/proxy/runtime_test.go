@@ -10,7 +10,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// No request finds a site whose routes or headers are not there yet, or are gone already.
+// No request finds a site whose routes or headers are not added yet, or already removed.
 func TestWhatASiteNeedsIsThereBeforeIt(t *testing.T) {
 	with := func(names ...string) *Config {
 		c := &Config{}

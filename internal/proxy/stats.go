@@ -14,14 +14,13 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Stats is what the proxy has done so far.
 type Stats struct {
 	Backends  []BackendStats  `json:"backends" doc:"Each backend as a whole, and each of its servers."`
 	Frontends []FrontendStats `json:"frontends" doc:"Each frontend."`
 	Error     string          `json:"error" doc:"Why the proxy could not be asked; empty when it could."`
 }
 
-// BackendStats is a backend, or one server of it.
+// BackendStats describes a backend, or one of its servers.
 type BackendStats struct {
 	Name              string `json:"name" doc:"The backend as the proxy calls it: gateway_backend_ and its id."`
 	BackendID         string `json:"backend_id" doc:"Id of the backend."`
@@ -42,7 +41,7 @@ type BackendStats struct {
 	Weight            int64  `json:"weight" doc:"Its share of the requests now."`
 }
 
-// FrontendStats is a door to the outside.
+// FrontendStats describes a frontend.
 type FrontendStats struct {
 	Name         string `json:"name" doc:"The frontend as the proxy calls it."`
 	Sessions     int64  `json:"sessions" doc:"Sessions now."`
@@ -56,13 +55,12 @@ type FrontendStats struct {
 	Responses5xx int64  `json:"responses_5xx" doc:"Responses with status 5xx."`
 }
 
-// History is the traffic of the last hour.
 type History struct {
 	StepSeconds int       `json:"step_seconds" doc:"Seconds between two points."`
 	Points      []Traffic `json:"points" doc:"The oldest first. A step in which the proxy could not be asked is missing."`
 }
 
-// Traffic is what went through the proxy in one step.
+// Traffic is the traffic in one step.
 type Traffic struct {
 	At       time.Time `json:"at" doc:"End of the step."`
 	Requests float64   `json:"requests" doc:"Requests per second."`
@@ -72,7 +70,7 @@ type Traffic struct {
 	Sessions int64     `json:"sessions" doc:"Sessions at the end of the step."`
 }
 
-// Status is what the proxy is able to do.
+// Status describes the capabilities of the proxy.
 type Status struct {
 	Version        string `json:"version" doc:"Version of HAProxy; empty when it is not installed."`
 	HTTP3          bool   `json:"http3" doc:"Whether it speaks HTTP/3."`
@@ -118,8 +116,8 @@ func (r *Room) status(ctx context.Context) Status {
 	return s
 }
 
-// stats asks HAProxy. What is its own and not an operator's is left out: the way to the API and to certificates, and the
-// tables of the rate limits.
+// stats asks HAProxy. It leaves out the gateway's own parts: the backends for the API and for certificate validation, and the tables of
+// the rate limits.
 func (r *Room) stats(ctx context.Context) (Stats, error) {
 	s := Stats{Backends: []BackendStats{}, Frontends: []FrontendStats{}}
 	ctx, cancel := host.Asking(ctx)
@@ -130,7 +128,7 @@ func (r *Room) stats(ctx context.Context) (Stats, error) {
 	}
 	rows, err := table(answers[0])
 	if err != nil {
-		return s, fmt.Errorf("reading what haproxy said: %w", err)
+		return s, fmt.Errorf("reading the output of haproxy: %w", err)
 	}
 	down, usable := map[string]bool{}, map[string]bool{}
 	for _, x := range rows {
@@ -147,7 +145,7 @@ func (r *Room) stats(ctx context.Context) (Stats, error) {
 			usable[b.Name] = usable[b.Name] || b.Server != "BACKEND" && (b.Status == "UP" || b.Status == "NO CHECK")
 			switch {
 			case b.Server != "BACKEND" || b.Status != "UP":
-			case !usable[b.Name]: // HAProxy calls one without servers up
+			case !usable[b.Name]: // HAProxy reports a backend without servers as up
 				b.Status = "DOWN"
 			case down[b.Name]:
 				b.Status = "DEGRADED"
@@ -161,9 +159,9 @@ func (r *Room) stats(ctx context.Context) (Stats, error) {
 // line is one line of HAProxy's statistics, by column.
 type line map[string]string
 
-// table reads HAProxy's statistics.
-func table(said string) ([]line, error) {
-	reader := csv.NewReader(strings.NewReader(strings.TrimPrefix(said, "# ")))
+// table parses HAProxy's statistics.
+func table(output string) ([]line, error) {
+	reader := csv.NewReader(strings.NewReader(strings.TrimPrefix(output, "# ")))
 	reader.FieldsPerRecord = -1
 	all, err := reader.ReadAll()
 	if err != nil || len(all) == 0 {
@@ -183,7 +181,7 @@ func table(said string) ([]line, error) {
 }
 
 func (x line) number(column string) int64 {
-	n, _ := strconv.ParseInt(x[column], 10, 64) // absent where it means nothing
+	n, _ := strconv.ParseInt(x[column], 10, 64) // absent where it does not apply
 	return n
 }
 
@@ -201,8 +199,7 @@ func (x line) backend() BackendStats {
 	return b
 }
 
-// state is how a server or backend is, in one of the words of the API. HAProxy also says how far a change has got, such as
-// "UP 1/3".
+// state returns the state of a server or backend in the API's words. HAProxy also reports the progress of a transition, such as "UP 1/3".
 func (x line) state() string {
 	word, _, _ := strings.Cut(x["status"], " ")
 	switch word {

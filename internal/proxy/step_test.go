@@ -18,7 +18,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// running is the room with an HAProxy in memory that tells the mark of its file, so that it is verified after a reload.
+// running is the room with an HAProxy in memory that reports the mark of its file, so that it is verified after a reload.
 func running(t *testing.T, answer func(q string) string) (*Room, *kittest.Bench) {
 	t.Helper()
 	b := kittest.New(t)
@@ -49,7 +49,7 @@ func running(t *testing.T, answer func(q string) string) (*Room, *kittest.Bench)
 	return r, b
 }
 
-// A step that was planned on one shape is not taken on another: the numbers of the fields are others there.
+// A step is only valid for the shape that it was planned on, because another shape numbers the fields differently.
 func TestStepHoldsForItsShapeAlone(t *testing.T) {
 	for name, change := range map[string]func(*shape){
 		"same":            func(*shape) {},
@@ -90,7 +90,7 @@ func TestStepHoldsForItsShapeAlone(t *testing.T) {
 	}
 }
 
-// A step counts only when the worker that was verified has taken it and still serves.
+// A step only counts if the verified worker has taken it and still serves.
 func TestStepHoldsForItsWorkerAlone(t *testing.T) {
 	r, b := running(t, func(string) string { return "" })
 	b.Machine.SetUnit(host.UnitState{Unit: host.HAProxy, Installed: true, Active: "active"})
@@ -101,26 +101,26 @@ func TestStepHoldsForItsWorkerAlone(t *testing.T) {
 	r.mu.Lock()
 	r.worker = process.PID
 	r.mu.Unlock()
-	commands := []command{tell("", "set", "map", "maps/hosts.map", "a.example.net", "x")}
-	if err := r.tell(t.Context(), commands); err != nil {
+	commands := []command{newCommand("", "set", "map", "maps/hosts.map", "a.example.net", "x")}
+	if err := r.run(t.Context(), commands); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.Machine.ProxyReload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.tell(t.Context(), commands); err == nil {
+	if err := r.run(t.Context(), commands); err == nil {
 		t.Error("a worker that nothing is known about was believed")
 	}
 }
 
-// An HAProxy that answers before it has moved a server is asked until it has, and one that keeps connections to the former address
-// is reloaded.
+// An HAProxy that answers before it has moved a server is asked until it has, and one that keeps connections to the old address is
+// reloaded.
 func TestMovedServerIsConfirmed(t *testing.T) {
-	// look is what HAProxy shows of the server: its port, and its connections in use and at rest.
+	// look is what HAProxy shows of the server: its port, and its connections in use and idle.
 	type look struct{ port, used, idle int }
 	var mu sync.Mutex
 	var backend, server struct{ ID string }
-	var shows []look // one after the other, and then the last one for ever
+	var shows []look // one after the other; the last one forever
 	looked := 0
 	_, b := running(t, func(q string) string {
 		mu.Lock()

@@ -21,7 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Alert is one rule that one request matched, or a request that could not be inspected.
+// Alert is one rule that matched one request, or a request that could not be inspected.
 type Alert struct {
 	ID        uuid.UUID  `json:"id" doc:"Id of the record; later ones have greater ids."`
 	CreatedAt time.Time  `json:"created_at" doc:"When it was written."`
@@ -51,7 +51,6 @@ type Datum struct {
 	Masked   bool   `json:"masked" doc:"Secrets in it were replaced."`
 }
 
-// The actions.
 const (
 	detected    = "detected"
 	blocked     = "blocked"
@@ -63,13 +62,13 @@ const selectAlerts = `SELECT id, created_at, request_id, domain_id, domain, rule
 	coalesce(host(client_ip), ''), score, paranoia, tags, data, partial, deciding FROM waf_alerts`
 
 const (
-	// someAlerts is how many records an answer has when the caller does not say, and mostAlerts how many it has at most.
+	// someAlerts and mostAlerts are the default and the maximum number of records in an answer.
 	someAlerts, mostAlerts = 100, 1000
 	// liveAlerts is how many records a stream begins with.
 	liveAlerts = 50
 )
 
-// AlertFilter says which records to look for.
+// AlertFilter selects records.
 type AlertFilter struct {
 	DomainID uuid.UUID `query:"domain_id" doc:"Only of this domain."`
 	RuleID   int       `query:"rule_id" doc:"Only of this rule."`
@@ -82,7 +81,7 @@ type AlertFilter struct {
 	Before   uuid.UUID `query:"before" doc:"Only records older than the one with this id, to read on."`
 }
 
-// network is the client as a network; it is not valid if none is given.
+// network returns the client as a network; it is invalid if none is given.
 func (f *AlertFilter) network() (p netip.Prefix, err error) {
 	if f.Client == "" {
 		return p, nil
@@ -104,7 +103,7 @@ func (f *AlertFilter) Validate() error {
 	return cmp.Or(c.Merge(err), c.Err())
 }
 
-// liveFilter says which records a stream sends. It needs no place to read on from.
+// liveFilter selects the records of a stream. It needs no place to continue from.
 type liveFilter AlertFilter
 
 func (f *liveFilter) Validate() error {
@@ -113,7 +112,7 @@ func (f *liveFilter) Validate() error {
 	return cmp.Or(c.Merge((*AlertFilter)(f).Validate()), c.Err())
 }
 
-// takes tells whether a record is one that is looked for, as the list does.
+// takes reports whether a record matches, like the list's query.
 func (f *AlertFilter) takes(a *Alert) bool {
 	network, _ := f.network()
 	client, _ := netip.ParseAddr(a.ClientIP)
@@ -178,7 +177,7 @@ func (r *Room) alert(ctx context.Context, q db.Querier, id uuid.UUID) (Alert, er
 	return list[0], nil
 }
 
-// KeptRequest is a request as it was kept for tuning.
+// KeptRequest is a request that was kept for tuning.
 type KeptRequest struct {
 	Method        string        `json:"method" doc:"Its method."`
 	URI           string        `json:"uri" doc:"What was asked for."`
@@ -191,13 +190,12 @@ type KeptRequest struct {
 	body []byte
 }
 
-// HeaderField is one header of a request.
 type HeaderField struct {
 	Name  string `json:"name" doc:"Its name."`
 	Value string `json:"value" doc:"Its value."`
 }
 
-// kept is the request of a record, nil if it was not kept.
+// kept returns the request of a record; nil if it was not kept.
 func (r *Room) kept(ctx context.Context, q db.Querier, request string) (*KeptRequest, error) {
 	var k KeptRequest
 	err := q.QueryRow(ctx, `SELECT method, uri, version, headers, body, body_truncated, masked FROM waf_requests WHERE request_id = $1`, request).
@@ -212,14 +210,13 @@ func (r *Room) kept(ctx context.Context, q db.Querier, request string) (*KeptReq
 	return &k, nil
 }
 
-// AlertDetail is a record with all that is known about its request.
+// AlertDetail is a record with everything known about its request.
 type AlertDetail struct {
 	Alert
 	Request *KeptRequest `json:"request" doc:"The request; null if it was not kept."`
 	Records []Alert      `json:"records" doc:"All records of the request, this one included."`
 }
 
-// Purged is the answer to a purge.
 type Purged struct {
 	Deleted int64 `json:"deleted" doc:"Number of deleted records."`
 }
@@ -281,13 +278,13 @@ func (r *Room) purge(ctx context.Context, before time.Time) (p Purged, err error
 }
 
 const (
-	// channel is where the database announces records: their ids with commas in between, or nothing when there are many.
+	// channel is where the database announces records: their ids separated by commas, or nothing if there are many.
 	channel = "waf_alerts"
-	// recently is how far back records are looked for when there are many.
+	// recently is how far back to look for records if there are many.
 	recently = time.Minute
 )
 
-// announced are the records of an announcement, oldest first.
+// announced returns the records of an announcement, oldest first.
 func (r *Room) announced(ctx context.Context, payload string) ([]Alert, error) {
 	if payload == "" {
 		list, err := r.alerts(ctx, r.DB, AlertFilter{Since: r.Clock.Now().Add(-recently), Limit: mostAlerts})
@@ -303,18 +300,18 @@ func (r *Room) announced(ctx context.Context, payload string) ([]Alert, error) {
 	return read[Alert](ctx, r.DB, selectAlerts+" WHERE id = ANY ($1) ORDER BY id", ids)
 }
 
-// How long records are kept, and how many; and so for the requests.
+// Limits on the age and the number of records, and of requests.
 const (
 	alertsFor, alertsMost     = 30 * 24 * time.Hour, 100_000
 	requestsFor, requestsMost = 7 * 24 * time.Hour, 5_000
-	// gapsMost bounds the records of requests that were not inspected, apart: an outage must not cost what was found before.
+	// gapsMost limits the records of uninspected requests separately: an outage must not displace earlier findings.
 	gapsMost = 10_000
 )
 
-// Prune deletes what is older than is kept, or too much, and tells how many records are gone.
+// Prune deletes records beyond the limits, and returns how many.
 func Prune(ctx context.Context, d *db.DB, c clock.Clock) (n int64, err error) {
 	err = d.Write(ctx, func(tx *db.Tx) error {
-		tx.Queue("SET LOCAL statement_timeout = 0") // much takes its time
+		tx.Queue("SET LOCAL statement_timeout = 0") // deleting many rows takes long
 		tx.Queue(`DELETE FROM waf_requests WHERE created_at < $1 OR request_id IN (SELECT request_id FROM waf_requests ORDER BY created_at DESC, request_id DESC OFFSET $2)`,
 			c.Now().Add(-requestsFor), requestsMost)
 		tag, err := tx.Exec(ctx, `DELETE FROM waf_alerts WHERE created_at < $1

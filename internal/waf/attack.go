@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/internal/waf/engine"
 )
 
-// place is where in a request an attack is.
+// place is the position of an attack in a request.
 type place int
 
 const (
@@ -23,7 +23,7 @@ const (
 	inPath
 )
 
-// attack is a request that the core rule set refuses at its first level.
+// attack is a request that the core rule set blocks at its first level.
 type attack struct {
 	name  string
 	in    place
@@ -101,8 +101,8 @@ var attacks = []attack{
 	{"scanner: nikto", inHeader, `Mozilla/5.00 (Nikto/2.1.6) (Evasions:None) (Test:000003)`},
 }
 
-// requests send the attack where an exclusion holds: to its path and, for an exclusion of a parameter, in that parameter. One of a cookie
-// or header is attacked there, too, wherever the attack is otherwise.
+// requests sends the attack where an exclusion applies: to its path and, for an exclusion of a parameter, in that parameter. If the
+// exclusion is for a cookie or a header, that is attacked, too.
 func (x attack) requests(at domain.Exclusion) []*engine.Request {
 	list := []*engine.Request{x.request(at)}
 	switch {
@@ -143,7 +143,7 @@ func (x attack) request(at domain.Exclusion) *engine.Request {
 		q.Method, q.Body = "POST", []byte(url.QueryEscape(name)+"="+url.QueryEscape(x.value))
 		add("content-type", "application/x-www-form-urlencoded")
 	case inJSON:
-		// The engine has the members of a document as parameters with the document's name before them.
+		// In the engine, the members of a JSON document are parameters prefixed with json.
 		member := strings.TrimPrefix(name, "json.")
 		q.Method = "POST"
 		q.Body, _ = json.Marshal(map[string]string{member: x.value})

@@ -23,18 +23,18 @@ var (
 	uninspected = &alarm.Kind{
 		Name: "waf.uninspected", Severity: alarm.Warning, Mutable: true,
 		Meaning: "The web application firewall did not inspect some requests of a domain.",
-		Unless:  agentDown, // then each domain has requests that are not inspected
+		Unless:  agentDown, // every domain then has uninspected requests
 	}
 )
 
-// Check looks whether requests are inspected that should be.
+// Check finds requests that should be inspected but are not.
 var Check = watch.Check{
 	Name: "watch.waf", Title: "Check that requests are inspected", Every: 5 * time.Second, Later: true,
 	Kinds: []*alarm.Kind{agentDown, uninspected}, Conditions: conditions,
 }
 
-// restarts is how long the agent of the web application firewall may take to start again. Requests that are not inspected for no longer
-// than that are in its records, and need no alarm.
+// restarts is how long the agent may take to restart. Requests that are not inspected for no longer than that are in its records, and
+// need no alarm.
 const restarts = 10 * time.Second
 
 func conditions(ctx context.Context, s *watch.Scene) (found []alarm.Alarm, err error) {
@@ -47,7 +47,7 @@ func conditions(ctx context.Context, s *watch.Scene) (found []alarm.Alarm, err e
 		return nil, err
 	}
 	if agent.State != "up" {
-		s.Since(agentDown, "") // also when no domain needs it
+		s.Since(agentDown, "") // also if no domain needs it
 		if a := down(rows, strings.TrimSpace(agent.Reason)); a != nil {
 			found = append(found, *a)
 		}
@@ -68,7 +68,7 @@ func conditions(ctx context.Context, s *watch.Scene) (found []alarm.Alarm, err e
 	return found, err
 }
 
-// down is what it means that the agent is down; nil when no domain needs it.
+// down returns the alarm for an agent that is down; nil if no domain needs it.
 func down(rows []Config, reason string) *alarm.Alarm {
 	blocking, detecting := 0, 0
 	for i := range rows {
@@ -93,7 +93,7 @@ func down(rows []Config, reason string) *alarm.Alarm {
 	return a
 }
 
-// gapSum are requests of a domain that were not inspected.
+// gapSum counts the uninspected requests of a domain.
 type gapSum struct {
 	id, name        string
 	passed, refused int
@@ -101,7 +101,7 @@ type gapSum struct {
 	first, last     time.Time
 }
 
-// missed adds up the requests of the last minute that were not inspected, by domain.
+// missed counts the uninspected requests of the last minute, by domain.
 func missed(ctx context.Context, s *watch.Scene) (list []gapSum, err error) {
 	records, err := watch.Get[[]Alert](ctx, s, "/waf/alerts?"+url.Values{
 		"action": {unavailable}, "limit": {"1000"}, "since": {s.Now.Add(-time.Minute).UTC().Format(time.RFC3339)},

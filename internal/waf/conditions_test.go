@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/watch/watchtest"
 )
 
-// domains are so many with inspection in each mode, and one without.
+// domains adds domains with inspection in each mode, and one without.
 func domains(w *watchtest.World, blocking, detecting int) {
 	rows := []map[string]any{{"enabled": false, "mode": "blocking"}}
 	for range blocking {
@@ -31,7 +31,7 @@ func domains(w *watchtest.World, blocking, detecting int) {
 	w.Answers["/waf/configs"] = rows
 }
 
-// WF-05: the agent of the web application firewall is a warning where requests pass without it, and critical where they are refused.
+// WF-05: a missing agent is a warning where requests pass without it, and critical where they are refused.
 func TestInspection(t *testing.T) {
 	t.Parallel()
 	w := watchtest.New(t, Check)
@@ -48,10 +48,10 @@ func TestInspection(t *testing.T) {
 	w.Answers["/waf/status"] = Agent{State: "up"}
 	w.Want(t)
 	w.Answers["/waf/status"] = down
-	w.Want(t) // it may be starting again
+	w.Want(t) // it may be restarting
 }
 
-// Requests that are not inspected although the agent is up are told for each domain, unless that is over at once.
+// Requests that are not inspected although the agent is up raise an alarm per domain, unless that is over at once.
 func TestUninspected(t *testing.T) {
 	t.Parallel()
 	w := watchtest.New(t, Check)
@@ -73,15 +73,14 @@ func TestUninspected(t *testing.T) {
 	if !strings.Contains(shop.Message, "3 requests were refused") || !strings.Contains(shop.Message, "no time") {
 		t.Errorf("%+v", shop)
 	}
-	// While the agent is down, they are neither told nor over.
+	// While the agent is down, these alarms are neither raised nor cleared.
 	w.Answers["/waf/status"], w.Answers["/waf/alerts"] = Agent{State: "starting"}, []Alert{}
 	w.Want(t, "waf.uninspected critical shop", "waf.uninspected warning blog")
 	w.Answers["/waf/status"] = Agent{State: "up"}
 	w.Want(t)
 }
 
-// The agent of the web application firewall is up when it says so, and not while it is starting or does not answer. Requests that were not
-// inspected are added up for each domain.
+// The agent is up when it says so, and not while it is starting or does not answer. Uninspected requests are counted per domain.
 func TestInspectionIsAskedFor(t *testing.T) {
 	_, b, shop, blog := bench(t)
 	b.FakeDaemon(t, control.Socket(kit.Paths{}), func(w http.ResponseWriter, r *http.Request) {

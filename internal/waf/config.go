@@ -25,13 +25,13 @@ import (
 	"edge.internal/gateway/internal/waf/seclang"
 )
 
-// What becomes of a body that is larger than what is inspected.
+// Options for a body larger than the inspection limit.
 const (
 	refuse  = "refuse"
 	inspect = "inspect"
 )
 
-// Config is what a domain wants of the web application firewall.
+// Config is a domain's configuration of the web application firewall.
 type Config struct {
 	resource.Meta
 	DomainID     uuid.UUID  `json:"domain_id" readOnly:"true" db:"-" doc:"Domain that the configuration is for."`
@@ -46,7 +46,7 @@ type Config struct {
 	InspectResponses bool              `json:"inspect_responses" doc:"Inspect the beginning of responses as well, for data that servers should not send: database errors, source code, web shells. Responses are then not compressed and start a little later."`
 }
 
-// Lengths of what an exclusion has.
+// Maximum lengths of the texts in an exclusion.
 const maxPath, maxName, maxNote = 2048, 200, 1000
 
 func (c *Config) Label() string {
@@ -86,12 +86,12 @@ func (c *Config) Validate() error {
 	return list.Err()
 }
 
-// fits tells whether a text is one that can be kept.
+// fits reports whether a text can be stored.
 func fits(s string, most int) bool {
 	return len(s) <= most && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
 }
 
-// failOpen tells whether requests pass that could not be inspected.
+// failOpen reports whether requests pass that could not be inspected.
 func (c *Config) failOpen() bool {
 	if c.FailOpen == nil {
 		return c.Mode == domain.Detection
@@ -121,7 +121,7 @@ func (r *Room) nameDomains(ctx context.Context, q db.Querier, rows []*Config) er
 	return err
 }
 
-// prepareConfig has the engine look at what only the engine knows: whether it takes the custom rules, and has the excluded ones.
+// prepareConfig has the engine check the custom rules, and that the excluded rules exist.
 func (r *Room) prepareConfig(_ context.Context, was, now *Config) (func(*Config), error) {
 	if was == nil {
 		was = &Config{}
@@ -146,7 +146,7 @@ func (r *Room) prepareConfig(_ context.Context, was, now *Config) (func(*Config)
 	return nil, r.knowsRules(was, now)
 }
 
-// compiled are the custom rules, nil if there are none.
+// compiled returns the compiled custom rules; nil if there are none.
 func compiled(c *Config) (*seclang.Rules, error) {
 	if c.CustomRules == "" {
 		return nil, nil
@@ -158,7 +158,7 @@ func compiled(c *Config) (*seclang.Rules, error) {
 	return rules, nil
 }
 
-// complaint is what is wrong with custom rules, for those who wrote them.
+// complaint turns an error in custom rules into one for their author.
 func complaint(err error) error {
 	if wrong, ok := errors.AsType[*seclang.Error](err); ok {
 		return fault.Field("custom_rules", "line %d: %s", wrong.Line, wrong.Cause)
@@ -166,7 +166,7 @@ func complaint(err error) error {
 	return err
 }
 
-// knowsRules complains about newly excluded rules that do not exist. A later rule set may lack some of those that are stored.
+// knowsRules refuses newly excluded rules that do not exist. A later rule set may lack some of the stored ones.
 func (r *Room) knowsRules(was, now *Config) error {
 	fields := map[int]string{}
 	for _, id := range now.RuleExclusions {
@@ -182,7 +182,7 @@ func (r *Room) knowsRules(was, now *Config) error {
 	var list check.List
 	for id, field := range fields {
 		if id < coreRules {
-			continue // an own one, which may be written later
+			continue // a custom rule, which may be written later
 		}
 		set, err := r.engines()
 		if err != nil {
@@ -196,7 +196,7 @@ func (r *Room) knowsRules(was, now *Config) error {
 // coreRules is where the ids of the core rule set begin.
 const coreRules = 100_000
 
-// checkConfig names the domain for the audit log, and writes down since when it is inspected. A preview has not been prepared.
+// checkConfig names the domain for the audit log, and records since when it is inspected. A preview has not been prepared.
 func (r *Room) checkConfig(ctx context.Context, tx *db.Tx, was, now *Config) error {
 	if now == nil {
 		return nil
@@ -221,21 +221,21 @@ func (r *Room) checkConfig(ctx context.Context, tx *db.Tx, was, now *Config) err
 	return err
 }
 
-// Inspection is what the proxy has to know about a domain whose requests are inspected.
+// Inspection is what the proxy needs to know about an inspected domain.
 type Inspection struct {
 	DomainID uuid.UUID
-	// Detects says that nothing is refused, whatever is found.
+	// Detects means that nothing is blocked, whatever is found.
 	Detects bool
 	// Open lets requests pass that could not be inspected.
 	Open bool
 	// Partial lets requests pass whose bodies are larger than MaxBody.
 	Partial bool
 	MaxBody int
-	// Answers has responses inspected, too.
+	// Answers means that responses are inspected, too.
 	Answers bool
 }
 
-// inspection is nil if the requests of the domain are not inspected.
+// inspection returns nil if the requests of the domain are not inspected.
 func (c *Config) inspection() *Inspection {
 	if c == nil || !c.Enabled {
 		return nil
@@ -243,7 +243,7 @@ func (c *Config) inspection() *Inspection {
 	return &Inspection{DomainID: c.ID, Detects: c.Mode == domain.Detection, Open: c.failOpen(), Partial: c.Mode == domain.Detection || c.Oversized == inspect, MaxBody: c.MaxBodyBytes, Answers: c.InspectResponses}
 }
 
-// Inspections are those of all domains.
+// Inspections returns the inspections of all domains.
 func (r *Room) Inspections(ctx context.Context, q db.Querier) ([]Inspection, error) {
 	configs, err := r.configs.All(ctx, q)
 	var list []Inspection
@@ -255,7 +255,7 @@ func (r *Room) Inspections(ctx context.Context, q db.Querier) ([]Inspection, err
 	return list, err
 }
 
-// TrustedProxies are those of all domains whose requests are inspected.
+// TrustedProxies returns the trusted proxies of all inspected domains.
 func (r *Room) TrustedProxies(ctx context.Context, q db.Querier) (list []netip.Prefix, err error) {
 	configs, err := r.configs.All(ctx, q)
 	for i := range configs {
@@ -269,7 +269,7 @@ func (r *Room) TrustedProxies(ctx context.Context, q db.Querier) (list []netip.P
 	return list, err
 }
 
-// InspectionOf is that of one domain, nil if its requests are not inspected.
+// InspectionOf returns the inspection of one domain; nil if it is not inspected.
 func (r *Room) InspectionOf(ctx context.Context, q db.Querier, domain uuid.UUID) (*Inspection, error) {
 	configs, err := r.configs.Where(ctx, q, "domain_id = $1", domain)
 	if err != nil || len(configs) == 0 {
@@ -278,7 +278,7 @@ func (r *Room) InspectionOf(ctx context.Context, q db.Querier, domain uuid.UUID)
 	return configs[0].inspection(), nil
 }
 
-// Changed is what the proxy has to know before and after a change, if that is what the change is about.
+// Changed returns a domain's inspection before and after a change, if the change is about that.
 func (r *Room) Changed(row apply.Row) (domain uuid.UUID, was, now *Inspection, ok bool) {
 	if row.Kind != r.configs.Name {
 		return uuid.Nil, nil, nil, false
@@ -294,7 +294,7 @@ func (r *Room) Changed(row apply.Row) (domain uuid.UUID, was, now *Inspection, o
 	return domain, before.inspection(), after.inspection(), true
 }
 
-// settings are how requests of the domain are inspected, as the agent does it. The caller closes what it gets.
+// settings returns the engine's settings for a domain, as the agent uses them. The caller must call closed.
 func (r *Room) settings(set *engine.Set, c *Config, more ...domain.Exclusion) (s engine.Settings, closed func() error, err error) {
 	of := c.Settings
 	of.Exclusions = slices.Concat(c.Exclusions, more)

@@ -18,17 +18,17 @@ import (
 	"edge.internal/gateway/internal/waf/mask"
 )
 
-// The agent cannot record that it was not there, or not in time. The proxy says so in its log, line by line, at a socket of the
-// service. Lines may be lost on the way, so what is counted is a lower bound.
+// The agent cannot record that it was absent or too late. The proxy logs that, line by line, to a socket of the service. Lines may be
+// lost on the way, so the counts are lower bounds.
 
 const (
-	// gapEvery is how often a domain's requests that were not inspected become a record.
+	// gapEvery is how often a domain's uninspected requests are written as a record.
 	gapEvery = time.Second
-	// gapDomains bounds what waits while the database is away.
+	// gapDomains limits what waits while the database is away.
 	gapDomains = 10_000
-	// gapLine is more than the proxy's lines have.
+	// gapLine is longer than the proxy's lines.
 	gapLine = 16 << 10
-	// gapRetry is how long the room waits when it could not read.
+	// gapRetry is the pause after a failed read.
 	gapRetry = time.Second
 )
 
@@ -40,20 +40,19 @@ type gap struct {
 	refused                      bool
 }
 
-// gaps are the requests of each domain that were not inspected since the last record.
+// gaps collects the uninspected requests of each domain since the last record.
 type gaps struct {
 	mu   sync.Mutex
 	open map[uuid.UUID]*gapCount
 }
 
-// gapCount is how many there are, and the first of them.
+// gapCount counts them, and holds the first one.
 type gapCount struct {
 	gap
 	at              time.Time
 	count, refusals int
 }
 
-// add counts a request.
 func (g *gaps) add(at time.Time, x gap) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -74,7 +73,7 @@ func (g *gaps) add(at time.Time, x gap) {
 	}
 }
 
-// take empties it.
+// take empties the collection.
 func (g *gaps) take() map[uuid.UUID]*gapCount {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,7 +82,7 @@ func (g *gaps) take() map[uuid.UUID]*gapCount {
 	return taken
 }
 
-// giveBack puts in again what could not be written.
+// giveBack returns what could not be written.
 func (g *gaps) giveBack(taken map[uuid.UUID]*gapCount) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,7 +97,7 @@ func (g *gaps) giveBack(taken map[uuid.UUID]*gapCount) {
 	g.open = taken
 }
 
-// reasons say why a request was not inspected: by the agent's word, or the number that the proxy has for it.
+// reasons explains why a request was not inspected, by the agent's reason or the proxy's error number.
 var reasons = map[string]string{
 	"":                          "the agent is not running",
 	"1":                         "the agent did not answer in time",
@@ -118,8 +117,8 @@ func reason(code string) string {
 	return "the proxy could not ask the agent (" + code + ")"
 }
 
-// parseGap reads a line of the proxy's log: its usual form, and behind it the reference number, the domain, the error and the client
-// that the agent found, each a dash if there is none.
+// parseGap parses a line of the proxy's log: its usual form, followed by the reference number, the domain, the error, and the client that
+// the agent found, each a dash if missing.
 func parseGap(line string) (g gap, ok bool) {
 	before, after, ok := cutLast(strings.TrimSpace(line), `" `)
 	own := strings.Fields(after)
@@ -139,7 +138,7 @@ func parseGap(line string) (g gap, ok bool) {
 		}
 	}
 	g.client = g.client.Unmap()
-	// The proxy has answered itself if no other one got the request.
+	// The proxy answered itself if no server got the request.
 	frontend := strings.TrimSuffix(f[2], "~")
 	g.refused = f[3] == frontend+"/<NOSRV>" && f[5] == "503"
 	if _, asked, ok := strings.Cut(before, ` "`); ok {
@@ -155,7 +154,7 @@ func parseGap(line string) (g gap, ok bool) {
 
 var escape = regexp.MustCompile(`#[0-9A-F]{2}`)
 
-// unescaped is what was asked for as the client sent it: the proxy writes quotes, hashes and what is not ASCII as # and two digits.
+// unescaped decodes the logged URI: the proxy writes quotes, hashes and non-ASCII as # and two digits.
 func unescaped(s string) string {
 	return escape.ReplaceAllStringFunc(s, func(code string) string {
 		b, _ := strconv.ParseUint(code[1:], 16, 8)
@@ -163,7 +162,7 @@ func unescaped(s string) string {
 	})
 }
 
-// known is a field without the dash that stands for nothing.
+// known removes the dash that stands for nothing.
 func known(field string) string {
 	if field == "-" {
 		return ""
@@ -178,12 +177,12 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 	return s, "", false
 }
 
-// Run records the requests that were not inspected, as the proxy tells them at the socket, until the context ends.
-func (r *Room) Run(ctx context.Context, said net.PacketConn) {
-	stop := context.AfterFunc(ctx, func() { _ = said.Close() })
+// Run records the requests that were not inspected, as reported by the proxy on the socket, until the context ends.
+func (r *Room) Run(ctx context.Context, lines net.PacketConn) {
+	stop := context.AfterFunc(ctx, func() { _ = lines.Close() })
 	defer stop()
 	done := make(chan struct{})
-	go func() { defer close(done); r.hearGaps(ctx, said) }()
+	go func() { defer close(done); r.readGaps(ctx, lines) }()
 	tick := time.NewTicker(gapEvery)
 	defer tick.Stop()
 	for last := ""; ; {
@@ -204,10 +203,10 @@ func (r *Room) Run(ctx context.Context, said net.PacketConn) {
 	}
 }
 
-func (r *Room) hearGaps(ctx context.Context, said net.PacketConn) {
+func (r *Room) readGaps(ctx context.Context, lines net.PacketConn) {
 	line := make([]byte, gapLine)
 	for ctx.Err() == nil {
-		n, _, err := said.ReadFrom(line)
+		n, _, err := lines.ReadFrom(line)
 		if err != nil {
 			select {
 			case <-ctx.Done():
@@ -221,7 +220,7 @@ func (r *Room) hearGaps(ctx context.Context, said net.PacketConn) {
 	}
 }
 
-// recordGaps writes one record for each domain that has requests which were not inspected.
+// recordGaps writes one record for each domain with uninspected requests.
 func (r *Room) recordGaps(ctx context.Context) error {
 	open := r.gaps.take()
 	if len(open) == 0 {
@@ -258,10 +257,10 @@ func (r *Room) recordGaps(ctx context.Context) error {
 // announcedAtOnce is how many records are announced by their ids.
 const announcedAtOnce = 50
 
-// longestURI is how much of a URI is kept.
+// longestURI is how much of a URI is stored.
 const longestURI = 2048
 
-// storable is a text that the database takes.
+// storable makes a text acceptable to the database.
 func storable(s string) string {
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\ufffd")
 	if len(s) > longestURI {
@@ -270,7 +269,7 @@ func storable(s string) string {
 	return s
 }
 
-// severity tells requests that were refused without a reason of their own from those that passed.
+// severity distinguishes requests that were refused without a reason of their own from those that passed.
 func (n *gapCount) severity() string {
 	if n.refusals > 0 {
 		return "critical"
@@ -278,7 +277,7 @@ func (n *gapCount) severity() string {
 	return "warning"
 }
 
-// message is what people read about it.
+// message describes the gap for people.
 func (n *gapCount) message() string {
 	var ends []string
 	if passed := n.count - n.refusals; passed > 0 {

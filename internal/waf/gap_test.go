@@ -15,7 +15,7 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// line is what HAProxy says about a request that was not inspected.
+// line is HAProxy's log line about an uninspected request.
 func line(domain, code, client, where, status string) string {
 	return fmt.Sprintf(`192.0.2.7:40000 [16/Nov/2026:05:00:00.000] gateway_https~ %s 0/0/0/1/1 %s 100 - - ---- 1/1/0/0/0 0/0  "GET /a?{#22token#22:#22hunter2#22} HTTP/1.1" 6f0d1c2e-aaaa %s %s %s`, where, status, domain, code, client)
 }
@@ -43,17 +43,17 @@ func FuzzParseGap(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, s string) { parseGap(s) })
 }
 
-// Requests that were not inspected become one record for each domain and second, with their number.
+// Uninspected requests become one record per domain and second, with their number.
 func TestGapsAreRecorded(t *testing.T) {
 	r, b, shop, blog := bench(t)
 	path := filepath.Join(t.TempDir(), "waf.sock")
-	said, err := httpd.ListenDatagrams(path, 0o660, "")
+	socket, err := httpd.ListenDatagrams(path, 0o660, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { r.Run(ctx, said); close(done) }()
+	go func() { r.Run(ctx, socket); close(done) }()
 	defer func() { cancel(); <-done }()
 	conn, err := net.Dial("unixgram", path)
 	if err != nil {
@@ -101,7 +101,7 @@ func TestGapsAreRecorded(t *testing.T) {
 	}
 }
 
-// While the database is away, what was counted waits for it.
+// While the database is away, the counts wait for it.
 func TestGapsWait(t *testing.T) {
 	var g gaps
 	one, two := uuid.New(), uuid.New()

@@ -27,7 +27,7 @@ var settings = resource.Singleton[Settings]{
 	Unforeseen: unforeseen,
 }
 
-// unforeseen is what previews say about sites.
+// unforeseen is what previews report about sites.
 var unforeseen = map[resource.Area]string{resource.Sites: "Which requests the web application firewall refuses is only known when they come."}
 
 const (
@@ -36,13 +36,13 @@ const (
 	readyAgain  = 10 * time.Millisecond
 )
 
-// wanted is what the agent has to run with: whether at all, and the fingerprint of what domains want.
+// wanted is the desired state of the agent: whether it runs, and the fingerprint of the domains' configuration.
 type wanted struct {
 	Enabled       bool
 	Configuration string
 }
 
-// registerAgent makes the agent a component. It reads what domains want from the database, so that there are no files.
+// registerAgent makes the agent a component. It has no files, because it reads the domains' configuration from the database.
 func (r *Room) registerAgent() {
 	apply.Register(r.Engine, apply.Component[wanted]{
 		ID: apply.WAF, Unit: host.WAF, Enabled: func(w wanted) bool { return w.Enabled },
@@ -63,8 +63,8 @@ func (r *Room) loadAgent(ctx context.Context, q db.Querier) (w wanted, err error
 	return w, q.QueryRow(ctx, agent.Fingerprint).Scan(&w.Configuration)
 }
 
-// startAgent starts the agent again, unless it answers, and waits until it has built its engines and taken over what is stored: it hears of
-// that from the database.
+// startAgent restarts the agent if it does not answer, and waits until it has built its engines and applied what is stored; the database
+// notifies it.
 func (r *Room) startAgent(ctx context.Context, w wanted, _ []host.File) error {
 	if err := r.runs(ctx); err != nil || r.agent(ctx).State == "down" {
 		if err := r.Host.Restart(ctx, host.WAF); err != nil {
@@ -82,8 +82,8 @@ func (r *Room) startAgent(ctx context.Context, w wanted, _ []host.File) error {
 	return nil
 }
 
-// tookOver tells whether the agent inspects as is wanted, or already as a change wants that was stored since: it takes over what is stored,
-// and never goes back to what a waiting lane still expects.
+// tookOver reports whether the agent uses the wanted configuration, or already a later one: it applies what is stored, and never goes
+// back to what a waiting lane still expects.
 func (r *Room) tookOver(ctx context.Context, a Agent, w wanted) bool {
 	if a.configuration == w.Configuration {
 		return true
@@ -93,7 +93,7 @@ func (r *Room) tookOver(ctx context.Context, a Agent, w wanted) bool {
 	return err == nil && a.configuration == stored
 }
 
-// verifyAgent says whether the agent runs, answers and inspects as the domains want.
+// verifyAgent checks that the agent runs, answers and uses the domains' configuration.
 func (r *Room) verifyAgent(ctx context.Context, w wanted, _ []host.File) error {
 	if err := r.runs(ctx); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (r *Room) verifyAgent(ctx context.Context, w wanted, _ []host.File) error {
 	return nil
 }
 
-// runs says whether the agent's unit does.
+// runs checks that the agent's unit is active.
 func (r *Room) runs(ctx context.Context) error {
 	state, err := r.Host.State(ctx, host.WAF)
 	if err != nil {
@@ -121,7 +121,7 @@ func (r *Room) runs(ctx context.Context) error {
 	return nil
 }
 
-// Switch switches the agent on or off, as the settings do.
+// Switch switches the agent on or off in the settings.
 func (r *Room) Switch(c *httpd.Call, as resource.Alias, on bool) error {
 	return r.Resources.Switch(c, as, settings.Name, "enabled", on)
 }

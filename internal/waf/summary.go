@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	// topMost is how many of each kind a summary names.
+	// topMost is how many of each kind a summary lists.
 	topMost = 10
-	// someHours is what a summary looks back when the caller does not say, and mostHours as far as records are kept.
+	// someHours is how far a summary looks back by default, and mostHours how far records go back.
 	someHours, mostHours = 24, 30 * 24
-	// agentWithin bounds the wait for the agent's own word.
+	// agentWithin limits the wait for the agent's status.
 	agentWithin = time.Second
-	// agentAnswer is more than the agent says.
+	// agentAnswer is more than the agent's answer.
 	agentAnswer = 64 << 10
-	// mostRules is how many rules a search finds.
+	// mostRules is the maximum number of rules found by a search.
 	mostRules = 200
 )
 
-// Agent is the program that inspects requests, as it is now.
+// Agent is the present state of the program that inspects requests.
 type Agent struct {
 	State     string           `json:"state" enum:"up,starting,down" doc:"Whether it inspects requests. While it does not, they pass or are refused, depending on fail_open of their domain."`
 	Reason    string           `json:"reason" doc:"Why it does not; empty when it is up."`
@@ -48,12 +48,12 @@ type Agent struct {
 	Dropped   int64            `json:"dropped" doc:"How many records it could not keep until the database took them."`
 	Source    string           `json:"source" doc:"Source of its configuration: the database, or its file while the database is unavailable."`
 
-	// What it has taken over: see agent.Status.
+	// The configuration in use: see agent.Status.
 	configuration string
 	unusable      int
 }
 
-// agent asks the agent about itself.
+// agent asks the agent for its status.
 func (r *Room) agent(ctx context.Context) Agent {
 	down := Agent{State: "down", Failed: map[string]int64{}}
 	client := httpd.SocketClient(filepath.Join(r.Paths.Root, host.WAFSocket), agentWithin)
@@ -72,25 +72,25 @@ func (r *Room) agent(ctx context.Context) Agent {
 		down.State, down.Reason = "starting", "The agent is starting: it builds its engines."
 		return down
 	}
-	said := struct {
+	answer := struct {
 		Agent
 		Configuration string
 		Unusable      int
 	}{}
-	if err := json.NewDecoder(http.MaxBytesReader(nil, res.Body, agentAnswer)).Decode(&said); err != nil || res.StatusCode != http.StatusOK {
+	if err := json.NewDecoder(http.MaxBytesReader(nil, res.Body, agentAnswer)).Decode(&answer); err != nil || res.StatusCode != http.StatusOK {
 		down.Reason = fmt.Sprintf("The agent answers with %d and an invalid status.", res.StatusCode)
 		return down
 	}
-	said.State, said.Reason = "up", ""
-	if said.Failed == nil {
-		said.Failed = map[string]int64{}
+	answer.State, answer.Reason = "up", ""
+	if answer.Failed == nil {
+		answer.Failed = map[string]int64{}
 	}
-	said.configuration, said.unusable = said.Configuration, said.Unusable
-	return said.Agent
+	answer.configuration, answer.unusable = answer.Configuration, answer.Unusable
+	return answer.Agent
 }
 
-// Summary is what happened in the last hours, as far as there are records of it: an agent that is killed takes along what it has not written yet, and the
-// proxy's word about requests that were not inspected may get lost.
+// Summary sums up the last hours, as far as there are records: an agent that is killed loses what it has not written yet, and the proxy's
+// lines about uninspected requests may get lost.
 type Summary struct {
 	Hours   int         `json:"hours" doc:"How far it looks back."`
 	Actions []Counted   `json:"actions" doc:"Records and requests by action. All numbers are lower bounds: records that the agent had not stored when it was killed are missing."`
@@ -102,7 +102,6 @@ type Summary struct {
 	Agent   Agent       `json:"agent" doc:"The program that inspects requests, as it is now."`
 }
 
-// Counted is how often something was there.
 type Counted struct {
 	Name     string     `json:"name" doc:"What was counted."`
 	DomainID *uuid.UUID `json:"domain_id" doc:"Id of a domain; null for everything else."`
@@ -110,7 +109,6 @@ type Counted struct {
 	Requests int64      `json:"requests" doc:"How many requests they are about."`
 }
 
-// RuleCount is how often a rule matched.
 type RuleCount struct {
 	RuleID   int    `json:"rule_id" doc:"The rule."`
 	Message  string `json:"message" doc:"What it says."`
@@ -118,7 +116,6 @@ type RuleCount struct {
 	Requests int64  `json:"requests" doc:"How many requests they are about."`
 }
 
-// HourCount is what one hour had.
 type HourCount struct {
 	At          time.Time `json:"at" doc:"When the hour began."`
 	Detected    int64     `json:"detected" doc:"Requests that were let through although rules matched."`
@@ -163,7 +160,6 @@ func (r *Room) summary(ctx context.Context, hours int) (s Summary, err error) {
 	return s, err
 }
 
-// Rule is a rule of the core rule set.
 type Rule struct {
 	ID            int      `json:"id" doc:"Its id."`
 	Message       string   `json:"message" doc:"What it says when it matches."`
@@ -172,7 +168,7 @@ type Rule struct {
 	Tags          []string `json:"tags" doc:"What it is about."`
 }
 
-// rules are those that have all the words in their id, message or tags.
+// rules returns the rules that have all the words in their id, message or tags.
 func rules(q string) ([]Rule, error) {
 	all, err := engine.Catalog()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"edge.internal/gateway/internal/waf/engine"
 )
 
-// Proposal is the narrowest way to let a request pass, and what comes of it as a whole. Nothing of it is stored.
+// Proposal is the narrowest way to let a request pass, with its overall effect. Nothing of it is stored.
 type Proposal struct {
 	Exclusions []domain.Exclusion `json:"exclusions" doc:"All exclusions that the request needs: each rule that contributed, at the request's path and not below it, for the parameters that it matched; the whole rule if it matched something else."`
 	Notes      []string           `json:"notes" doc:"What to know before it is saved."`
@@ -29,27 +29,27 @@ type Proposal struct {
 	Attacks    Attacks            `json:"attacks" doc:"The built-in attacks, sent to the same path, in each of the excluded parameters."`
 }
 
-// Replay is the kept request, inspected with the domain's settings as if it were in blocking mode.
+// Replay is the kept request, inspected with the domain's settings as if in blocking mode.
 type Replay struct {
 	Before Outcome `json:"before" doc:"Without the exclusions."`
 	After  Outcome `json:"after" doc:"With them."`
 }
 
-// Outcome is what an inspection found.
+// Outcome is the result of an inspection.
 type Outcome struct {
 	Refused bool  `json:"refused" doc:"The request is refused in blocking mode."`
 	Score   int   `json:"score" doc:"Total score."`
 	Rules   []int `json:"rules" doc:"The rules that match."`
 }
 
-// Attacks are what the built-in attacks come to.
+// Attacks is the result of trying the built-in attacks.
 type Attacks struct {
 	Total   int      `json:"total" doc:"How many of them are refused without the exclusions."`
 	Refused int      `json:"refused" doc:"How many of these are still refused with all of them."`
 	Passing []string `json:"passing" doc:"Names of those that pass in at least one of the parameters."`
 }
 
-// Forecast is what blocking mode would have refused.
+// Forecast lists what blocking mode would have blocked.
 type Forecast struct {
 	Days     int            `json:"days" doc:"How far it looks back."`
 	Since    *time.Time     `json:"since" doc:"Since when the domain's requests are inspected; null if they are not."`
@@ -59,7 +59,7 @@ type Forecast struct {
 	Quiet    bool           `json:"quiet" doc:"There were none in the last 7 days."`
 }
 
-// ForecastRule is the part of one rule in it.
+// ForecastRule is the part of one rule in a forecast.
 type ForecastRule struct {
 	RuleID   int    `json:"rule_id" doc:"The rule."`
 	Message  string `json:"message" doc:"What it says."`
@@ -68,21 +68,22 @@ type ForecastRule struct {
 }
 
 const (
-	// replayWithin bounds the inspection of the request and of all attacks.
+	// replayWithin limits the inspection of the request and of all attacks.
 	replayWithin = 30 * time.Second
 	// mostExclusions is how many can be saved at once.
 	mostExclusions = 100
-	// mostParameters is for how many parameters a rule is left out, each by its name. A rule that matches more is left out as a whole.
+	// mostParameters is the maximum number of parameters for which a rule is excluded by name. A rule that matches more is excluded as a
+	// whole.
 	mostParameters = 10
 	// mostReplays is how often the request is inspected again to find out what else it needs.
 	mostReplays = 10
 	// responseRules is where the ids of rules about responses begin.
 	responseRules = 950_000
-	// threshold is the score from which on the core rule set refuses a request.
+	// threshold is the score from which the core rule set blocks a request.
 	threshold = 5
 	// quietFor is how long nothing may have happened.
 	quietFor = 7 * 24 * time.Hour
-	// someDays is what a forecast looks back when the caller does not say.
+	// someDays is how far a forecast looks back by default.
 	someDays, mostDays = 7, 30
 )
 
@@ -114,13 +115,13 @@ func (r *Room) mountTuning() {
 		})
 }
 
-// Exclude is what to leave out from now on.
+// Exclude lists the exclusions to save.
 type Exclude struct {
 	Exclusions []domain.Exclusion `json:"exclusions" required:"true" doc:"As they were proposed, or narrower or wider. They are stored by one change."`
 	Note       string             `json:"note" maxLength:"1000" doc:"Why; stored with each one that has no note of its own."`
 }
 
-// configOf is the configuration of a record's domain.
+// configOf returns the configuration of a record's domain.
 func (r *Room) configOf(ctx context.Context, a Alert) (*Config, error) {
 	if a.RuleID == 0 || a.DomainID == nil {
 		return nil, fault.New(fault.Conflict, "This alert was not raised by a rule, so there is nothing to exclude.")
@@ -132,15 +133,15 @@ func (r *Room) configOf(ctx context.Context, a Alert) (*Config, error) {
 	return c, err
 }
 
-// tuning is what to leave out of the inspection of one request.
+// tuning collects what to exclude for one request.
 type tuning struct {
-	path       string // alone; empty for all
+	path       string // only this path; empty for all
 	exclusions []domain.Exclusion
 	notes      []string
 }
 
-// narrowest is what to leave out so that the rules that contributed to an alarm no longer match the request: those that decided, or all
-// that matched if that was too little to decide.
+// narrowest returns what to exclude so that the rules that contributed to an alert no longer match the request: those that decided, or
+// all that matched if none decided.
 func narrowest(a Alert, records []Alert) (*tuning, error) {
 	t := &tuning{}
 	path, plain := engine.PlainPath(a.URI)
@@ -162,7 +163,7 @@ func narrowest(a Alert, records []Alert) (*tuning, error) {
 	return t, nil
 }
 
-// leaveOut adds what is needed for a rule that matched these parts of the request. It says whether that was anything.
+// leaveOut adds what is needed for a rule that matched these parts of the request. It reports whether that was anything.
 func (t *tuning) leaveOut(rule int, parts []Datum) bool {
 	whole := domain.Exclusion{RuleID: rule, Path: t.path, Exact: t.path != ""}
 	if !engine.Excludable(rule) || slices.Contains(t.exclusions, whole) {
@@ -195,8 +196,8 @@ func (t *tuning) leaveOut(rule int, parts []Datum) bool {
 	return true
 }
 
-// more adds what a request needs that is still refused, and says whether there is anything. A rule that refuses a request at once keeps
-// others from being asked, and a record has only some of the parameters.
+// more adds what a request still needs, and reports whether there was anything. A rule that blocks a request at once prevents others from
+// being evaluated, and a record has only some of the parameters.
 func (t *tuning) more(v *engine.Verdict) (found bool) {
 	for _, m := range v.Matches {
 		parts := make([]Datum, len(m.Data))
@@ -237,7 +238,7 @@ func (r *Room) propose(ctx context.Context, id uuid.UUID) (p Proposal, err error
 	}
 	ctx, cancel := context.WithTimeout(ctx, replayWithin)
 	defer cancel()
-	// It takes a core for a second or so: one at a time.
+	// It takes a core for about a second, so only one runs at a time.
 	select {
 	case r.proposing <- struct{}{}:
 		defer func() { <-r.proposing }()
@@ -290,7 +291,7 @@ func (r *Room) propose(ctx context.Context, id uuid.UUID) (p Proposal, err error
 	return p, err
 }
 
-// try sends the attacks to each parameter that is left out, with and without the exclusions.
+// try sends the attacks to each excluded parameter, with and without the exclusions.
 func try(ctx context.Context, set *engine.Set, before, after engine.Settings, exclusions []domain.Exclusion) (a Attacks, err error) {
 	var places []domain.Exclusion
 	for _, x := range exclusions {
@@ -329,7 +330,7 @@ func try(ctx context.Context, set *engine.Set, before, after engine.Settings, ex
 	return a, nil
 }
 
-// notes say what the replay does not.
+// notes explain what the replay does not cover.
 func (p *Replay) notes(exclusions []domain.Exclusion, kept *KeptRequest) (list []string) {
 	var silent []string
 	responses := false
@@ -416,7 +417,7 @@ func (r *Room) exclude(c *httpd.Call, id uuid.UUID, body Exclude) (wire.Encoded[
 	return wire.Encoded[Config](change.After), nil
 }
 
-// mostStored is how many exclusions a domain has at most, as the field says.
+// mostStored is the maximum number of exclusions of a domain, as in the field's tag.
 const mostStored = 500
 
 func (r *Room) forecast(ctx context.Context, domain uuid.UUID, days int) (f Forecast, err error) {

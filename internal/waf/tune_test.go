@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/waf/engine"
 )
 
-// Every built-in attack is one that the first level refuses, and has a name of its own.
+// Every built-in attack is blocked at the first level, and has a unique name.
 func TestAttacksAreRefused(t *testing.T) {
 	s, err := set()
 	if err != nil {
@@ -55,7 +55,7 @@ func TestAttacksAreRefused(t *testing.T) {
 	}
 }
 
-// falseAlarm is one of one rule: somebody searches for words that look like SQL.
+// falseAlarm is a false positive of one rule: someone searches for words that look like SQL.
 func falseAlarm(t *testing.T, b *kittest.Bench, domain uuid.UUID, request, uri string, data ...Datum) uuid.UUID {
 	t.Helper()
 	return insert(t, b, Alert{RequestID: request, DomainID: &domain, Domain: "shop.example.net", RuleID: 942100, Action: blocked, URI: uri, ClientIP: "192.0.2.7", Score: 5, Data: data, Deciding: true})
@@ -91,7 +91,7 @@ func TestTuningFromOneRequest(t *testing.T) {
 	if p.Attacks.Total != len(attacks) || p.Attacks.Refused+len(p.Attacks.Passing) != p.Attacks.Total || p.Attacks.Refused < len(attacks)*3/4 {
 		t.Errorf("attacks: %+v", p.Attacks)
 	}
-	// What the rule alone stopped in that parameter passes now, and the operator is told.
+	// What only this rule stopped in that parameter passes now, and the operator is told so.
 	if !slices.Contains(p.Attacks.Passing, "SQL injection: always true") {
 		t.Errorf("passing: %v", p.Attacks.Passing)
 	}
@@ -117,7 +117,7 @@ func TestTuningFromOneRequest(t *testing.T) {
 		t.Errorf("%d engines were built", now-before)
 	}
 
-	// Elsewhere the rule holds.
+	// Elsewhere the rule applies.
 	with, closed, err := r.settings(must(set()), &c)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestTuningFromOneRequest(t *testing.T) {
 	}
 }
 
-// raise has the engine inspect a request, and writes down what the agent would: a record for each rule that matched, and the request.
+// raise has the engine inspect a request, and stores what the agent would: a record for each matched rule, and the request.
 func raise(t *testing.T, b *kittest.Bench, domain uuid.UUID, request, uri string) (rules []int, ids []uuid.UUID) {
 	t.Helper()
 	keep(t, b, domain, request, uri, false)
@@ -154,7 +154,7 @@ func raise(t *testing.T, b *kittest.Bench, domain uuid.UUID, request, uri string
 	return rules, ids
 }
 
-// A request that several rules refuse needs one proposal, from whichever of its records, and what is said about it is about all of it.
+// A request that several rules block needs one proposal, from any of its records, and everything in it is about all of it.
 func TestTuningARequestThatManyRulesRefuse(t *testing.T) {
 	r, b, shop, _ := bench(t)
 	b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true, "mode": "blocking"}).Want(t, 200)
@@ -186,7 +186,7 @@ func TestTuningARequestThatManyRulesRefuse(t *testing.T) {
 	if p.Replay == nil || !p.Replay.Before.Refused || p.Replay.After.Refused || len(p.Replay.After.Rules) > 0 || len(p.Notes) > 0 {
 		t.Errorf("%+v, %q", p.Replay, p.Notes)
 	}
-	// What is said about attacks is what the whole of it does, in either parameter.
+	// The attacks show the effect of the whole proposal, in either parameter.
 	for _, name := range []string{"script: element", "SQL injection: always true"} {
 		if !slices.Contains(p.Attacks.Passing, name) {
 			t.Errorf("%s is not said to pass: %+v", name, p.Attacks)
@@ -217,7 +217,7 @@ func TestTuningARequestThatManyRulesRefuse(t *testing.T) {
 	}
 }
 
-// An alarm at the start page is not a reason to leave the rule out on the whole site.
+// An alert on the start page is not a reason to exclude the rule on the whole site.
 func TestTuningTheStartPage(t *testing.T) {
 	r, b, shop, _ := bench(t)
 	b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true, "mode": "blocking"}).Want(t, 200)
@@ -242,7 +242,7 @@ func TestTuningTheStartPage(t *testing.T) {
 	}
 }
 
-// A rule that refuses a request at once hides what others would say about it, and a record names a few parameters only. What the request needs is
+// A rule that blocks a request at once hides the findings of others, and a record names only a few parameters. What the request needs is
 // found by inspecting it again.
 func TestTuningFindsWhatTheRecordsDoNotSay(t *testing.T) {
 	_, b, shop, _ := bench(t)
@@ -256,7 +256,7 @@ func TestTuningFindsWhatTheRecordsDoNotSay(t *testing.T) {
 		t.Errorf("%+v, %+v", p.Exclusions, p.Replay)
 	}
 
-	// One that matches everywhere is left out as a whole, and that is said.
+	// A rule that matches everywhere is excluded as a whole, and the proposal says so.
 	uri = "/list?x=1"
 	for n := range mostParameters + 1 {
 		uri += fmt.Sprintf("&p%d=1%%27+or+%%271%%27%%3D%%271", n)
@@ -285,7 +285,7 @@ func TestAttacksGoWhereTheExclusionIs(t *testing.T) {
 	}
 }
 
-// Of those who tune at the same time, nobody loses anything.
+// When several people tune at the same time, nobody's change is lost.
 func TestTuningAtOnce(t *testing.T) {
 	_, b, shop, _ := bench(t)
 	id := falseAlarm(t, b, shop, "false", search, Datum{Variable: "ARGS", Key: "q"})
@@ -321,23 +321,23 @@ func TestProposalsSayWhatTheyCannotShow(t *testing.T) {
 		b.Do(t, "admin", http.MethodPost, "/waf/alerts/"+id.String()+"/propose", nil).Want(t, 200).Into(t, &p)
 		return p
 	}
-	said := func(p Proposal, part string) {
+	noted := func(p Proposal, part string) {
 		t.Helper()
 		if !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, part) }) {
 			t.Errorf("no %q in %q", part, p.Notes)
 		}
 	}
 	p := propose(falseAlarm(t, b, shop, "unclear", "/a/../b?q=x", Datum{Variable: "REQUEST_URI", Value: "x"}))
-	said(p, "different ways")
-	said(p, "hold for the whole site")
-	said(p, "not a parameter")
-	said(p, "was not stored")
+	noted(p, "different ways")
+	noted(p, "hold for the whole site")
+	noted(p, "not a parameter")
+	noted(p, "was not stored")
 	if len(p.Exclusions) != 1 || p.Exclusions[0] != (domain.Exclusion{RuleID: 942100}) || p.Replay != nil {
 		t.Errorf("%+v", p)
 	}
 	keep(t, b, shop, "secret", "/login?password=%5Bmasked%5D", true)
 	p = propose(falseAlarm(t, b, shop, "secret", "/login?password=%5Bmasked%5D", Datum{Variable: "ARGS", Key: "password", Value: "***", Masked: true}))
-	said(p, "masked")
+	noted(p, "masked")
 	if p.Exclusions[0] != (domain.Exclusion{RuleID: 942100, Path: "/login", Exact: true, Variable: "ARGS", Parameter: "password"}) || p.Replay == nil || p.Replay.Before.Refused {
 		t.Errorf("%+v", p)
 	}
@@ -393,7 +393,7 @@ func TestForecast(t *testing.T) {
 		insert(t, b, Alert{CreatedAt: time.Now().AddDate(0, 0, -days), RequestID: request, DomainID: &shop, RuleID: rule, Action: detected, ClientIP: client, Score: score, Message: "m"})
 	}
 	add(10, "r1", "192.0.2.1", 942100, 5)
-	add(1, "r2", "192.0.2.1", 920350, 3) // too little to be refused
+	add(1, "r2", "192.0.2.1", 920350, 3) // too little to be blocked
 	if f := forecast(shop, "?days=30"); !f.Quiet || f.Requests != 1 {
 		t.Errorf("%+v", f)
 	}

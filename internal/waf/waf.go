@@ -1,5 +1,5 @@
-// Package waf owns the web application firewall: what each domain wants of it, what it found, and the way from a false alarm to the
-// narrowest exclusion. The program that inspects requests is made of the packages below; this one is the part in the service.
+// Package waf manages the web application firewall: the domains' configurations, the alerts, and the way from a false positive to the
+// narrowest exclusion. The program that inspects requests consists of the packages below; this package is the part in the service.
 package waf
 
 import (
@@ -17,23 +17,21 @@ import (
 	"edge.internal/gateway/internal/waf/engine"
 )
 
-// Deps is what the room needs of others.
+// Deps holds what the room needs from others.
 type Deps struct {
-	// Domains are the names of all domains.
+	// Domains returns the names of all domains.
 	Domains func(ctx context.Context, q db.Querier) (map[uuid.UUID]string, error)
-	// DomainTable is where they are.
+	// DomainTable is the table of the domains.
 	DomainTable string
 }
 
-// Room is the web application firewall.
 type Room struct {
 	*kit.Kit
 	deps    Deps
 	configs resource.Extension[Config]
 	// agents are the settings of the agent itself.
 	agents resource.Singleton[Settings]
-	// engines are for rules that are tried, and requests that are inspected again. They are built when the first is: the service
-	// starts without them.
+	// engines are for trying rules and inspecting requests again. They are built on first use, so that the service starts without them.
 	engines func() (*engine.Set, error)
 	gaps    gaps
 	live    live.Feed[Alert]
@@ -43,10 +41,9 @@ type Room struct {
 
 const tag httpd.Tag = "waf"
 
-// feeds are the components of what domains want. Intrusion detection bans none of the trusted proxies.
+// feeds lists the components of a domain's configuration. Intrusion detection is one because it must not ban trusted proxies.
 var feeds = []apply.ID{apply.ReverseProxy, apply.Detection, apply.WAF}
 
-// New builds the room.
 func New(k *kit.Kit, deps Deps) *Room {
 	r := &Room{Kit: k, deps: deps, agents: settings, engines: sync.OnceValues(engine.New), proposing: make(chan struct{}, 1)}
 	r.configs = r.configKind()

@@ -33,10 +33,10 @@ import (
 
 type body = map[string]any
 
-// set is shared: building an engine takes its time.
+// set is shared, because building an engine takes long.
 var set = sync.OnceValues(engine.New)
 
-// names are the domains, which are the reverse proxy's to keep.
+// names stands in for the reverse proxy's domains.
 func names(ctx context.Context, q db.Querier) (map[uuid.UUID]string, error) {
 	rows, err := q.Query(ctx, "SELECT id, name FROM proxy_domains")
 	if err != nil {
@@ -49,7 +49,7 @@ func names(ctx context.Context, q db.Querier) (map[uuid.UUID]string, error) {
 	return found, err
 }
 
-// bench is the room, with two domains.
+// bench is the room with two domains.
 func bench(t *testing.T) (r *Room, b *kittest.Bench, shop, blog uuid.UUID) {
 	t.Helper()
 	b = kittest.New(t)
@@ -69,7 +69,7 @@ func bench(t *testing.T) (r *Room, b *kittest.Bench, shop, blog uuid.UUID) {
 
 func at(domain uuid.UUID) string { return "/waf/configs/" + domain.String() }
 
-// WF-01: a domain without a row has the defaults, and one that does not exist has none.
+// WF-01: a domain without a row has the defaults, and a domain that does not exist has none.
 func TestConfigWithoutARow(t *testing.T) {
 	_, b, shop, _ := bench(t)
 	a := b.Get(t, at(shop)).Want(t, 200)
@@ -130,7 +130,7 @@ func TestConfigIsStoredAndAnnounced(t *testing.T) {
 	}
 }
 
-// What is stored first can be reverted to its defaults, but not over what somebody has edited since.
+// The first stored configuration can be reverted to the defaults, but not over someone's later edit.
 func TestRevertOfTheFirstConfigLosesNoLaterEdit(t *testing.T) {
 	_, b, shop, _ := bench(t)
 	first := b.Do(t, "admin", http.MethodPut, at(shop), body{"enabled": true, "paranoia_level": 2}).Want(t, 200).Header.Get(httpd.ChangeSetHeader)
@@ -194,7 +194,7 @@ func TestConfigRefusesBadInput(t *testing.T) {
 	}
 }
 
-// What would read files, run programs or change the engine is refused, with the line and the cause and nothing of a file.
+// Rules that would read files, run programs or change the engine are refused, with the line and the cause and no content of a file.
 func TestCustomRulesRefuseWhatIsNoRule(t *testing.T) {
 	_, b, shop, _ := bench(t)
 	secret := filepath.Join(t.TempDir(), "secret.conf")
@@ -208,8 +208,8 @@ func TestCustomRulesRefuseWhatIsNoRule(t *testing.T) {
 		`SecRule ARGS "@rx (" "id:1,deny"`, `SecAction "id:942100,deny"`, `SecRuleRemoveById 1-999999`, `SecRuleRemoveById 943999`, "nonsense",
 	} {
 		a := b.Do(t, "admin", http.MethodPut, at(shop), body{"custom_rules": "# a remark\n" + hostile + "\n"}).WantField(t, "custom_rules")
-		if said := a.Error.Fields["custom_rules"]; !strings.HasPrefix(said, "Line 2: ") || strings.Contains(said, "sesame") {
-			t.Errorf("%s: %s", hostile, said)
+		if message := a.Error.Fields["custom_rules"]; !strings.HasPrefix(message, "Line 2: ") || strings.Contains(message, "sesame") {
+			t.Errorf("%s: %s", hostile, message)
 		}
 	}
 	if _, err := os.Stat(written); err == nil {
@@ -220,7 +220,7 @@ func TestCustomRulesRefuseWhatIsNoRule(t *testing.T) {
 	}
 }
 
-// insert makes records as the agent does.
+// insert creates records like the agent.
 func insert(t *testing.T, b *kittest.Bench, a Alert) uuid.UUID {
 	t.Helper()
 	if a.ID == uuid.Nil {
@@ -283,7 +283,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// A stream begins with the newest records and goes on with each new one, once.
+// A stream begins with the newest records and continues with each new one, once.
 func TestAlertsLive(t *testing.T) {
 	r, b, shop, _ := bench(t)
 	first := insert(t, b, Alert{RequestID: "r1", DomainID: &shop, RuleID: 942100, Action: blocked, ClientIP: "192.0.2.7"})
@@ -330,7 +330,7 @@ func TestAlertsLive(t *testing.T) {
 	}
 }
 
-// A stream takes the filters of the list, and has what that would have.
+// A stream accepts the filters of the list, with the same result.
 func TestAlertsLiveAreFiltered(t *testing.T) {
 	r, b, shop, blog := bench(t)
 	for _, a := range []Alert{
@@ -398,7 +398,7 @@ func TestAlertsLiveAreFiltered(t *testing.T) {
 	}
 }
 
-// An outage, which is a record for each domain and second, does not cost what rules found before.
+// An outage, which is a record per domain and second, does not displace what rules found before.
 func TestOutagesDoNotPruneAlerts(t *testing.T) {
 	_, b, shop, _ := bench(t)
 	insert := func(action string, first, last int) {
@@ -434,7 +434,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// The agent's own word is shown as it is, and nonsense is not taken for it.
+// The agent's status is passed on as it is, but nonsense is not.
 func TestStatus(t *testing.T) {
 	_, b, _, _ := bench(t)
 	answer := `{"version":"1.2.3","since":"2026-01-02T03:04:05Z","domains":3,"engines":2,"builds":4,"inspected":100,"denied":5,"failed":{"busy":7},"dropped":1,"source":"file"}`
@@ -473,7 +473,7 @@ func fakeAgent(t *testing.T, b *kittest.Bench, status func() agent.Status) (stop
 	return b.FakeDaemon(t, host.WAFSocket, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(status()) })
 }
 
-// stored is the fingerprint of what domains want.
+// stored returns the fingerprint of the domains' configuration.
 func stored(t *testing.T, b *kittest.Bench) (fingerprint string) {
 	t.Helper()
 	if err := b.DB.QueryRow(t.Context(), agent.Fingerprint).Scan(&fingerprint); err != nil {
@@ -482,7 +482,7 @@ func stored(t *testing.T, b *kittest.Bench) (fingerprint string) {
 	return fingerprint
 }
 
-// A change is live when the agent inspects by it, not before; and not at all while the agent cannot use it.
+// A change is live when the agent uses it, not before, and never if the agent cannot use it.
 func TestAChangeIsLiveWhenTheAgentHasTakenItOver(t *testing.T) {
 	_, b, shop, blog := bench(t)
 	var asked, late atomic.Int32
@@ -517,7 +517,8 @@ func TestAChangeIsLiveWhenTheAgentHasTakenItOver(t *testing.T) {
 	change(blog, body{"paranoia_level": 3}, "live")
 }
 
-// What is stored while a change waits for the agent is what the agent takes over: nobody waits for a configuration that it has skipped.
+// When another change is stored while one waits for the agent, the agent applies the later one, and nobody waits for the one that it
+// skipped.
 func TestAChangeIsLiveWhenTheAgentHasTakenOverALaterOne(t *testing.T) {
 	_, b, shop, blog := bench(t)
 	b.Do(t, "admin", http.MethodPut, at(blog), body{"enabled": true})

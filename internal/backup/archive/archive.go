@@ -1,8 +1,8 @@
-// Package archive is the form of a backup: one file with a dump of the database, state files, and a manifest that comes first.
+// Package archive defines the format of a backup: one file with a manifest, a dump of the database, and state files.
 //
-// It is a tar, compressed with zstd, and followed by the hash of everything before it, in a frame that zstd skips. One that is encrypted
-// is all of that inside of a file of age. The manifest has the size and the hash of each part, so that a reader knows what comes before it
-// comes, and one pass verifies all of it: nothing else than the parts of the manifest, in their order, is taken, whatever a tar may carry.
+// It is a tar compressed with zstd, followed by the hash of everything before it in a frame that zstd skips. An encrypted archive wraps
+// all of this in an age file. The manifest comes first and has the size and the hash of each part. A reader verifies everything in one
+// pass and accepts only the parts in the manifest, in their order, whatever else the tar contains.
 package archive
 
 import (
@@ -18,54 +18,55 @@ import (
 	"time"
 )
 
-// Format is the number of this form.
+// Format is the version of the format.
 const Format = 1
 
-// The parts that have a name of their own.
+// Parts with a fixed name.
 const (
 	manifestName = "manifest.json"
-	// Database is the dump, in PostgreSQL's custom format and not compressed.
+	// Database is the dump, in PostgreSQL's custom format, uncompressed.
 	Database = "database.dump"
 	// MasterKey is only in encrypted archives.
 	MasterKey = "config/master.key"
 )
 
-// The folders of the other parts: State is what is below the gateway's state folder, Config what is below the machine's configuration.
+// Folders of the other parts: State is below the gateway's state folder, Config below the machine's configuration.
 const (
 	State  = "state/"
 	Config = "config/"
 )
 
-// PartLimit is how long a part other than the dump may be.
+// PartLimit is the maximum size of a part other than the dump.
 const PartLimit = 4 << 20
 
-// manifestLimit is how long the manifest may be.
+// manifestLimit is the maximum size of the manifest.
 const manifestLimit = 1 << 20
 
-// ratio is how many times larger than the archive what it unpacks to may be, unless it is small anyway. A dump of text is perhaps twenty times.
+// ratio limits how many times larger than the archive its content may be, unless the content is small. A dump of text compresses perhaps
+// 20 times.
 const (
 	ratio      = 200
 	ratioFloor = 64 << 20
 )
 
-// parts are the files that an archive may carry besides the dump.
+// parts lists the files that an archive may carry besides the dump.
 var parts = []string{
 	State + "setup.json", State + "license.key", State + "license-cache.json", State + "jwt-secret", State + "radius.secret",
 	Config + "node.conf", MasterKey,
 }
 
-// account is the name of a file of an ACME account.
+// account matches the file of an ACME account.
 var account = regexp.MustCompile(`^` + State + `acme/[A-Za-z0-9][A-Za-z0-9._-]{0,200}\.json$`)
 
-// Known tells whether an archive may carry a part of this name.
+// Known reports whether an archive may carry a part of this name.
 func Known(name string) bool {
 	return name == Database || slices.Contains(parts, name) || account.MatchString(name)
 }
 
-// Names are those of the state files that have a fixed name. Files of ACME accounts come on top.
+// Names returns the parts with a fixed name. Files of ACME accounts come in addition.
 func Names() []string { return slices.Clone(parts) }
 
-// Manifest says what an archive is.
+// Manifest describes the content of an archive.
 type Manifest struct {
 	Format    int       `json:"format"`
 	Version   string    `json:"version"` // of the gateway
@@ -74,17 +75,17 @@ type Manifest struct {
 	Host      string    `json:"host"`
 	CreatedAt time.Time `json:"created_at"`
 	KeyID     string    `json:"key_id"` // names the master key that the secrets are sealed with
-	// Interfaces are the links of the machine that the configuration speaks of.
+	// Interfaces lists the machine's interfaces that the configuration uses.
 	Interfaces []string `json:"interfaces"`
-	// Tables are the tables of the dump, and what they hold.
+	// Tables describes the content of each table in the dump.
 	Tables map[string]Table `json:"tables"`
 	Parts  []Part           `json:"parts"`
 }
 
-// Table is what a table holds.
+// Table describes the content of a table.
 type Table struct {
 	Rows int64 `json:"rows"`
-	// Sum is that of a hash of each row, so that it does not depend on their order.
+	// Sum adds up a hash of each row, so it does not depend on their order.
 	Sum string `json:"sum"`
 }
 
@@ -95,7 +96,7 @@ type Part struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Bytes are those of the dump and of everything else.
+// Bytes returns the size of the dump and the size of everything else.
 func (m Manifest) Bytes() (database, files int64) {
 	for _, p := range m.Parts {
 		if p.Name == Database {
@@ -107,25 +108,24 @@ func (m Manifest) Bytes() (database, files int64) {
 	return database, files
 }
 
-// Has tells whether an archive carries a part.
+// Has reports whether an archive carries a part.
 func (m Manifest) Has(name string) bool {
 	return slices.ContainsFunc(m.Parts, func(p Part) bool { return p.Name == name })
 }
 
-// ErrDamaged is in the chain of every complaint about an archive that is not what it was when it was written, or never was one.
+// ErrDamaged is wrapped by every error about an archive that was changed since it was written, or never was an archive.
 var ErrDamaged = errors.New("the archive is damaged")
 
-// ErrPassphrase says that an archive is encrypted with another passphrase than the given one, or none was given.
+// ErrPassphrase means that the passphrase is missing or wrong.
 var ErrPassphrase = errors.New("the passphrase does not open the archive")
 
-// damaged says what is wrong with an archive.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))
 }
 
 var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// parse reads a manifest, and complains about one that no gateway writes. size is that of the archive; negative when it is not known.
+// parse reads a manifest, and refuses one that no gateway writes. size is the archive's size, or negative if unknown.
 func parse(content []byte, size int64) (m Manifest, err error) {
 	if err := json.Unmarshal(content, &m); err != nil {
 		return m, damaged("its manifest cannot be read")
@@ -158,7 +158,7 @@ func parse(content []byte, size int64) (m Manifest, err error) {
 	return m, nil
 }
 
-// summing counts and hashes what passes.
+// summing counts and hashes what is written to it.
 type summing struct {
 	n   int64
 	sum interface {
@@ -176,15 +176,15 @@ func (s *summing) Write(b []byte) (int, error) {
 
 func (s *summing) hex() string { return hex.EncodeToString(s.sum.Sum(nil)) }
 
-// Measure makes the part of a file that is read to its end.
+// Measure reads a file to its end and describes it as a part.
 func Measure(name string, r io.Reader) (Part, error) {
 	s := newSumming()
 	_, err := io.Copy(s, r)
 	return Part{Name: name, Size: s.n, SHA256: s.hex()}, err
 }
 
-// StateFile is the name of a part in the state folder, if it is one that belongs there.
+// StateFile returns the name of a part below the state folder, if it belongs there.
 func StateFile(name string) (string, bool) { return strings.CutPrefix(name, State) }
 
-// ConfigFile is the name of a part in the configuration's folder, if it is one that belongs there.
+// ConfigFile returns the name of a part below the configuration folder, if it belongs there.
 func ConfigFile(name string) (string, bool) { return strings.CutPrefix(name, Config) }

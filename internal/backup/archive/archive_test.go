@@ -99,7 +99,7 @@ func TestPassphrase(t *testing.T) {
 	}
 }
 
-// BK05: one bit that is another one, wherever it is, and a file that is too short or too long, are noticed.
+// BK05: one flipped bit anywhere is noticed, and so is a file that is too short or too long.
 func TestBK05EveryFlippedBitIsNoticed(t *testing.T) {
 	file, _ := sample(t, "")
 	size := int64(len(file))
@@ -118,7 +118,7 @@ func TestBK05EveryFlippedBitIsNoticed(t *testing.T) {
 	if _, err := archive.Verify(bytes.NewReader(append(bytes.Clone(file), 0)), size, ""); err == nil {
 		t.Error("a byte more")
 	}
-	// The key of each try takes its time, so that some bits must do.
+	// Deriving the key is slow, so only some bits are tried.
 	sealed, _ := sample(t, "correct horse battery")
 	for i := 0; i < len(sealed); i += 61 {
 		bad := bytes.Clone(sealed)
@@ -129,7 +129,7 @@ func TestBK05EveryFlippedBitIsNoticed(t *testing.T) {
 	}
 }
 
-// forge writes what no gateway writes: the manifest as it is given, the entries as they are given, and a right footer.
+// forge writes an archive that no gateway writes: with any manifest and any entries, but a correct footer.
 func forge(t *testing.T, m archive.Manifest, entries func(*tar.Writer) error) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -210,7 +210,7 @@ func TestHostileArchives(t *testing.T) {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	// A file with holes: a hundred gigabytes that take no room in the archive.
+	// A sparse file: 100 GB that take no room in the archive.
 	holes := append(bytes.Clone(forge(t, with(sized(dump, 100<<30), setup), good)), 0)
 	if _, err := archive.Verify(bytes.NewReader(holes), int64(len(holes)), ""); err == nil || !strings.Contains(err.Error(), "times its size") {
 		t.Errorf("a hundred gigabytes in %d bytes: %v", len(holes), err)
@@ -230,7 +230,7 @@ func (e *endless) Read(b []byte) (int, error) {
 	return int(n), nil
 }
 
-// What passes through does not stay: a long dump is written and verified in little memory.
+// A long dump is written and verified in little memory.
 func TestMemoryIsBounded(t *testing.T) {
 	const size = 256 << 20
 	p, err := archive.Measure(archive.Database, &endless{size})

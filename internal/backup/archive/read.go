@@ -15,26 +15,26 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// sealedPrefix is how a file of age begins.
+// sealedPrefix is the beginning of every age file.
 const sealedPrefix = "age-encryption.org/"
 
-// Reader reads an archive from its beginning to its end. What it hands out is only known to be right when Next has answered io.EOF.
+// Reader reads an archive from start to end. Its content may not be trusted before Next returns io.EOF.
 type Reader struct {
 	Manifest Manifest
-	// Encrypted tells whether it took a passphrase.
+	// Encrypted reports whether opening it took a passphrase.
 	Encrypted bool
 
 	tar    *tar.Reader
 	packed *zstd.Decoder
 	framed *framed
-	at     int // the next part
+	at     int // index of the next part
 	part   *partReader
 }
 
-// Encrypted tells whether what begins so takes a passphrase.
+// Encrypted reports whether an archive that begins like this is encrypted.
 func Encrypted(begin []byte) bool { return bytes.HasPrefix(begin, []byte(sealedPrefix)) }
 
-// Open reads the manifest. size is that of the archive; negative when it is not known. The reader must be closed.
+// Open reads the manifest. size is the archive's size, or negative if unknown. The caller must close the reader.
 func Open(r io.Reader, size int64, passphrase string) (*Reader, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	begin, err := in.Peek(len(sealedPrefix))
@@ -99,13 +99,13 @@ func (a *Reader) manifest(size int64) error {
 	return err
 }
 
-// plain complains about an entry that is not the plain file that was to come: a link, a device, a file with holes, another name.
+// plain refuses an entry that is not the expected plain file: a link, a device, a sparse file, another name.
 func plain(head *tar.Header, name string) error {
 	if head.Typeflag != tar.TypeReg || head.Linkname != "" {
 		return damaged("%.80q is not a plain file", head.Name)
 	}
 	for key := range head.PAXRecords {
-		if key != "size" { // of a file that is longer than the old header can say
+		if key != "size" { // for a file too long for the old header
 			return damaged("%.80q has the property %.80q, which no gateway writes", head.Name, key)
 		}
 	}
@@ -115,7 +115,7 @@ func plain(head *tar.Header, name string) error {
 	return nil
 }
 
-// Next goes to the next part. After the last one it answers io.EOF, if all of the archive is as it was written.
+// Next moves to the next part. After the last part it returns io.EOF if the whole archive is intact.
 func (a *Reader) Next() (Part, io.Reader, error) {
 	if err := a.next(); err != nil {
 		return Part{}, nil, err
@@ -149,7 +149,7 @@ func (a *Reader) next() error {
 	return nil
 }
 
-// end makes sure that nothing follows.
+// end makes sure that nothing follows the last part.
 func (a *Reader) end() error {
 	if head, err := a.tar.Next(); err == nil {
 		return damaged("it has %.80q, which its manifest does not name", head.Name)
@@ -161,21 +161,21 @@ func (a *Reader) end() error {
 	} else if n > 0 {
 		return damaged("there is data after its end")
 	}
-	// The decoder may have stopped before it has seen all frames.
+	// The decoder may have stopped before it read all frames.
 	if _, err := io.Copy(io.Discard, a.framed); err != nil {
 		return err
 	}
 	return io.EOF
 }
 
-// Close frees what reading takes. It does not close what is read.
+// Close releases the decoder. It does not close the underlying reader.
 func (a *Reader) Close() {
 	if a.packed != nil {
 		a.packed.Close()
 	}
 }
 
-// Verify reads all of an archive.
+// Verify reads and checks a whole archive.
 func Verify(r io.Reader, size int64, passphrase string) (Manifest, error) {
 	a, err := Open(r, size, passphrase)
 	if err != nil {
@@ -183,7 +183,7 @@ func Verify(r io.Reader, size int64, passphrase string) (Manifest, error) {
 	}
 	defer a.Close()
 	for {
-		if _, _, err := a.Next(); err == io.EOF { //nolint:errorlint // the end is not wrapped; what is wrapped is a complaint
+		if _, _, err := a.Next(); err == io.EOF { //nolint:errorlint // io.EOF is never wrapped; a wrapped one is a failure
 			return a.Manifest, nil
 		} else if err != nil {
 			return a.Manifest, err
@@ -191,7 +191,7 @@ func Verify(r io.Reader, size int64, passphrase string) (Manifest, error) {
 	}
 }
 
-// partReader hands out a part, and complains at its end if it is not what the manifest says.
+// partReader returns the bytes of a part, and an error at its end if they differ from the manifest.
 type partReader struct {
 	in   io.Reader
 	part Part
@@ -201,20 +201,20 @@ type partReader struct {
 func (p *partReader) Read(b []byte) (int, error) {
 	n, err := p.in.Read(b)
 	_, _ = p.sum.Write(b[:n])
-	if err == io.EOF && (p.sum.n != p.part.Size || p.sum.hex() != p.part.SHA256) { //nolint:errorlint // the end is not wrapped; what is wrapped is a complaint
+	if err == io.EOF && (p.sum.n != p.part.Size || p.sum.hex() != p.part.SHA256) { //nolint:errorlint // io.EOF is never wrapped; a wrapped one is a failure
 		return n, damaged("%s has been changed", p.part.Name)
 	}
-	if err != nil && err != io.EOF { //nolint:errorlint // the end is not wrapped; what is wrapped is a complaint
+	if err != nil && err != io.EOF { //nolint:errorlint // io.EOF is never wrapped; a wrapped one is a failure
 		err = damaged("%s cannot be read: %w", p.part.Name, err)
 	}
 	return n, err
 }
 
-// framed hands out everything but the footer, and compares that at the end.
+// framed returns everything but the footer, and checks the footer at the end.
 type framed struct {
 	in   io.Reader
 	sum  hash.Hash
-	held []byte // the last bytes that were read, which may be the footer
+	held []byte // the last bytes read, which may be the footer
 	read [32 << 10]byte
 	done error
 }
@@ -247,7 +247,7 @@ func (f *framed) Read(b []byte) (int, error) {
 	}
 }
 
-// compare holds the footer against what came before it.
+// compare checks the footer against the hash of everything before it.
 func (f *framed) compare() error {
 	want := binary.LittleEndian.AppendUint32(nil, skippable)
 	want = binary.LittleEndian.AppendUint32(want, footerSize-8)

@@ -13,33 +13,32 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Source is a part with where its bytes come from.
+// Source is a part with its content.
 type Source struct {
 	Part
 	Open func() (io.ReadCloser, error)
 }
 
-// Written is what became of an archive.
 type Written struct {
 	Size   int64
 	SHA256 string
 }
 
 const (
-	// windowSize bounds the memory of both sides.
+	// windowSize limits the memory of both sides.
 	windowSize = 1 << 20
-	// workFactor is how much the passphrase's key costs: 64 MiB and a fraction of a second, each time. maxWorkFactor bounds what a foreign
-	// archive may ask for.
+	// workFactor sets the cost of deriving the key from the passphrase: 64 MiB and a fraction of a second each time. maxWorkFactor limits
+	// what a foreign archive may demand.
 	workFactor, maxWorkFactor = 16, 18
 )
 
-// skippable is the head of a frame that readers of zstd pass over.
+// skippable is the magic number of a frame that zstd readers skip.
 const skippable = 0x184D2A5E
 
-// footerSize is that of the frame with the hash.
+// footerSize is the size of the frame with the hash.
 const footerSize = 8 + 32
 
-// Write writes an archive. The manifest's parts are those of the sources. With a passphrase it is encrypted.
+// Write writes an archive. The manifest's parts are those of the sources. With a passphrase the archive is encrypted.
 func Write(w io.Writer, m Manifest, sources []Source, passphrase string) (Written, error) {
 	whole := newSumming()
 	out := io.MultiWriter(w, whole)
@@ -110,7 +109,7 @@ func add(t *tar.Writer, at time.Time, p Part, content []byte) error {
 	return err
 }
 
-// copyPart copies a part, which must still be what was measured.
+// copyPart copies a part, and fails if it differs from what was measured.
 func copyPart(t *tar.Writer, at time.Time, s Source) error {
 	in, err := s.Open()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package recovery brings what is in an archive back: its files into a folder, and its database into one beside the gateway's own. It is
-// what proves that a backup can be restored, and the first half of a restore.
+// Package recovery unpacks an archive: its files into a folder, and its database beside the gateway's own. It proves that a backup can be
+// restored, and is the first half of a restore.
 package recovery
 
 import (
@@ -21,7 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/host/child"
 )
 
-// OpenFile opens an archive. A link is none.
+// OpenFile opens an archive. It does not follow a link.
 func OpenFile(path string) (*os.File, int64, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -38,11 +38,11 @@ func OpenFile(path string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// headroom is the space that must be left over.
+// headroom is the space that must stay free.
 const headroom = 32 << 20
 
-// Unpack verifies all of an archive, and writes its parts into a folder that is made for it. Nothing of them may be used unless it succeeds.
-// A disk that is too small for what the manifest announces is a complaint before the first byte.
+// Unpack verifies a whole archive, and writes its parts into a new folder. No part may be used unless it succeeds. If the disk is too
+// small for what the manifest announces, it fails before the first byte.
 func Unpack(ctx context.Context, path, passphrase, folder string) (m archive.Manifest, err error) {
 	in, size, err := OpenFile(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func Unpack(ctx context.Context, path, passphrase, folder string) (m archive.Man
 	defer root.Close()
 	for {
 		part, content, err := r.Next()
-		if err == io.EOF { //nolint:errorlint // the end is not wrapped; what is wrapped is a complaint
+		if err == io.EOF { //nolint:errorlint // io.EOF is never wrapped; a wrapped one is a failure
 			return r.Manifest, nil
 		}
 		if err == nil {
@@ -106,7 +106,7 @@ func write(root *os.Root, name string, content io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// contextReader ends with its context.
+// contextReader fails when its context ends.
 type contextReader struct {
 	ctx context.Context
 	in  io.Reader
@@ -119,10 +119,10 @@ func (r contextReader) Read(b []byte) (int, error) {
 	return r.in.Read(b)
 }
 
-// ErrSchema refuses an archive of a version whose schema this one does not know.
+// ErrSchema refuses an archive whose schema is newer than this version's.
 var ErrSchema = errors.New("a newer version of the gateway has made this backup: install that version first")
 
-// CheckSchema complains about an archive whose database this version cannot have.
+// CheckSchema refuses an archive whose database does not fit this version.
 func CheckSchema(m archive.Manifest, migrations fs.FS) error {
 	newest, has, err := db.Newest(migrations)
 	switch {
@@ -136,8 +136,8 @@ func CheckSchema(m archive.Manifest, migrations fs.FS) error {
 	return nil
 }
 
-// Load makes a database from the dump of an archive that was unpacked. It has the schema of the archive's version then: attaching it brings
-// it up to date. Whether it holds what was backed up is for Compare to say.
+// Load creates a database from the dump of an unpacked archive. Its schema is that of the archive's version; attaching it migrates it.
+// Use Compare to check its content.
 func Load(ctx context.Context, machine host.Backups, server *db.Server, name string, migrations fs.FS, m archive.Manifest, folder string) error {
 	if err := CheckSchema(m, migrations); err != nil {
 		return err
@@ -173,14 +173,14 @@ func Load(ctx context.Context, machine host.Backups, server *db.Server, name str
 		cancel()
 		rows.Close()
 	}
-	// What was cut short has nothing to say.
+	// An interrupted reader has nothing to report.
 	if err := <-read; err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("PostgreSQL cannot read the dump: %w", err)
 	}
 	return loaded
 }
 
-// Compare complains unless a database that was loaded, and not changed since, holds what the manifest says.
+// Compare returns an error unless the content of a freshly loaded database matches the manifest.
 func Compare(ctx context.Context, server *db.Server, name string, m archive.Manifest) error {
 	found, err := server.Contents(ctx, name)
 	if err != nil {
@@ -192,7 +192,7 @@ func Compare(ctx context.Context, server *db.Server, name string, m archive.Mani
 	return nil
 }
 
-// Differ names the tables that do not hold what they held when the backup was made.
+// Differ returns the tables whose content has changed since the backup.
 func Differ(was map[string]archive.Table, now map[string]db.Content) []string {
 	var names []string
 	for name, t := range was {

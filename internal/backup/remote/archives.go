@@ -17,13 +17,13 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Listing is what a target has.
+// Listing lists the archives at a target.
 type Listing struct {
 	Archives []Archive `json:"archives" doc:"Archives of this gateway and of others, the newest first."`
 	Error    string    `json:"error" doc:"Why the target cannot be asked; empty when it can."`
 }
 
-// Archive is one file of a gateway at a target.
+// Archive is one archive at a target.
 type Archive struct {
 	File       string    `json:"file" doc:"What it is called there."`
 	Name       string    `json:"name" doc:"What its gateway calls it."`
@@ -51,7 +51,6 @@ func (r *Room) mountArchives() {
 		})
 }
 
-// Wanted is an archive at a target.
 type Wanted struct {
 	File string `json:"file" required:"true" maxLength:"255" doc:"What it is called there, as the list of archives says."`
 }
@@ -83,7 +82,7 @@ func (r *Room) mountFetch() {
 		})
 }
 
-// pass passes an archive on as it comes.
+// pass streams an archive from a target to its receiver.
 func pass(ctx context.Context, fetch func(ctx context.Context, to io.Writer) error, take func(context.Context, io.Reader) (backup.Backup, error)) (backup.Backup, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -106,10 +105,10 @@ func pass(ctx context.Context, fetch func(ctx context.Context, to io.Writer) err
 	return b, err
 }
 
-// maxArchive is more than any gateway has; how much fits on the disk is found out there.
+// maxArchive is larger than any gateway's archive; the disk sets the real limit.
 const maxArchive = 1 << 40
 
-// List is what a target has of this gateway and of others, the newest first. Other files are ignored.
+// List returns the archives of this gateway and of others at a target, newest first. It ignores other files.
 func (r *Room) List(ctx context.Context, id uuid.UUID) ([]Archive, error) {
 	v, err := r.remotes.Get(ctx, r.DB, id)
 	if err != nil {
@@ -125,7 +124,7 @@ func (r *Room) List(ctx context.Context, id uuid.UUID) ([]Archive, error) {
 	return archives(ctx, t, r.mine)
 }
 
-// archives finds the files whose names are those of archives.
+// archives returns the files whose names are those of archives.
 func archives(ctx context.Context, t target, mine func(name string) bool) ([]Archive, error) {
 	entries, err := t.list(ctx, anyGateway)
 	if err != nil {
@@ -141,7 +140,7 @@ func archives(ctx context.Context, t target, mine func(name string) bool) ([]Arc
 	return list, nil
 }
 
-// Fetch copies one archive from a target, as List calls it, and answers its length and its SHA-256. At most so many bytes are taken.
+// Fetch copies one archive, by its name in List, and returns its size and its SHA-256. It accepts at most that many bytes.
 func (r *Room) Fetch(ctx context.Context, id uuid.UUID, file string, to io.Writer, most int64) (size int64, sum string, err error) {
 	if !fileForm.MatchString(file) {
 		return 0, "", fault.New(fault.NotFound, "The archive does not exist.")
@@ -156,7 +155,7 @@ func (r *Room) Fetch(ctx context.Context, id uuid.UUID, file string, to io.Write
 func (r *Room) fetch(ctx context.Context, v *Remote, file string, to io.Writer, most int64) (size int64, sum string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// How long it may take is known when its length is.
+	// The time limit can only be set once the size is known.
 	patience := time.AfterFunc(r.bounds.ask, cancel)
 	defer patience.Stop()
 	t, err := r.connect(ctx, v, 0)
@@ -167,7 +166,7 @@ func (r *Room) fetch(ctx context.Context, v *Remote, file string, to io.Writer, 
 	return fetch(ctx, t, file, to, most, func(size int64) { patience.Reset(r.bounds.within(size)) })
 }
 
-// local is a writer whose errors are not the target's.
+// local is a writer whose errors are distinguished from the target's.
 type local struct {
 	io.Writer
 	err error
@@ -189,7 +188,7 @@ func fetch(ctx context.Context, t target, file string, to io.Writer, most int64,
 	}
 	begins(size)
 	h, here := sha256.New(), &local{Writer: to}
-	// No more than it said, and one byte tells whether there is more. An SFTP server is asked for all of the buffer at once.
+	// Read one byte more than announced, to notice excess data. The large buffer lets SFTP request all of it at once.
 	n, err := io.CopyBuffer(io.MultiWriter(here, h), io.LimitReader(from, size+1), make([]byte, 1<<20))
 	switch {
 	case here.err != nil:

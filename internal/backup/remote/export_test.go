@@ -2,11 +2,11 @@ package remote
 
 import "time"
 
-// Hurry leaves out the waits between tries.
+// Hurry removes the pauses between attempts.
 func (r *Room) Hurry() { r.bounds.again = []time.Duration{time.Millisecond, time.Millisecond} }
 
-// GiveUpSoon makes the room wait for less, so that a test of what hangs is soon over.
+// GiveUpSoon shortens the timeout for servers that hang.
 func (r *Room) GiveUpSoon() { r.bounds.stall = 3 * time.Second }
 
-// Own is what the names of this gateway's archives begin with.
+// Own returns the prefix of this gateway's archives.
 func (r *Room) Own() string { return r.own() }

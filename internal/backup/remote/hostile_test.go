@@ -26,7 +26,7 @@ import (
 	"edge.internal/gateway/test/offsite"
 )
 
-// A server that has changed its key gets no credentials, until the operator trusts the new key.
+// A server whose key has changed gets no credentials until the operator trusts the new key.
 func TestChangedHostKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	sshd := offsite.NewSSHD(t)
@@ -35,7 +35,7 @@ func TestChangedHostKeyIsRefused(t *testing.T) {
 	if v.Settings["host_key_fingerprint"] != "" {
 		t.Fatalf("%v", v.Settings)
 	}
-	// Trust on first use: the first connection that works stores the key, once, and the audit log has it.
+	// Trust on first use: the first successful connection stores the key, once, and it is in the audit log.
 	for range 2 {
 		if x := h.test(t, v.ID); !x.OK {
 			t.Fatalf("%+v", x)
@@ -55,7 +55,7 @@ func TestChangedHostKeyIsRefused(t *testing.T) {
 	if result.OK || result.Attempts != 1 || !strings.Contains(result.Error, "key has changed") {
 		t.Errorf("%+v", result)
 	}
-	// The server has heard of no user, and of no key of one.
+	// The server has seen neither a user nor a public key.
 	if log := sshd.Log(); strings.Contains(log, "publickey") || strings.Contains(log, "Accepted") || strings.Contains(log, " user ") {
 		t.Errorf("%s", log)
 	}
@@ -71,13 +71,13 @@ func TestChangedHostKeyIsRefused(t *testing.T) {
 	}
 }
 
-// server is an SSH server in the hands of the test.
+// server is an SSH server under the test's control.
 type server struct {
 	address   string
-	passwords func() int // how often it was told one
+	passwords func() int // how often it received one
 }
 
-// newServer serves SFTP with these handlers to everybody who has the password.
+// newServer serves SFTP with these handlers to every client that has the password.
 func newServer(t *testing.T, handlers sftp.Handlers, keys ...ssh.Signer) *server {
 	t.Helper()
 	var mu sync.Mutex
@@ -188,7 +188,7 @@ func signer(t *testing.T, key any, err error) ssh.Signer {
 	return s
 }
 
-// A password is not told to a server with another key. Of several keys that a server has, the stored one is found.
+// A server with another key never receives the password. If a server has several keys, the stored one is found.
 func TestPasswordIsNotToldToAnotherServer(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -204,7 +204,7 @@ func TestPasswordIsNotToldToAnotherServer(t *testing.T) {
 	if x := h.test(t, h.add(t, "sftp", settings).ID); x.OK || !strings.Contains(x.failure(), "Nothing was sent to it") || s.passwords() != 1 {
 		t.Errorf("%+v, %d passwords", x, s.passwords())
 	}
-	// A server is not trusted before it has let us in.
+	// A server is not trusted before it accepts the login.
 	settings["host_key_fingerprint"], settings["password"] = "", "wrong"
 	v := h.add(t, "sftp", settings)
 	if x := h.test(t, v.ID); x.OK || x.failure() != "the server does not accept the user with this password or key" {
@@ -225,7 +225,7 @@ func (named) ModTime() time.Time { return time.Unix(1, 0) }
 func (named) IsDir() bool        { return false }
 func (named) Sys() any           { return nil }
 
-// lister shows what the test wants, and fails at everything else.
+// lister lists what the test wants, and fails everything else.
 type lister func(at int64) []os.FileInfo
 
 func (l lister) Filelist(*sftp.Request) (sftp.ListerAt, error) { return l, nil }
@@ -250,7 +250,7 @@ func (l lister) handlers() sftp.Handlers {
 	return sftp.Handlers{FileGet: l, FilePut: l, FileCmd: l, FileList: l}
 }
 
-// Names that a target shows are ignored unless they are those of archives, and a list without an end is given up.
+// Listed names are ignored unless they are those of archives, and an endless list is abandoned.
 func TestHostileListing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -284,7 +284,7 @@ func TestHostileListing(t *testing.T) {
 	}
 }
 
-// What a server says is nowhere in what the gateway tells.
+// Nothing that a server says is echoed by the gateway.
 func TestNothingOfTheAnswerIsEchoed(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -317,14 +317,14 @@ func TestNothingOfTheAnswerIsEchoed(t *testing.T) {
 	}
 }
 
-// A server that stalls is given up, at whatever it does, and the API has answered others meanwhile.
+// A server that stalls at any point is abandoned, and the API answers others in the meantime.
 func TestServerThatStallsIsGivenUp(t *testing.T) {
 	t.Parallel()
 	real := offsite.NewS3(t, false)
 	h := newHouse(t)
 	h.room.GiveUpSoon()
 	silent := listen(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
-	// It takes what is asked of it, and some of the archive.
+	// It accepts the session and part of the archive.
 	half := listen(t, func(conn net.Conn) {
 		to, err := net.Dial("tcp", real.Endpoint)
 		if err != nil {
@@ -370,7 +370,7 @@ func TestServerThatStallsIsGivenUp(t *testing.T) {
 	}
 }
 
-// Targets at the machine itself, its links and its management ports are refused, whatever their names are.
+// Targets on the machine itself, at link-local addresses and on its management ports are refused, whatever their names are.
 func TestUnsafeTargets(t *testing.T) {
 	t.Parallel()
 	b := kittest.New(t)

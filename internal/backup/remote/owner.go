@@ -14,7 +14,7 @@ import (
 	"edge.internal/gateway/internal/kit/throttle"
 )
 
-// Source is where a machine that is not set up yet gets its backup from. It is stored nowhere.
+// Source is the place from which a new machine gets its backup. It is never stored.
 type Source struct {
 	Kind          string   `json:"kind" required:"true" enum:"s3,sftp" doc:"What it is: a bucket of an object store, or a folder of an SSH server."`
 	Settings      Settings `json:"settings" required:"true" doc:"Connection settings, as for an off-site target. An SFTP server must be named by its fingerprint."`
@@ -28,13 +28,13 @@ func (s *Source) Validate() error {
 	return c.Err()
 }
 
-// Offer is what a source has.
+// Offer lists what a source has.
 type Offer struct {
 	Listing
 	HostKey string `json:"host_key" doc:"Fingerprint of the key that the SFTP server presented, if the request had none. Nothing was sent to the server. Verify the fingerprint, then send it as host_key_fingerprint."`
 }
 
-// mountOwner adds the routes by which a machine that is not set up yet gets its backup from elsewhere.
+// mountOwner adds the routes that fetch a backup for a machine that is not set up yet.
 func (r *Room) mountOwner() {
 	httpd.Handle(r.Router, http.MethodPost, "/setup/restore/archives", httpd.Owner.Here(),
 		httpd.Doc{ID: "setup.restore.archives", Tag: "setup", Summary: "List the archives from which a machine that is not set up yet can be restored"},
@@ -76,7 +76,7 @@ func (r *Room) mountOwner() {
 		})
 }
 
-// try does something at a source. One at a time, and those who fail again and again have to wait.
+// try runs an operation at a source. Only one runs at a time, and after repeated failures the caller must wait.
 func (r *Room) try(c *httpd.Call, body httpd.Onto[Source], do func(ctx context.Context, p *Place, file string) error) error {
 	s, err := body.Decode(Source{Settings: defaults()})
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *Room) try(c *httpd.Call, body httpd.Onto[Source], do func(ctx context.C
 	return nil
 }
 
-// place is a source that can be asked.
+// place returns the place of a source.
 func (r *Room) place(s Source) *Place {
 	p := &Place{door: r.Outbound, kind: s.Kind, settings: s.Settings, limits: outbound.Limits{Internal: s.AllowInternal, Dial: r.bounds.dial, Stall: r.bounds.stall}}
 	p.keys.secretKey, _ = s.Settings.SecretKey.Fresh()

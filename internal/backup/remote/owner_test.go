@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/test/offsite"
 )
 
-// A machine that is not set up yet gets its archive from a target that it is told for this once.
+// A machine that is not set up yet gets its archive from a target entered for this one time.
 func TestOwnerFetches(t *testing.T) {
 	t.Parallel()
 	server, sshd := offsite.NewS3(t, false), offsite.NewSSHD(t)
@@ -31,7 +31,7 @@ func TestOwnerFetches(t *testing.T) {
 		listing
 		HostKey string `json:"host_key"`
 		Size    int64
-	}, said string) {
+	}, answer string) {
 		t.Helper()
 		a := h.Do(t, "", http.MethodPost, "/setup/restore/"+x["verb"].(string), x["body"])
 		if a.Status < 300 {
@@ -42,28 +42,28 @@ func TestOwnerFetches(t *testing.T) {
 	known := maps.Clone(sshd.Settings())
 	known["host_key_fingerprint"] = sshd.Fingerprint
 	for kind, settings := range map[string]map[string]any{"s3": server.Settings(), "sftp": known} {
-		status, list, said := post(ask("archives", kind, settings))
+		status, list, answer := post(ask("archives", kind, settings))
 		if status != 200 || len(list.Archives) != 1 || list.Archives[0].Host != "gateway" {
-			t.Fatalf("%s: %s", kind, said)
+			t.Fatalf("%s: %s", kind, answer)
 		}
 		h.adopted = nil
-		status, got, said := post(ask("fetch", kind, settings, "file", list.Archives[0].File))
+		status, got, answer := post(ask("fetch", kind, settings, "file", list.Archives[0].File))
 		if status != 201 || got.Size != int64(len(content)) || !bytes.Equal(h.adopted, content) {
-			t.Errorf("%s: %d %s", kind, status, said)
+			t.Errorf("%s: %d %s", kind, status, answer)
 		}
 	}
 	if h.Audited(t, "setup.restore.fetch") != 2 {
 		t.Error("the audit log does not know")
 	}
-	// A server of SFTP that no one has named by its key is not told who asks.
+	// An SFTP server whose key is unknown does not learn who asks.
 	stranger := maps.Clone(sshd.Settings())
 	delete(stranger, "host_key_fingerprint")
 	logins := strings.Count(sshd.Log(), "Accepted")
-	if status, list, said := post(ask("archives", "sftp", stranger)); status != 200 || list.HostKey != sshd.Fingerprint || len(list.Archives) != 0 {
-		t.Errorf("%d %s", status, said)
+	if status, list, answer := post(ask("archives", "sftp", stranger)); status != 200 || list.HostKey != sshd.Fingerprint || len(list.Archives) != 0 {
+		t.Errorf("%d %s", status, answer)
 	}
-	if status, _, said := post(ask("fetch", "sftp", stranger, "file", "gateway_node_000000000000_1.tar")); status != 400 || !strings.Contains(said, sshd.Fingerprint) {
-		t.Errorf("%d %s", status, said)
+	if status, _, answer := post(ask("fetch", "sftp", stranger, "file", "gateway_node_000000000000_1.tar")); status != 400 || !strings.Contains(answer, sshd.Fingerprint) {
+		t.Errorf("%d %s", status, answer)
 	}
 	if strings.Count(sshd.Log(), "Accepted") != logins {
 		t.Error("a server that is not known was logged in to")
@@ -78,17 +78,17 @@ func TestOwnerFetches(t *testing.T) {
 		"fields of sftp":  {ask("archives", "s3", known), "settings.host"},
 		"not that secret": {ask("archives", "s3", map[string]any{"endpoint": "s3.example.net", "bucket": "b", "access_key": "k", "secret_key": "***SET***"}), "secret_key"},
 	} {
-		if status, _, said := post(x.ask); status != 400 || !strings.Contains(said, x.says) {
-			t.Errorf("%s: %d %s", name, status, said)
+		if status, _, answer := post(x.ask); status != 400 || !strings.Contains(answer, x.says) {
+			t.Errorf("%s: %d %s", name, status, answer)
 		}
 	}
-	// This machine itself is none, unless that is allowed.
-	if _, list, said := post(ask("archives", "s3", server.Settings(), "allow_internal", false)); list.Error == "" {
-		t.Error(said)
+	// This machine itself is refused, unless allowed.
+	if _, list, answer := post(ask("archives", "s3", server.Settings(), "allow_internal", false)); list.Error == "" {
+		t.Error(answer)
 	}
 }
 
-// Who fails again and again has to wait: a machine that is not set up yet is no tool to try addresses with.
+// After repeated failures the owner must wait: a machine that is not set up yet must not serve as a scanner.
 func TestOwnerTriesTooOften(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Place is a target that is stored nowhere: a new machine gets a backup from it before it is a gateway.
+// Place is a target that is never stored: a new machine gets a backup from it before it is a gateway.
 type Place struct {
 	door     *outbound.Door
 	kind     string
@@ -28,9 +28,9 @@ type Place struct {
 	limits   outbound.Limits
 }
 
-// Login is how a place is entered.
+// Login holds the credentials for a place.
 type Login struct {
-	// AccessKey and Region are for S3; CA is the certificate of its authority, and Plain leaves TLS out.
+	// AccessKey and Region are for S3; CA is the certificate of its authority, and Plain switches TLS off.
 	AccessKey, Region, CA string
 	Plain                 bool
 	// Secret is the secret key of S3, or the password of SFTP.
@@ -39,8 +39,8 @@ type Login struct {
 	PrivateKey, HostKey string
 }
 
-// At is the place that an address names: s3://endpoint/bucket/folder, or sftp://user@host:port/folder, as targets are shown. The
-// machine's root asks, who may reach any address.
+// At returns the place at an address as targets display it: s3://endpoint/bucket/folder or sftp://user@host:port/folder. Only root uses
+// it, who may reach any address.
 func At(address string, l Login) (*Place, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != kindS3 && u.Scheme != kindSFTP || u.RawQuery != "" || u.Fragment != "" {
@@ -75,7 +75,7 @@ func At(address string, l Login) (*Place, error) {
 	return p, inOneLine(c.Err())
 }
 
-// inOneLine puts complaints about fields into a text for who has no form.
+// inOneLine joins errors about fields into one line for the command line.
 func inOneLine(err error) error {
 	if err == nil {
 		return nil
@@ -88,7 +88,7 @@ func inOneLine(err error) error {
 	return fault.New(fault.Invalid, "%s", strings.Join(all, "; "))
 }
 
-// UnknownKey is the refusal of a server that no one has named by its key.
+// UnknownKey refuses a server whose key is not known yet.
 type UnknownKey struct{ Fingerprint string }
 
 func (k *UnknownKey) Error() string {
@@ -97,7 +97,7 @@ func (k *UnknownKey) Error() string {
 
 func (p *Place) connect(ctx context.Context) (target, error) {
 	if p.kind == kindSFTP && p.settings.HostKeyFingerprint == "" {
-		// What comes from there becomes this machine's configuration: no one else may be able to send it.
+		// What comes from there becomes this machine's configuration, so the server must be authenticated first.
 		shown, err := hostKey(ctx, p.door, p.settings.SFTP, p.limits)
 		if err != nil {
 			return nil, explain(err)
@@ -111,7 +111,7 @@ func (p *Place) connect(ctx context.Context) (target, error) {
 	return t, nil
 }
 
-// List is what is there, the newest first.
+// List returns the archives there, newest first.
 func (p *Place) List(ctx context.Context) ([]Archive, error) {
 	ctx, cancel := context.WithTimeout(ctx, usual.ask)
 	defer cancel()
@@ -123,7 +123,7 @@ func (p *Place) List(ctx context.Context) ([]Archive, error) {
 	return archives(ctx, t, func(string) bool { return false })
 }
 
-// Fetch copies one archive from there, as List calls it.
+// Fetch copies one archive, by its name in List.
 func (p *Place) Fetch(ctx context.Context, file string, to io.Writer) (size int64, err error) {
 	if !fileForm.MatchString(file) {
 		return 0, fmt.Errorf("%q is not the name of an archive", file)

@@ -11,7 +11,7 @@ import (
 	"edge.internal/gateway/test/offsite"
 )
 
-// A machine that has no gateway yet gets an archive from a target by its address.
+// A machine without a gateway gets an archive from a target by its address.
 func TestArchiveForANewMachine(t *testing.T) {
 	t.Parallel()
 	server, secure, sshd := offsite.NewS3(t, false), offsite.NewS3(t, true), offsite.NewSSHD(t)
@@ -31,7 +31,7 @@ func TestArchiveForANewMachine(t *testing.T) {
 		{PrivateKey: string(key), HostKey: sshd.Fingerprint},
 	}
 	for i, login := range logins {
-		// The address is the one that the targets show.
+		// The address is the one that the targets display.
 		place, err := remote.At(rows[i].TargetURL, login)
 		if err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func TestArchiveForANewMachine(t *testing.T) {
 			t.Error("any file is fetched")
 		}
 	}
-	// An SFTP server must be known: who can pretend to be it decides what this machine becomes.
+	// An SFTP server must be known: whoever can impersonate it decides what this machine becomes.
 	sshd.ChangeKey()
 	for _, known := range []string{"", logins[2].HostKey} {
 		place, err := remote.At(rows[2].TargetURL, remote.Login{PrivateKey: string(key), HostKey: known})

@@ -11,14 +11,13 @@ import (
 	"edge.internal/gateway/internal/kit/httpd"
 )
 
-// Test is how a target took a probe.
+// Test is the result of a test of a target.
 type Test struct {
 	OK         bool   `json:"ok" doc:"Whether every step worked."`
 	Steps      []Step `json:"steps" doc:"The steps in order, up to the first that failed."`
 	DurationMS int64  `json:"duration_ms" doc:"How long it took."`
 }
 
-// Step is one step of a test.
 type Step struct {
 	Name  string `json:"name" enum:"connect,upload,delete" doc:"Connecting to the target and listing it, sending a file of 1 KB, and deleting it."`
 	OK    bool   `json:"ok" doc:"Whether the step worked."`
@@ -40,7 +39,7 @@ func (r *Room) mountTest() {
 
 const probeSize = 1 << 10
 
-// test goes the way of an upload with a file that is no archive.
+// test follows the path of an upload with a file that is not an archive.
 func (r *Room) test(ctx context.Context, v *Remote) Test {
 	start := r.Clock.Now()
 	ctx, cancel := context.WithTimeout(ctx, r.bounds.ask)

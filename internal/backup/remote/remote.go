@@ -1,5 +1,5 @@
-// Package remote owns the off-site targets: where archives are sent after each backup, what is there, and getting it back. A
-// target is a machine of others: it may be away, hang, lie or have changed hands, and none of that harms the gateway.
+// Package remote manages the off-site targets: it sends archives there after each backup, lists them, and fetches them back. A target
+// belongs to someone else: it may be down, hang, lie or change owners, and none of this may harm the gateway.
 package remote
 
 import (
@@ -26,7 +26,6 @@ const (
 	kindSFTP = "sftp"
 )
 
-// Remote is one off-site target.
 type Remote struct {
 	resource.Meta
 	resource.Secrets
@@ -54,26 +53,24 @@ func (v *Remote) Validate() error {
 	return c.Err()
 }
 
-// Deps is what the room needs of others.
+// Deps holds what the room needs from others.
 type Deps struct {
-	// Adopt takes an archive from elsewhere among the backups.
+	// Adopt adds an archive from elsewhere to the backups.
 	Adopt func(ctx context.Context, in io.Reader) (backup.Backup, error)
-	// Replace does so on a machine that is not set up yet: what was brought before goes.
+	// Replace is Adopt for a machine that is not set up yet: it deletes the previous upload.
 	Replace func(ctx context.Context, in io.Reader) (backup.Backup, error)
 }
 
-// Room is the off-site targets.
 type Room struct {
 	*kit.Kit
 	deps    Deps
 	remotes resource.Kind[Remote]
 	bounds  bounds
-	// turn and tries bound what the owner of a machine that is not set up yet has it ask of others.
+	// turn and tries limit what the owner of a machine that is not set up yet can make it ask of others.
 	turn  sync.Mutex
 	tries *throttle.Throttle
 }
 
-// New makes the room.
 func New(k *kit.Kit, d Deps) *Room {
 	r := &Room{Kit: k, deps: d, bounds: usual, tries: throttle.New(k.Clock, backup.Tries)}
 	r.remotes = resource.Kind[Remote]{
@@ -89,7 +86,6 @@ func New(k *kit.Kit, d Deps) *Room {
 	return r
 }
 
-// Mount adds the routes.
 func (r *Room) Mount() {
 	r.remotes.Mount(r.Resources)
 	r.mountTest()
@@ -98,7 +94,8 @@ func (r *Room) Mount() {
 	r.mountOwner()
 }
 
-// check keeps secrets from going where they were not meant for. What is not sent anywhere cannot fail to arrive.
+// check keeps stored secrets from being sent to a new server. It also clears the alarm of a target that is switched off: nothing is sent
+// there any more.
 func (r *Room) check(ctx context.Context, tx *db.Tx, was, now *Remote) error {
 	if was != nil && was.Active && (now == nil || !now.Active) {
 		tx.AfterCommit(func() {

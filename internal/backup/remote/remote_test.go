@@ -31,7 +31,7 @@ import (
 	"edge.internal/gateway/test/offsite"
 )
 
-// s3Example and sftpExample are settings of places that nothing is sent to.
+// s3Example and sftpExample are settings of targets that nothing is sent to.
 func s3Example() map[string]any {
 	return map[string]any{"endpoint": "s3.example.net", "bucket": "backups", "access_key": "AK", "secret_key": "secret-canary"}
 }
@@ -40,7 +40,7 @@ func sftpExample() map[string]any {
 	return map[string]any{"host": "sftp.example.net", "username": "backup", "password": "password-canary"}
 }
 
-// BK09: secrets are masked in every answer. What was masked keeps the stored one, and a new value replaces it.
+// BK09: secrets are masked in every answer. A masked value keeps the stored secret, and a new value replaces it.
 func TestBK09SecretsAreMaskedAndKept(t *testing.T) {
 	t.Parallel()
 	server, sshd := offsite.NewS3(t, false), offsite.NewSSHD(t)
@@ -56,13 +56,13 @@ func TestBK09SecretsAreMaskedAndKept(t *testing.T) {
 		t.Errorf("%s instead of %s", folder.TargetURL, want)
 	}
 	for _, id := range []string{bucket.ID, folder.ID} {
-		// All that was read is sent back.
+		// Send back everything that was read.
 		read := h.Get(t, "/backup-remotes/"+id).Want(t, http.StatusOK)
 		h.Do(t, "admin", http.MethodPut, "/backup-remotes/"+id, string(read.Data)).Want(t, http.StatusOK)
 		if x := h.test(t, id); !x.OK {
 			t.Errorf("the stored secret is gone: %+v", x)
 		}
-		// Some of the settings are sent, and the others stay.
+		// Settings that are not sent stay unchanged.
 		h.Do(t, "admin", http.MethodPut, "/backup-remotes/"+id, map[string]any{"keep": 3, "settings": map[string]any{}}).Want(t, http.StatusOK)
 		if x := h.test(t, id); !x.OK {
 			t.Errorf("the settings are gone: %+v", x)
@@ -81,29 +81,29 @@ func TestBK09SecretsAreMaskedAndKept(t *testing.T) {
 	if x := h.test(t, folder.ID); x.OK || x.failure() != "the server does not accept the user with this password or key" {
 		t.Errorf("%+v", x)
 	}
-	// Nowhere is any of them in plain.
-	var told strings.Builder
-	told.Write(h.Get(t, "/backup-remotes").Body)
+	// No secret appears in plain text anywhere.
+	var exposed strings.Builder
+	exposed.Write(h.Get(t, "/backup-remotes").Body)
 	entries, err := h.Audit.Search(t.Context(), audit.Filter{Limit: audit.MaxLimit})
 	if err != nil || len(entries) < 6 {
 		t.Fatal(len(entries), err)
 	}
-	if err := json.NewEncoder(&told).Encode(entries); err != nil {
+	if err := json.NewEncoder(&exposed).Encode(entries); err != nil {
 		t.Fatal(err)
 	}
 	var dump string
 	if err := h.DB.QueryRow(t.Context(), "SELECT string_agg(r::text, ' ') FROM backup_remotes r").Scan(&dump); err != nil {
 		t.Fatal(err)
 	}
-	told.WriteString(dump + h.Logs.String())
+	exposed.WriteString(dump + h.Logs.String())
 	for _, secret := range []string{server.SecretKey, sshd.Key, "wrong-canary"} {
-		if strings.Contains(told.String(), secret) {
-			t.Errorf("a secret is told: %s", told.String())
+		if strings.Contains(exposed.String(), secret) {
+			t.Errorf("a secret is exposed: %s", exposed.String())
 		}
 	}
 }
 
-// A stored secret is not sent to another server than it was meant for.
+// A stored secret is never sent to another server than the one it was entered for.
 func TestSecretsStayWithTheirServer(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -182,7 +182,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// Viewers see targets without their secrets, and make none of them work.
+// Viewers see targets without their secrets, and cannot operate them.
 func TestViewers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -196,7 +196,7 @@ func TestViewers(t *testing.T) {
 	h.Get(t, "/backup-remotes/"+uuid.NewString()+"/archives").Want(t, http.StatusNotFound)
 }
 
-// recorded is a way to the S3 server that keeps what was asked.
+// recorded is a proxy to the S3 server that records the requests.
 func recorded(t *testing.T, server *offsite.S3) (endpoint string, asked func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -218,7 +218,7 @@ func recorded(t *testing.T, server *offsite.S3) (endpoint string, asked func() [
 	}
 }
 
-// BK12: the test sends a file of 1 KB and deletes it, and says how far it came.
+// BK12: the test sends a file of 1 KB, deletes it, and reports each step.
 func TestBK12TestSendsAProbeAndDeletesIt(t *testing.T) {
 	t.Parallel()
 	server, sshd := offsite.NewS3(t, false), offsite.NewSSHD(t)
@@ -251,7 +251,7 @@ func TestBK12TestSendsAProbeAndDeletesIt(t *testing.T) {
 	if left := files(t, sshd.Dir); len(left) != 0 {
 		t.Errorf("%v is left", left)
 	}
-	// A user who may not write.
+	// A user without write permission.
 	if err := os.RemoveAll(sshd.Dir); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestBK12TestSendsAProbeAndDeletesIt(t *testing.T) {
 	}
 }
 
-// BK12: each active target has its own result, and one that fails does not fail the others.
+// BK12: each active target has its own result, and a failure does not affect the others.
 func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 	t.Parallel()
 	server, secure, sshd := offsite.NewS3(t, false), offsite.NewS3(t, true), offsite.NewSSHD(t)
@@ -310,7 +310,7 @@ func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 			t.Errorf("%d: %+v", i, v)
 		}
 	}
-	// Each that failed is an alarm until it works again, or is switched off.
+	// Each failed target has an alarm until it works again or is switched off.
 	if got := h.alarms(t); !slices.Equal(got, []string{rows[1].ID, rows[3].ID}) {
 		t.Errorf("alarms about %v", got)
 	}
@@ -326,7 +326,7 @@ func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 			t.Errorf("%v", names)
 		}
 	}
-	// What was sent comes back, and a success ends the complaint.
+	// What was sent can be fetched back, and a success clears the alarm.
 	for _, i := range []int{0, 2, 4} {
 		list := h.archives(t, rows[i].ID)
 		if list.Error != "" || len(list.Archives) != 1 || !list.Archives[0].Own || list.Archives[0].Size != a.size || list.Archives[0].Name != "20260102T030405Z.tar" {
@@ -367,7 +367,7 @@ func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 	if v := h.get(t, rows[3].ID); v.LastError != "" || v.LastUploadAt == nil {
 		t.Errorf("%+v", v)
 	}
-	// What is not what was written goes nowhere.
+	// A changed archive is not sent.
 	if err := os.WriteFile(a.path, content[1:], 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +383,7 @@ func TestBK12EveryTargetHasItsOwnResult(t *testing.T) {
 	}
 	h.Do(t, "admin", http.MethodPost, "/backup-remotes/"+rows[0].ID+"/fetch", map[string]any{"file": "../../etc/passwd"}).WantField(t, "file")
 	h.Do(t, "viewer", http.MethodPost, "/backup-remotes/"+rows[0].ID+"/fetch", map[string]any{"file": h.room.Own() + "x"}).Want(t, http.StatusForbidden)
-	// What the backups get is in their terms.
+	// The backup displays the results in its own form.
 	made := newArchive(t, content)
 	id := uuid.MustParse("01a1e39f-4bae-752c-b03c-87a991632b26")
 	for i, result := range h.room.UploadAll(t.Context(), backup.Archive{
@@ -404,7 +404,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-// The certificate of a service must be from an authority that is trusted.
+// The certificate of a service must come from a trusted authority.
 func TestServiceWithACertificateOfItsOwn(t *testing.T) {
 	t.Parallel()
 	server := offsite.NewS3(t, true)
@@ -425,7 +425,7 @@ func TestServiceWithACertificateOfItsOwn(t *testing.T) {
 	}
 }
 
-// Only what this gateway wrote is ever deleted, and of that the oldest.
+// Only archives written by this gateway are ever deleted, the oldest first.
 func TestRetentionDeletesItsOwnOldestAlone(t *testing.T) {
 	t.Parallel()
 	server, sshd := offsite.NewS3(t, false), offsite.NewSSHD(t)
@@ -455,7 +455,7 @@ func TestRetentionDeletesItsOwnOldestAlone(t *testing.T) {
 	a := newArchive(t, []byte("archive"))
 	for i := range 5 {
 		for _, dir := range []string{server.Dir, sshd.Dir} {
-			// By the target's clock, all of them are later than the one that is sent next, which stays all the same.
+			// By the target's clock, all of them are newer than the next upload, which is kept regardless.
 			for j := range i {
 				path := filepath.Join(dir, fmt.Sprintf("%s2026010%dT030405Z.tar", h.room.Own(), j))
 				if at := time.Now().Add(time.Duration(j) * time.Minute); os.Chtimes(path, at, at) != nil {
@@ -476,7 +476,7 @@ func TestRetentionDeletesItsOwnOldestAlone(t *testing.T) {
 			t.Errorf("%d: %q instead of %q", i, got, want)
 		}
 	}
-	// What is not named as an archive is not listed either.
+	// Files that are not named like archives are not listed either.
 	for _, id := range []string{bucket.ID, folder.ID} {
 		list := h.archives(t, id)
 		if list.Error != "" || len(list.Archives) != 4 {
@@ -531,28 +531,28 @@ func TestArchivesAreStreamed(t *testing.T) {
 	}
 }
 
-// While an archive is sent, it is told how far that is at each target.
+// While an archive is sent, its progress at each target is reported.
 func TestUploadTellsHowFarItIs(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.add(t, "sftp", offsite.NewSSHD(t).Settings())
 	h.add(t, "s3", offsite.NewS3(t, false).Settings())
 	a := newArchive(t, bytes.Repeat([]byte("an archive "), 1<<20))
-	var told [][]remote.Result
-	results, err := h.room.Upload(t.Context(), a.path, "20260102T030405Z.tar", a.size, a.sum, func(so []remote.Result) { told = append(told, so) })
-	if err != nil || len(results) != 2 || len(told) < 3 {
-		t.Fatal(results, len(told), err)
+	var reports [][]remote.Result
+	results, err := h.room.Upload(t.Context(), a.path, "20260102T030405Z.tar", a.size, a.sum, func(so []remote.Result) { reports = append(reports, so) })
+	if err != nil || len(results) != 2 || len(reports) < 3 {
+		t.Fatal(results, len(reports), err)
 	}
 	for i, r := range results {
 		if !r.OK || r.Sent != a.size || r.FinishedAt.IsZero() {
 			t.Errorf("%+v", r)
 		}
-		if first := told[0][i]; first.RemoteID != r.RemoteID || first.Sent != 0 || !first.FinishedAt.IsZero() {
+		if first := reports[0][i]; first.RemoteID != r.RemoteID || first.Sent != 0 || !first.FinishedAt.IsZero() {
 			t.Errorf("at first %+v", first)
 		}
-		for n := 1; n < len(told); n++ {
-			if told[n][i].Sent < told[n-1][i].Sent {
-				t.Errorf("%d bytes after %d", told[n][i].Sent, told[n-1][i].Sent)
+		for n := 1; n < len(reports); n++ {
+			if reports[n][i].Sent < reports[n-1][i].Sent {
+				t.Errorf("%d bytes after %d", reports[n][i].Sent, reports[n-1][i].Sent)
 			}
 		}
 	}

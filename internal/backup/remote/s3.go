@@ -14,12 +14,11 @@ import (
 	"edge.internal/gateway/internal/kit/outbound"
 )
 
-// bucket is an S3 target.
 type bucket struct {
 	client    *minio.Client
 	transport *http.Transport
 	name      string
-	prefix    string // ends with a slash, if there is one
+	prefix    string // ends with a slash unless empty
 }
 
 func connectS3(door *outbound.Door, s S3, k keys, l outbound.Limits) (target, error) {
@@ -35,7 +34,7 @@ func connectS3(door *outbound.Door, s S3, k keys, l outbound.Limits) (target, er
 	var err error
 	b.client, err = minio.New(s.Endpoint, &minio.Options{
 		Creds: credentials.NewStaticV4(s.AccessKey, k.secretKey, ""), Secure: s.HTTPS, Transport: b.transport, Region: s.Region,
-		MaxRetries: 1, // the room tries again itself
+		MaxRetries: 1, // the room retries itself
 	})
 	if err != nil {
 		return nil, failed(true, "its settings are not usable")
@@ -44,7 +43,7 @@ func connectS3(door *outbound.Door, s S3, k keys, l outbound.Limits) (target, er
 }
 
 func (b *bucket) put(ctx context.Context, name string, from *io.SectionReader) error {
-	// Parts are read from the file as they are sent, so that none is in memory.
+	// Parts are read from the file while they are sent, so no part is held in memory.
 	_, err := b.client.PutObject(ctx, b.name, b.prefix+name, from, from.Size(), minio.PutObjectOptions{ContentType: "application/octet-stream", NumThreads: 2})
 	return err
 }
@@ -78,7 +77,7 @@ func (b *bucket) remove(ctx context.Context, name string) error {
 
 func (b *bucket) close() { b.transport.CloseIdleConnections() }
 
-// explainS3 goes by the code of an answer alone: its text may be anything.
+// explainS3 uses only the code of an answer, because its text is not trusted.
 func explainS3(err error) *failure {
 	answer, ok := errors.AsType[minio.ErrorResponse](err)
 	if !ok {

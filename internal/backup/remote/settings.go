@@ -22,12 +22,12 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// Settings are those of the target's kind; the others are not shown.
+// Settings holds the settings of the target's kind; those of the other kind are hidden.
 type Settings struct {
 	S3
 	SFTP
 
-	// kind is which of them are shown; empty for all.
+	// kind selects the settings to marshal; empty selects all.
 	kind string
 }
 
@@ -43,7 +43,7 @@ type S3 struct {
 	CACertificate string        `json:"ca_certificate" required:"false" doc:"Certificate of the service's own certificate authority in PEM; empty for a public one."`
 }
 
-// SFTP is a folder that a server gives access to by SSH.
+// SFTP is a folder on an SSH server.
 type SFTP struct {
 	Host               value.Host    `json:"host" required:"false" doc:"Host name or address of the server."`
 	Port               int           `json:"port" required:"false" doc:"Its port."`
@@ -58,12 +58,12 @@ func defaults() Settings {
 	return Settings{S3: S3{Region: "us-east-1", HTTPS: true}, SFTP: SFTP{Port: 22}}
 }
 
-// secrets are those that it has, by the names of their fields.
+// secrets returns the secrets by the names of their fields.
 func (s *Settings) secrets() map[string]*secret.Masked {
 	return map[string]*secret.Masked{"secret_key": &s.SecretKey, "password": &s.Password, "private_key": &s.PrivateKey}
 }
 
-// MarshalJSONTo writes those of the kind; all of them for the database.
+// MarshalJSONTo writes the settings of the kind, or all of them for the database.
 func (s Settings) MarshalJSONTo(e *jsontext.Encoder) error {
 	switch s.kind {
 	case kindS3:
@@ -77,7 +77,7 @@ func (s Settings) MarshalJSONTo(e *jsontext.Encoder) error {
 	}{s.S3, s.SFTP})
 }
 
-// url says where the target is.
+// url returns the address of the target.
 func (s *Settings) url(kind string) string {
 	if kind == kindS3 {
 		return (&url.URL{Scheme: "s3", Host: s.Endpoint, Path: path.Join("/", s.Bucket, s.PathPrefix)}).String()
@@ -93,7 +93,7 @@ func (s *Settings) url(kind string) string {
 		u.User = url.User(s.Username)
 	}
 	if s.RemoteDir != "" {
-		// As others write it: a folder below the one that the user lands in follows a ~.
+		// The usual notation: a folder below the user's home follows a ~.
 		u.Path = s.RemoteDir
 		if !path.IsAbs(u.Path) {
 			u.Path = "/~/" + u.Path
@@ -102,7 +102,7 @@ func (s *Settings) url(kind string) string {
 	return u.String()
 }
 
-// destination is who gets to see the secrets.
+// destination identifies the server that receives the secrets.
 func (s *Settings) destination(kind string) string {
 	if kind == kindS3 {
 		return s.Endpoint
@@ -121,11 +121,11 @@ var (
 
 const (
 	maxFolder = 512
-	// maxPEM is for a few certificates, or one key.
+	// maxPEM is enough for a few certificates or one key.
 	maxPEM = 32 << 10
 )
 
-// complain adds what is wrong with the settings of a kind.
+// complain adds the errors in the settings of a kind.
 func (s *Settings) complain(c *check.List, kind string) {
 	at := func(field string) string { return "settings." + field }
 	alone := func(given, usual any, owner string) {
@@ -193,7 +193,7 @@ func (s *SFTP) complain(c *check.List, at func(string) string) {
 	c.That(s.HostKeyFingerprint == "" || fingerprintForm.MatchString(s.HostKeyFingerprint), at("host_key_fingerprint"), "must be SHA256: and 43 characters, as ssh-keygen -l prints it, or empty")
 }
 
-// complainFolder refuses what leads out of a folder, or means something else to a shell or a server.
+// complainFolder refuses paths that leave the folder, or have a meaning to a shell or a server.
 func complainFolder(c *check.List, field, folder string) {
 	c.That(len(folder) <= maxFolder, field, "must have at most %d bytes", maxFolder)
 	c.That(folderForm.MatchString(folder), field, "must contain only letters, digits, spaces, slashes and ._@+=,~-")
@@ -203,7 +203,7 @@ func complainFolder(c *check.List, field, folder string) {
 	}
 }
 
-// parseKey reads a private key: a file of OpenSSH, or that in base64.
+// parseKey reads a private key as an OpenSSH file, plain or in base64.
 func parseKey(text string) (ssh.Signer, error) {
 	form := errors.New("must be a private key as ssh-keygen writes it, plain or in base64")
 	if len(text) > maxPEM {

@@ -19,7 +19,6 @@ import (
 	"edge.internal/gateway/internal/kit/outbound"
 )
 
-// folder is an SFTP target.
 type folder struct {
 	ssh   *ssh.Client
 	sftp  *sftp.Client
@@ -27,7 +26,7 @@ type folder struct {
 	ended chan error // why the connection ended
 }
 
-// cause finds out why a connection was lost: SFTP knows no more than that it was.
+// cause finds out why a connection was lost, because SFTP itself does not know.
 func (f *folder) cause(err error) error {
 	if !errors.Is(err, sftp.ErrSSHFxConnectionLost) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
@@ -36,13 +35,13 @@ func (f *folder) cause(err error) error {
 	case why := <-f.ended:
 		f.ended <- why
 		return fmt.Errorf("%w: %w", err, why)
-	case <-time.After(time.Second): // it has ended, or does so now
+	case <-time.After(time.Second): // it has ended or is about to
 		return err
 	}
 }
 
-// hostKeys are the kinds of key that a server may show, the best first. A server has several, and the stored fingerprint is
-// that of one: each kind is asked for until it is found.
+// hostKeys lists the key algorithms by preference. A server has several keys and the stored fingerprint matches one of them, so each
+// algorithm is tried until it is found.
 var hostKeys = [][]string{
 	{ssh.KeyAlgoED25519},
 	{ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521},
@@ -65,7 +64,7 @@ func connectSFTP(ctx context.Context, door *outbound.Door, s SFTP, k keys, l out
 	}
 	if k.password != "" {
 		config.Auth = append(config.Auth, ssh.Password(k.password), ssh.KeyboardInteractive(func(_, _ string, questions []string, echos []bool) ([]string, error) {
-			// Some servers ask for the password as a question. Others are not answered.
+			// Some servers ask for the password as a question. Other questions are not answered.
 			if len(questions) > 1 || len(questions) == 1 && echos[0] {
 				return nil, errors.New("the server asks for more than a password")
 			}
@@ -79,7 +78,7 @@ func connectSFTP(ctx context.Context, door *outbound.Door, s SFTP, k keys, l out
 	var other error
 	for _, config.HostKeyAlgorithms = range kinds {
 		config.HostKeyCallback = func(_ string, _ net.Addr, key ssh.PublicKey) error {
-			// This comes before anything is said about who we are.
+			// The key is checked before we send anything about who we are.
 			fingerprint = ssh.FingerprintSHA256(key)
 			if s.HostKeyFingerprint != "" && fingerprint != s.HostKeyFingerprint {
 				return errOtherKey(fingerprint)
@@ -101,7 +100,7 @@ func connectSFTP(ctx context.Context, door *outbound.Door, s SFTP, k keys, l out
 	return nil, "", other
 }
 
-// hostKey asks a server for its key, and says nothing else to it.
+// hostKey asks a server for its key, and sends nothing else.
 func hostKey(ctx context.Context, door *outbound.Door, s SFTP, l outbound.Limits) (fingerprint string, err error) {
 	enough := errors.New("the key is known")
 	f, err := dialSFTP(ctx, door, s, &ssh.ClientConfig{User: s.Username, HostKeyAlgorithms: concat(hostKeys), HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
@@ -147,12 +146,12 @@ func dialSFTP(ctx context.Context, door *outbound.Door, s SFTP, config *ssh.Clie
 	return f, nil
 }
 
-// inFlight is how many pieces of 32 KiB are on their way at once.
+// inFlight is how many packets of 32 KiB are sent without waiting for an answer.
 const inFlight = 32
 
 func (f *folder) at(name string) string { return path.Join(f.dir, name) }
 
-// partial is what a file is called until it is whole.
+// partial returns the name of a file until it is complete.
 func partial(name string) string { return "." + name + ".part" }
 
 func (f *folder) put(ctx context.Context, name string, from *io.SectionReader) error {
@@ -194,7 +193,7 @@ func (f *folder) write(ctx context.Context, name string, from *io.SectionReader)
 	return f.rename(part, f.at(name))
 }
 
-// rename replaces what is there. Servers other than OpenSSH's may need it out of the way first.
+// rename replaces an existing file. Servers other than OpenSSH may need the old one removed first.
 func (f *folder) rename(from, to string) error {
 	if _, ok := f.sftp.HasExtension("posix-rename@openssh.com"); ok {
 		return f.sftp.PosixRename(from, to)
@@ -212,7 +211,7 @@ func (f *folder) list(ctx context.Context, prefix string) ([]entry, error) {
 	}
 	files, err := f.sftp.ReadDirContext(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // it is made by the first upload
+		return nil, nil // the first upload creates it
 	}
 	var list []entry
 	for _, file := range files {
@@ -242,7 +241,7 @@ func (f *folder) get(_ context.Context, name string) (io.ReadCloser, int64, erro
 	return reading{file, f}, info.Size(), nil
 }
 
-// reading is a file that says why it ended early.
+// reading is a file that explains why it ended early.
 type reading struct {
 	*sftp.File
 	from *folder
@@ -262,7 +261,7 @@ func (f *folder) remove(_ context.Context, name string) error {
 
 func (f *folder) close() { _ = f.ssh.Close() }
 
-// explainSFTP goes by the kind of an error alone: what a server says may be anything.
+// explainSFTP uses only the kind of an error, because a server's text is not trusted.
 func explainSFTP(err error) *failure {
 	if _, ok := errors.AsType[*ssh.AlgorithmNegotiationError](err); ok {
 		return failed(true, "the server and the gateway have no encryption method in common")

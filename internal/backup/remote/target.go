@@ -14,19 +14,19 @@ import (
 	"edge.internal/gateway/internal/kit/outbound"
 )
 
-// target is a place with which there is a connection, or which can be asked at any time.
+// target is a connected target.
 type target interface {
-	// put stores a file under a name, whole or not at all.
+	// put stores a file completely or not at all.
 	put(ctx context.Context, name string, from *io.SectionReader) error
-	// list finds the files whose names begin so.
+	// list returns the files whose names begin with the prefix.
 	list(ctx context.Context, prefix string) ([]entry, error)
-	// get opens a file, and says how long it is.
+	// get opens a file, and returns its size.
 	get(ctx context.Context, name string) (io.ReadCloser, int64, error)
 	remove(ctx context.Context, name string) error
 	close()
 }
 
-// entry is a file as the target shows it. Nothing about it is to be believed.
+// entry is a file as the target lists it. Nothing about it can be trusted.
 type entry struct {
 	name     string
 	size     int64
@@ -36,32 +36,32 @@ type entry struct {
 // bounds keep a target that hangs from doing harm.
 type bounds struct {
 	dial, stall time.Duration
-	// ask is for all that moves little, such as a test, and look for the list of archives that a page waits for.
+	// ask is for small operations such as a test; look is for the list of archives, for which a page waits.
 	ask, look time.Duration
-	// slowest is how many bytes a second are worth waiting for.
+	// slowest is the minimum transfer rate in bytes per second.
 	slowest int64
-	// again are the waits between tries of an upload.
+	// again lists the pauses between attempts of an upload.
 	again []time.Duration
 }
 
 var usual = bounds{dial: 10 * time.Second, stall: 30 * time.Second, ask: 45 * time.Second, look: 9 * time.Second, slowest: 32 << 10, again: []time.Duration{2 * time.Second, 10 * time.Second}}
 
-// within is how long so many bytes may take.
+// within returns how long a transfer of this size may take.
 func (b bounds) within(size int64) time.Duration {
 	return b.ask + time.Duration(size/b.slowest)*time.Second
 }
 
 const (
-	// maxAnswer is how much a target may say beside the archives themselves.
+	// maxAnswer limits what a target may send besides the archives themselves.
 	maxAnswer = 16 << 20
-	// maxEntries is how many files of ours a target may have.
+	// maxEntries limits the number of our files at a target.
 	maxEntries = 10_000
 )
 
-// failure is why something did not work, in words for the operator. Nothing that the target has said is in it.
+// failure explains an error to the operator. It quotes nothing from the target.
 type failure struct {
 	sentence string
-	// lasting says that trying again is of no use.
+	// lasting means that a retry is useless.
 	lasting bool
 }
 
@@ -71,7 +71,7 @@ func failed(lasting bool, format string, args ...any) *failure {
 	return &failure{fmt.Sprintf(format, args...), lasting}
 }
 
-// explain puts an error into words.
+// explain turns an error into a sentence.
 func explain(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
@@ -94,7 +94,7 @@ func explain(err error) *failure {
 	return failed(false, "it does not answer like a server of this kind")
 }
 
-// keys are the plain secrets of a target.
+// keys holds the decrypted secrets of a target.
 type keys struct{ secretKey, password, privateKey string }
 
 // open decrypts the secrets of a row.
@@ -103,14 +103,14 @@ func (r *Room) open(v *Remote) (keys, error) {
 	for name, to := range map[string]*string{"secret_key": &k.secretKey, "password": &k.password, "private_key": &k.privateKey} {
 		var err error
 		if *to, err = v.Settings.secrets()[name].Open(r.Secrets, table, "settings", v.ID.String()); err != nil {
-			// As a rule after a restore on a machine with another master key.
+			// Usually after a restore on a machine with another master key.
 			return k, failed(true, "its %s must be entered again: this gateway cannot read the stored one", strings.ReplaceAll(name, "_", " "))
 		}
 	}
 	return k, nil
 }
 
-// connect reaches a target, and stores the key of a server that is trusted for the first time.
+// connect connects to a target, and stores the key of a server on first use.
 func (r *Room) connect(ctx context.Context, v *Remote, answer int64) (target, error) {
 	secrets, err := r.open(v)
 	if err != nil {
@@ -139,7 +139,7 @@ func connect(ctx context.Context, door *outbound.Door, kind string, s Settings, 
 	return connectSFTP(ctx, door, s.SFTP, k, l)
 }
 
-// trust stores the key of a server. Another connection may have been first.
+// trust stores the key of a server, unless another connection was first.
 func (r *Room) trust(ctx context.Context, v *Remote, fingerprint string) error {
 	if actor.From(ctx).Name == "" {
 		ctx = actor.With(ctx, actor.System("gateway-api"))
@@ -160,15 +160,15 @@ func (r *Room) trust(ctx context.Context, v *Remote, fingerprint string) error {
 	return err
 }
 
-// Archives of a gateway have its name and the beginning of its machine id before their own name, so that several gateways can share
-// a target, and none deletes what another one wrote.
+// The names of archives begin with the host name and the start of the machine id, so that several gateways can share a target without
+// deleting each other's files.
 var fileForm = regexp.MustCompile(`^gateway_([A-Za-z0-9.-]{1,64})_([0-9a-f]{12})_([A-Za-z0-9][A-Za-z0-9._+-]{0,127})$`)
 
 const anyGateway = "gateway_"
 
 var notInHost = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
-// own is what the names of this gateway's archives begin with.
+// own returns the prefix of this gateway's archives.
 func (r *Room) own() string {
 	f := r.Host.Facts()
 	host := notInHost.ReplaceAllString(f.Hostname, "-")

@@ -21,7 +21,7 @@ import (
 	"edge.internal/gateway/internal/kit/rescue"
 )
 
-// Result is how one target took an archive.
+// Result is the result of an upload to one target.
 type Result struct {
 	RemoteID   uuid.UUID `json:"remote_id" doc:"Which target."`
 	Name       string    `json:"name" doc:"Its name."`
@@ -37,22 +37,22 @@ type Result struct {
 	DurationMS int64     `json:"duration_ms" doc:"How long it took."`
 }
 
-// atOnce is how many targets are served at the same time.
+// atOnce is how many uploads run at the same time.
 const atOnce = 4
 
-// UploadAll sends a finished archive to every active target, and tells meanwhile how far it is.
-func (r *Room) UploadAll(ctx context.Context, a backup.Archive, tell func([]backup.UploadResult)) []backup.UploadResult {
-	// The host is in the name already; the time sorts it, and the id tells it from another one of the same second.
+// UploadAll sends a finished archive to every active target, and reports its progress.
+func (r *Room) UploadAll(ctx context.Context, a backup.Archive, report func([]backup.UploadResult)) []backup.UploadResult {
+	// The name has the host already; the time sorts it, and the id tells archives of the same second apart.
 	name := a.MadeAt.UTC().Format("20060102T150405Z") + "-" + a.ID.String()[28:] + a.Name[max(0, strings.LastIndex(a.Name, ".tar")):]
-	results, err := r.Upload(ctx, a.Path, name, a.Size, a.SHA256, func(so []Result) { tell(shown(so)) })
+	results, err := r.Upload(ctx, a.Path, name, a.Size, a.SHA256, func(so []Result) { report(views(so)) })
 	if err != nil {
 		r.Log.Error("the off-site targets are not known, so that nothing was sent to them", "err", err)
 	}
-	return shown(results)
+	return views(results)
 }
 
-// shown are results as a backup has them.
-func shown(results []Result) []backup.UploadResult {
+// views converts results to what a backup displays.
+func views(results []Result) []backup.UploadResult {
 	list := make([]backup.UploadResult, len(results))
 	for i, x := range results {
 		list[i] = backup.UploadResult{RemoteID: x.RemoteID, Target: x.TargetURL, Status: "running", Sent: x.Sent, DurationMS: x.DurationMS}
@@ -66,12 +66,12 @@ func shown(results []Result) []backup.UploadResult {
 	return list
 }
 
-// tellEvery is how often it is told how far uploads are.
-const tellEvery = 250 * time.Millisecond
+// reportEvery is how often the progress of uploads is reported.
+const reportEvery = 250 * time.Millisecond
 
-// Upload sends an archive to every active target, and tells how each took it, and again and again how far each is. One that fails does not
-// keep it from the others. The error is that of the database, without which no target is known.
-func (r *Room) Upload(ctx context.Context, file, name string, size int64, sum string, tell func([]Result)) ([]Result, error) {
+// Upload sends an archive to every active target, reports progress repeatedly, and returns the result of each. A failed upload does not
+// affect the others. The error is about the database, without which no target is known.
+func (r *Room) Upload(ctx context.Context, file, name string, size int64, sum string, report func([]Result)) ([]Result, error) {
 	rows, err := r.remotes.Where(ctx, r.DB, "active")
 	if err != nil || len(rows) == 0 {
 		return []Result{}, err
@@ -81,7 +81,7 @@ func (r *Room) Upload(ctx context.Context, file, name string, size int64, sum st
 	for i := range rows {
 		results[i] = Result{RemoteID: rows[i].ID, Name: rows[i].Label(), TargetURL: rows[i].Settings.url(rows[i].Kind), File: there}
 	}
-	tell(slices.Clone(results))
+	report(slices.Clone(results))
 	f, damaged := verified(file, size, sum)
 	if f != nil {
 		defer f.Close()
@@ -109,7 +109,7 @@ func (r *Room) Upload(ctx context.Context, file, name string, size int64, sum st
 			})
 		}
 	}()
-	every := time.NewTicker(tellEvery)
+	every := time.NewTicker(reportEvery)
 	defer every.Stop()
 	so := slices.Clone(results)
 	for left := len(rows); left > 0; {
@@ -123,15 +123,15 @@ func (r *Room) Upload(ctx context.Context, file, name string, size int64, sum st
 				}
 			}
 		}
-		tell(slices.Clone(so))
+		report(slices.Clone(so))
 	}
 	return so, group.Wait()
 }
 
-// meter is how far an archive was read.
+// meter counts the bytes read from an archive.
 type meter = atomic.Int64
 
-// metered is a file that remembers how far it was read: what is read for an upload is about to be sent.
+// metered is a file that counts the bytes read: what is read for an upload is about to be sent.
 type metered struct {
 	io.ReaderAt
 	to *meter
@@ -147,7 +147,7 @@ func (m metered) ReadAt(b []byte, at int64) (int, error) {
 	}
 }
 
-// verified opens an archive, and makes sure that what is sent is what was made.
+// verified opens an archive, and makes sure that it is still what was made.
 func verified(file string, size int64, sum string) (*os.File, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -160,7 +160,7 @@ func verified(file string, size int64, sum string) (*os.File, error) {
 	return f, nil
 }
 
-// send sends an archive to one target, and keeps how that went in its row.
+// send sends an archive to one target, and stores the result in its row.
 func (r *Room) send(ctx context.Context, v *Remote, result Result, open func() (*io.SectionReader, error)) Result {
 	start := r.Clock.Now()
 	var err error
@@ -184,7 +184,7 @@ func (r *Room) send(ctx context.Context, v *Remote, result Result, open func() (
 		result.Error = explain(err).sentence
 		r.Log.Warn("an archive was not sent to an off-site target", "target", v.ID, "reason", result.Error, "attempts", result.Attempts)
 	}
-	// The caller may have gone, and what happened is to be known all the same.
+	// The result must be stored even if the caller is gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.bounds.ask)
 	defer cancel()
 	err = r.DB.Write(ctx, func(tx *db.Tx) error {
@@ -197,15 +197,15 @@ func (r *Room) send(ctx context.Context, v *Remote, result Result, open func() (
 	return result
 }
 
-// UploadFailed is reported of a target.
+// UploadFailed is raised for a target.
 var UploadFailed = &alarm.Kind{
 	Name: "backup.upload_failed", Severity: alarm.Error, Mutable: true, Meaning: "A backup did not reach one of the off-site targets.",
 }
 
-// Alarms are the kinds that the room reports.
+// Alarms lists the kinds that this room reports.
 var Alarms = []*alarm.Kind{UploadFailed}
 
-// report tells those who want to know that an archive did not reach a target, or that one did again.
+// report raises the alarm of a target after a failed upload, and clears it after a successful one.
 func (r *Room) report(ctx context.Context, v *Remote, result Result) error {
 	if result.OK {
 		return r.Alarms.Clear(ctx, UploadFailed, v.ID.String())
@@ -215,7 +215,7 @@ func (r *Room) report(ctx context.Context, v *Remote, result Result) error {
 	})
 }
 
-// rest waits, unless there is no more use in it.
+// rest waits, and reports whether the wait was completed.
 func (r *Room) rest(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -225,7 +225,7 @@ func (r *Room) rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// attempt sends an archive once, and then deletes those that are too many.
+// attempt sends an archive once, and then deletes the oldest ones beyond the limit.
 func (r *Room) attempt(ctx context.Context, v *Remote, from *io.SectionReader, result *Result) (err error) {
 	defer rescue.Into(&err, r.Log, "off-site targets")
 	ctx, cancel := context.WithTimeout(ctx, r.bounds.within(from.Size()))
@@ -235,7 +235,7 @@ func (r *Room) attempt(ctx context.Context, v *Remote, from *io.SectionReader, r
 		return err
 	}
 	defer t.close()
-	// A service that refuses what it is sent may hang up before it has said why. It says so when it is asked something small.
+	// A service that refuses an upload may hang up before it says why. A small request first reveals the reason.
 	if _, err := t.list(ctx, r.own()); err != nil {
 		return err
 	}
@@ -243,14 +243,14 @@ func (r *Room) attempt(ctx context.Context, v *Remote, from *io.SectionReader, r
 		return err
 	}
 	if result.Deleted, err = r.prune(ctx, t, result.File, v.Keep); err != nil {
-		// The archive is there, which is what matters.
+		// The archive has arrived, which is what matters.
 		result.Warning = "older archives were not deleted: " + explain(err).sentence
 	}
 	return nil
 }
 
-// prune deletes this gateway's oldest archives beyond those that are to be kept, and what an interrupted upload of it left. The one
-// that was just sent stays, whatever the target says about its age.
+// prune deletes this gateway's oldest archives beyond the limit, and leftovers of its interrupted uploads. The one just sent stays,
+// whatever the target claims about its age.
 func (r *Room) prune(ctx context.Context, t target, sent string, keep int) (deleted int, err error) {
 	own, err := t.list(ctx, r.own())
 	if err != nil {
@@ -279,15 +279,15 @@ func (r *Room) prune(ctx context.Context, t target, sent string, keep int) (dele
 	return deleted, nil
 }
 
-// leftAfter is when a part of a file is no longer on its way.
+// leftAfter is the age at which a partial file is considered abandoned.
 const leftAfter = 48 * time.Hour
 
-// mine tells whether this gateway gave a file its name.
+// mine reports whether a file was named by this gateway.
 func (r *Room) mine(name string) bool {
 	return fileForm.MatchString(name) && strings.HasPrefix(name, r.own())
 }
 
-// newestFirst goes by what the target says, and by the name where that is the same.
+// newestFirst sorts by the target's time, then by name.
 func newestFirst(a, b entry) int {
 	if c := b.modified.Compare(a.modified); c != 0 {
 		return c

@@ -23,7 +23,7 @@ import (
 type house struct {
 	*kittest.Bench
 	room *remote.Room
-	// adopted is what came from a target last.
+	// adopted is the last archive from a target.
 	adopted []byte
 }
 
@@ -50,7 +50,7 @@ func mounted(t *testing.T, b *kittest.Bench) *house {
 	return h
 }
 
-// row is a target as the API shows it.
+// row is a target as the API returns it.
 type row struct {
 	ID           string         `json:"id"`
 	TargetURL    string         `json:"target_url"`
@@ -61,7 +61,7 @@ type row struct {
 	LastError    string         `json:"last_error"`
 }
 
-// add makes a target. Those of the tests are on loopback.
+// add creates a target. Those of the tests are on loopback.
 func (h *house) add(t *testing.T, kind string, settings map[string]any, more ...any) row {
 	t.Helper()
 	body := map[string]any{"kind": kind, "settings": settings, "allow_internal": true}
@@ -88,7 +88,7 @@ type test struct {
 	} `json:"steps"`
 }
 
-// failure is what the last step says.
+// failure returns the error of the last step.
 func (x test) failure() string { return x.Steps[len(x.Steps)-1].Error }
 
 func (h *house) test(t *testing.T, id string) (x test) {
@@ -143,7 +143,7 @@ func (h *house) upload(t *testing.T, a archive, name string) []remote.Result {
 	return results
 }
 
-// files are the names in a folder, without what the S3 server has there for itself.
+// files returns the names in a folder, without the S3 server's own.
 func files(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -159,7 +159,7 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// alarms are the targets that there are alarms about.
+// alarms returns the targets with an open alarm.
 func (h *house) alarms(t *testing.T) (ids []string) {
 	t.Helper()
 	open, err := h.Alarms.Open(t.Context())

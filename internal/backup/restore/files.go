@@ -13,21 +13,21 @@ import (
 	"edge.internal/gateway/internal/backup/archive"
 )
 
-// Files are the state files of the gateway, and whom they belong to. Folders that the gateway's user writes are entered in a way that no
-// link leads out of.
+// Files locates the gateway's state files and their owner. Folders that the gateway's user can write are opened so that no link leads out
+// of them.
 type Files struct {
 	// State and Config are the folders.
 	State, Config string
-	// UID and GID are those of the gateway's user; negative where everything belongs to who runs this.
+	// UID and GID identify the gateway's user; negative values keep the owner of this process.
 	UID, GID int
 }
 
-// folders are the places of the parts that are not the database.
+// folders returns the places of all parts except the database.
 func (f Files) folders() map[string]string {
 	return map[string]string{archive.State: f.State, archive.Config: f.Config}
 }
 
-// present lists the parts that are there, below a folder that has the form of an archive, or live.
+// present lists the parts that exist below the folders.
 func (f Files) present() (map[string]bool, error) {
 	found := map[string]bool{}
 	for prefix, folder := range f.folders() {
@@ -72,7 +72,7 @@ func presentIn(root *os.Root, prefix string, found map[string]bool) error {
 	return nil
 }
 
-// read reads a part, and never the target of a link in its place.
+// read reads a part. It never follows a link in its place.
 func (f Files) read(part string) ([]byte, error) {
 	for prefix, folder := range f.folders() {
 		name, ok := strings.CutPrefix(part, prefix)
@@ -84,7 +84,7 @@ func (f Files) read(part string) ([]byte, error) {
 			return nil, err
 		}
 		defer root.Close()
-		// A pipe in its place would never open.
+		// Opening a pipe in its place would block forever.
 		in, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			return nil, err
@@ -106,7 +106,7 @@ func (f Files) read(part string) ([]byte, error) {
 	return nil, fmt.Errorf("%s is no part", part)
 }
 
-// keep copies the live files aside. It begins from nothing each time, for nothing live is replaced before it is done.
+// keep copies the live files aside. It can start over each time, because no live file is replaced before it is done.
 func (f Files) keep(aside string) error {
 	if err := os.RemoveAll(aside); err != nil {
 		return err
@@ -135,8 +135,8 @@ func (f Files) keep(aside string) error {
 	return nil
 }
 
-// replace makes the live files those of a folder: what it has comes, and what it has not goes. The master key stays what it is unless
-// the folder's is to come, too. It may be done again.
+// replace makes the live files equal to those of a folder: it copies what is there and deletes what is not. The master key is only
+// replaced if key is set. It may be repeated.
 func (f Files) replace(from string, key bool) error {
 	here, err := f.present()
 	if err != nil {
@@ -165,7 +165,7 @@ func (f Files) replace(from string, key bool) error {
 }
 
 func (f Files) replaceIn(root *os.Root, prefix string, source Files, here, there map[string]bool, key bool) error {
-	// The programs may read what is the machine's, and change what is theirs.
+	// The programs may read the machine's files, and change their own.
 	mode, uid := fs.FileMode(0o600), f.UID
 	if prefix == archive.Config {
 		mode, uid = 0o640, min(0, f.UID)
@@ -195,7 +195,7 @@ func (f Files) replaceIn(root *os.Root, prefix string, source Files, here, there
 	return syncRoot(root, ".")
 }
 
-// save replaces a file, and returns when the disk has it.
+// save replaces a file, and returns when it is on disk.
 func save(root *os.Root, name string, content []byte, mode fs.FileMode, uid, gid int) (err error) {
 	folder := filepath.Dir(name)
 	if err := makeFolders(root, folder, uid, gid); err != nil {
@@ -233,7 +233,7 @@ func save(root *os.Root, name string, content []byte, mode fs.FileMode, uid, gid
 	return syncRoot(root, folder)
 }
 
-// makeFolders makes a folder and those above it, where they are missing.
+// makeFolders creates a folder and its parents where they are missing.
 func makeFolders(root *os.Root, folder string, uid, gid int) error {
 	if folder == "." {
 		return nil
@@ -258,7 +258,7 @@ func syncRoot(root *os.Root, folder string) error {
 	return d.Sync()
 }
 
-// copyFolder makes a copy of a part of an unpacked archive.
+// copyFolder copies a part of an unpacked archive.
 func copyFolder(to, from, part string) error {
 	if err := os.RemoveAll(to); err != nil {
 		return err

@@ -1,9 +1,9 @@
-// Package restore replaces the gateway's data by those of a backup, and takes that back when the gateway does not serve with them.
+// Package restore replaces the gateway's data with those of a backup, and reverts if the gateway does not serve with them.
 //
-// Until the data are swapped nothing that is live is touched, and the restore is merely refused:
-// the archive is verified and unpacked, loaded into a database beside the gateway's, brought up to date, and every daemon is asked about what
-// it would get. The swap happens while the gateway's programs stand still, and a mark keeps them from starting in the middle of it. From its
-// beginning on a restore ends with the new data whole, or with the old ones.
+// Up to the swap nothing live is touched, and a failure only refuses the restore: the archive is verified and unpacked, its database is
+// loaded beside the gateway's and migrated, and every daemon checks the configuration that it would get. The swap happens while the
+// gateway's programs are stopped, and a marker file keeps them from starting in the middle of it. Once the swap has begun, a restore ends
+// with either all of the new data or all of the old.
 package restore
 
 import (
@@ -30,31 +30,31 @@ import (
 	"edge.internal/gateway/internal/kit/value"
 )
 
-// The steps, by the names that people see.
+// Steps, by the names that people see.
 const (
-	stepVerify  = "verify"  // verify the archive, and unpack it aside
+	stepVerify  = "verify"  // verify the archive, and unpack it
 	stepLoad    = "load"    // load its database beside the gateway's
-	stepCheck   = "check"   // bring that up to date, render everything, ask every daemon
-	stepSwap    = "swap"    // replace the data while the programs stand still
-	stepConfirm = "confirm" // they serve
-	stepReturn  = "return"  // put the former data back
-	stepRecover = "recover" // the programs serve with them
+	stepCheck   = "check"   // migrate it, render everything, ask every daemon
+	stepSwap    = "swap"    // replace the data while the programs are stopped
+	stepConfirm = "confirm" // wait until they serve
+	stepReturn  = "return"  // put the old data back
+	stepRecover = "recover" // wait until the programs serve with them
 )
 
-// Job is the restore, for who asks for it or how it goes.
+// Job describes the restore to those who start or follow it.
 var Job = job.Kind[Wish, Restore]{Name: job.Restore, Begun: func(w Wish) Restore { return Restore{Backup: w.Backup} }}
 
-// Wish asks for a backup.
+// Wish asks for the restore of a backup.
 type Wish struct {
 	job.Wish
 	Backup string `json:"backup"` // its id
-	// Interfaces says how the links of the backup are called on this machine, where that is not the same.
+	// Interfaces maps the backup's interfaces to those of this machine, where the names differ.
 	Interfaces map[string]string `json:"interfaces"`
 }
 
 var idForm = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// Check complains about a wish that no gateway makes.
+// Check refuses a request that no gateway makes.
 func (w Wish) Check() error {
 	if !idForm.MatchString(w.Backup) {
 		return fmt.Errorf("%.40q is not the id of a backup", w.Backup)
@@ -72,60 +72,58 @@ func (w Wish) Check() error {
 	return nil
 }
 
-// Restore is one restore of the gateway.
 type Restore struct {
 	job.Record
 	Backup string `json:"backup"`
-	// Host and MadeAt tell which machine was backed up, and when; empty until the archive was read.
+	// Host and MadeAt tell which machine was backed up, and when; they are empty until the archive is read.
 	Host   string    `json:"host"`
 	MadeAt time.Time `json:"made_at,omitzero"`
-	// Warnings say what is to be done by hand after it.
+	// Warnings lists what must be done by hand afterwards.
 	Warnings []string `json:"warnings"`
 }
 
-// Record is a restore with what it needs to go on.
+// Record is a restore with what it needs to continue after an interruption.
 type Record struct {
 	Restore
 	Interfaces map[string]string `json:"interfaces"`
 	Manifest   archive.Manifest  `json:"manifest"`
-	// Live are the components that were live before.
+	// Live lists the components that were live before.
 	Live []string `json:"live"`
-	// Kept says that the former files are set aside, so that live ones may be replaced.
+	// Kept is set once the old files are set aside, so that live ones may be replaced.
 	Kept bool `json:"kept"`
-	// Guarded says that what is set aside may be of a restore that got stuck: it is for people to remove.
+	// Guarded means that the old data set aside may belong to a restore that got stuck: only people may delete them.
 	Guarded bool `json:"guarded"`
 }
 
-// Runner does restores. It needs root.
+// Runner runs restores. It needs root.
 type Runner struct {
 	Folder job.Folder
-	// Archive is the file of a backup.
-	Archive func(id uuid.UUID) string
-	Log     *slog.Logger
-	Machine host.Backups
-	Units   host.Units
-	Server  *db.Server
-	// Migrations make the schema.
+	// Archive returns the file of a backup.
+	Archive    func(id uuid.UUID) string
+	Log        *slog.Logger
+	Machine    host.Backups
+	Units      host.Units
+	Server     *db.Server
 	Migrations fs.FS
-	// Files are the owners and places of state files.
+	// Files locates the state files and their owner.
 	Files Files
-	// Adapt brings a loaded database up to date, and makes what is in it fit this machine, with links as they are called here, and Try says which components would not take what is
-	// in it. Both get a copy of the state folder that belongs to it, and the file of the master key that opens the secrets.
+	// Adapt migrates a loaded database and adapts its content to this machine, with interfaces renamed as in links. Try returns the
+	// components that reject its content. Both get a copy of its state folder, and the file of the master key that opens the secrets.
 	Adapt func(ctx context.Context, database, state, keyFile string, links map[string]string) (warnings []string, err error)
 	Try   func(ctx context.Context, database, state, keyFile string) (map[string]string, error)
-	// KeyFile is the master key of this machine, and KeyID names it.
+	// KeyFile is the master key of this machine, and KeyID returns its name.
 	KeyFile string
 	KeyID   func() (string, error)
-	// Service is the gateway as its callers see it, and Version what it is to be.
+	// Service is the gateway as its callers see it, and Version the version that it must report.
 	Service job.Service
 	Version string
 	job.Waiting
 }
 
-// maxAttempts is how often a swap that is interrupted is begun: one that takes the machine down would do so for ever.
+// maxAttempts is how often an interrupted swap is retried: one that crashes the machine would otherwise do so forever.
 const maxAttempts = 5
 
-// Run grants the wish that is written down, or goes on where it was interrupted. Without a wish there is nothing to do.
+// Run carries out the stored request, or resumes where it was interrupted. Without a request it does nothing.
 func (r *Runner) Run(ctx context.Context) error { return r.task().Run(ctx) }
 
 func (r *Runner) task() *job.Task[Wish, Record] {
@@ -140,10 +138,10 @@ func (r *Runner) task() *job.Task[Wish, Record] {
 	}
 }
 
-// databaseWithin is how long the database may take to come up at the boot.
+// databaseWithin is how long the database may take to start at boot.
 const databaseWithin = 2 * time.Minute
 
-// awaitDatabase waits for the database. The step that needs it says, too, that it does not answer.
+// awaitDatabase waits for the database. If it stays away, the step that needs it fails.
 func (r *Runner) awaitDatabase(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, databaseWithin)
 	defer cancel()
@@ -168,7 +166,7 @@ func (r *Runner) step(ctx context.Context, rec *Record, name string, do func(con
 // goForward does the steps up to a gateway that serves with the new data.
 func (r *Runner) goForward(ctx context.Context, rec *Record) error {
 	if !rec.At(stepSwap, stepConfirm) {
-		// What comes before the swap changes nothing: it is done from the start.
+		// Nothing before the swap changes live data, so it starts over.
 		if err := r.prepare(ctx, rec); err != nil {
 			return err
 		}
@@ -188,14 +186,14 @@ func (r *Runner) goForward(ctx context.Context, rec *Record) error {
 func (r *Runner) next() string   { return r.Server.Live() + "_restore" }
 func (r *Runner) former() string { return r.Server.Live() + "_former" }
 
-// Folders of a restore, in the folder of root's.
+// Folders of a restore, in root's folder.
 const (
-	unpacked = "unpacked" // what the archive has
+	unpacked = "unpacked" // what the archive contains
 	tried    = "tried"    // a copy of it for the trial, which may write there
 	kept     = "kept"     // the files that were live before
 )
 
-// reserved is the space that is set aside for the record and for putting files back.
+// reserved is the space set aside for the record and for putting files back.
 const reserved = 16 << 20
 
 func (r *Runner) prepare(ctx context.Context, rec *Record) error {
@@ -260,7 +258,7 @@ func (r *Runner) makeRoom(ctx context.Context, rec *Record) error {
 	return nil
 }
 
-// check brings the loaded database up to date, and asks every daemon about what it would get.
+// check migrates the loaded database, and has every daemon check its new configuration.
 func (r *Runner) check(ctx context.Context, rec *Record) error {
 	if err := copyFolder(r.Folder.Path(tried), r.Folder.Path(unpacked), archive.State); err != nil {
 		return err
@@ -280,7 +278,7 @@ func (r *Runner) check(ctx context.Context, rec *Record) error {
 		return fmt.Errorf("the database cannot be brought up to date: %w", err)
 	}
 	rec.Warnings = append(rec.Warnings, warnings...)
-	// Without it the gateway makes another one: what was signed before the restore, or before the backup, is worth nothing.
+	// The gateway then generates a new secret: nothing signed before the restore, or before the backup, stays valid.
 	if err := os.Remove(filepath.Join(r.Folder.Path(unpacked), archive.State, "jwt-secret")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -299,7 +297,7 @@ func (r *Runner) check(ctx context.Context, rec *Record) error {
 	return nil
 }
 
-// programs are the gateway's own that write its data, in the order in which they start.
+// programs lists the gateway's programs that write its data, in starting order.
 var programs = []host.Unit{host.API, host.Scheduler}
 
 // hold stops the programs, and keeps them from starting.
@@ -315,7 +313,7 @@ func (r *Runner) hold(ctx context.Context) error {
 	return nil
 }
 
-// release lets the programs start, and starts them. Whether they serve is another question.
+// release starts the programs. It does not wait until they serve.
 func (r *Runner) release(ctx context.Context) error {
 	if err := r.Folder.Remove(host.RestoreHold); err != nil {
 		return err
@@ -328,7 +326,7 @@ func (r *Runner) release(ctx context.Context) error {
 	return nil
 }
 
-// swap replaces the files and the database. All of it may be done again.
+// swap replaces the files and the database. It may be repeated.
 func (r *Runner) swap(ctx context.Context, rec *Record) error {
 	if err := r.hold(ctx); err != nil {
 		return err
@@ -360,7 +358,7 @@ func (r *Runner) swap(ctx context.Context, rec *Record) error {
 	return failpoint.Hit("restore.swap.database")
 }
 
-// settlesWithin is how long components may take to run after the gateway serves. What does not run then is told.
+// settlesWithin is how long components may take to run once the gateway serves. Those that do not run by then are reported.
 const settlesWithin = time.Minute
 
 // reverseProxy is the component that serves the console.
@@ -374,7 +372,7 @@ func (r *Runner) confirm(ctx context.Context, rec *Record) error {
 	if err := r.await(ctx, rec); err != nil {
 		return err
 	}
-	// What a backup of another machine configures need not run here: that is told, and no reason to take it back.
+	// A backup of another machine may configure something that cannot run here. That is reported, but is no reason to revert.
 	settling, cancel := context.WithTimeout(ctx, settlesWithin)
 	defer cancel()
 	for {
@@ -398,14 +396,14 @@ func (r *Runner) await(ctx context.Context, rec *Record) error {
 	return r.Await(ctx, "the gateway", func(ctx context.Context) error { return r.Service.Ready(ctx, r.Version, live) })
 }
 
-// goBack does the steps back to the former data. One that was interrupted is done again.
+// goBack does the steps back to the old data. It may be repeated after an interruption.
 func (r *Runner) goBack(ctx context.Context, rec *Record) error {
 	if !rec.At(stepRecover) {
 		err := r.task().Step(ctx, rec, stepReturn, func(ctx context.Context) error {
 			if err := r.hold(ctx); err != nil {
 				return err
 			}
-			// Where one of the two fails, the other is put back all the same: less is left to do by hand.
+			// If one of the two fails, the other is still put back, so that less remains to be done by hand.
 			return errors.Join(r.returnDatabase(ctx), r.returnFiles(rec))
 		})
 		if err != nil {
@@ -420,7 +418,7 @@ func (r *Runner) goBack(ctx context.Context, rec *Record) error {
 	})
 }
 
-// returnDatabase puts the former database back. As long as the new one has its own name, the former one was not replaced.
+// returnDatabase puts the old database back. As long as the new one has its own name, the old one was not replaced.
 func (r *Runner) returnDatabase(ctx context.Context) error {
 	waiting, err := r.Server.Exists(ctx, r.next())
 	if err == nil && !waiting {
@@ -442,7 +440,7 @@ func (r *Runner) returnFiles(rec *Record) error {
 	return nil
 }
 
-// clean removes what no later restore needs. What was replaced goes when the gateway serves without it.
+// clean removes what no later restore needs. The replaced data are deleted once the gateway serves without them.
 func (r *Runner) clean(ctx context.Context, rec *Record) error {
 	var failed []error
 	if rec.State != job.Stuck && !rec.Guarded {

@@ -27,7 +27,7 @@ import (
 	"edge.internal/gateway/internal/kit/job"
 )
 
-// bench is a runner whose role is no superuser, as on a real gateway. No API answers there.
+// bench is a runner whose database role is not a superuser, as on a real gateway. No API answers there.
 type bench struct {
 	*Runner
 	super string // connects as the superuser
@@ -74,7 +74,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// session is one of the superuser in a database.
+// session opens a superuser's session in a database.
 func (b *bench) session(t *testing.T, database string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(b.super)
@@ -106,7 +106,7 @@ func (b *bench) exists(t *testing.T, name string, want bool) {
 	}
 }
 
-// wanted runs another restore, of a backup that is not there, and says why it is refused.
+// wanted runs another restore, of a backup that does not exist, and returns why it was refused.
 func (b *bench) wanted(t *testing.T) string {
 	t.Helper()
 	wish := Wish{Wish: job.Wish{ID: uuid.NewString(), At: time.Now()}, Backup: uuid.NewString()}
@@ -123,7 +123,7 @@ func (b *bench) wanted(t *testing.T) string {
 	return rec.Reason
 }
 
-// What comes back signs nothing, and what the database lets come back is told.
+// Restored signing secrets are not used, and warnings from the database are reported.
 func TestCheckLeavesTheSigningSecretOut(t *testing.T) {
 	b := newBench(t)
 	kept, signing := filepath.Join(b.Folder.Path(unpacked), "state", "setup.json"), filepath.Join(b.Folder.Path(unpacked), "state", "jwt-secret")
@@ -154,7 +154,8 @@ func TestCheckLeavesTheSigningSecretOut(t *testing.T) {
 	}
 }
 
-// A database that the last restore could not drop is dropped by the next one, which is refused before anything live is touched if it cannot be.
+// A database that the last restore could not drop is dropped by the next one. If that fails, the restore is refused before anything live
+// is touched.
 func TestWhatALastRestoreLeftIsDroppedFirst(t *testing.T) {
 	b := newBench(t)
 	b.create(t, b.former())
@@ -170,7 +171,7 @@ func TestWhatALastRestoreLeftIsDroppedFirst(t *testing.T) {
 	b.exists(t, b.former(), false)
 }
 
-// The data from before a restore that got stuck is for people to remove.
+// Only people delete the data from before a restore that got stuck.
 func TestWhatAStuckRestoreLeftStays(t *testing.T) {
 	b := newBench(t)
 	b.create(t, b.former())
@@ -190,7 +191,7 @@ func TestWhatAStuckRestoreLeftStays(t *testing.T) {
 	if why := b.wanted(t); strings.Contains(why, b.former()) {
 		t.Error(why)
 	}
-	// It is no longer about the restore that got stuck.
+	// It no longer belongs to the stuck restore.
 	b.create(t, b.former())
 	if why := b.wanted(t); strings.Contains(why, b.former()) {
 		t.Error(why)
@@ -238,7 +239,7 @@ func TestFilesArePutBack(t *testing.T) {
 	}
 }
 
-// A link that the gateway's user puts in the place of a file is not followed, out of the folder or within it.
+// A link that the gateway's user puts in the place of a file is not followed, neither out of the folder nor within it.
 func TestLinksAreNotRead(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "shadow")
 	if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
@@ -274,7 +275,7 @@ func TestLinksAreNotRead(t *testing.T) {
 	if _, err := f.read(link); err == nil {
 		t.Error("a pipe is read")
 	}
-	// A folder of accounts that is elsewhere has none.
+	// A folder of accounts that is a link is treated as empty.
 	if err := os.Symlink(filepath.Dir(outside), filepath.Join(f.State, "acme")); err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package agent puts the web application firewall together: it takes HAProxy's message about a request, has the engine inspect it
-// when there is time, and answers with variables.
+// Package agent assembles the web application firewall: it takes HAProxy's message about a request, has the engine inspect it when there
+// is time, and answers with variables.
 package agent
 
 import (
@@ -15,21 +15,19 @@ import (
 	"edge.internal/gateway/internal/waf/spoe"
 )
 
-// Within is how long a request may take from its arrival. HAProxy waits for a second; what comes later is lost.
+// Within limits the time from the arrival of a request. HAProxy waits for a second; a later answer is lost.
 const Within = 800 * time.Millisecond
 
-// The variables that are set, in the transaction's scope. Only a verdict of Pass lets a request through: whatever goes wrong, there
-// is none.
+// Variables in the transaction's scope. Only a verdict of Pass lets a request through: if anything goes wrong, there is no verdict.
 const (
 	VarVerdict = "verdict"
 	VarAnswer  = "answer" // the verdict on the response
-	VarRule    = "rule"   // that decided
-	VarScore   = "score"  // that the matched rules add up to
-	VarClient  = "client" // whose request it is, behind the trusted proxies
-	VarError   = "error"  // why there is no verdict; HAProxy sets it to a number when it has no answer
+	VarRule    = "rule"   // the rule that decided
+	VarScore   = "score"  // the total score of the matched rules
+	VarClient  = "client" // the client behind the trusted proxies
+	VarError   = "error"  // why there is no verdict; HAProxy sets it to a number if it has no answer
 )
 
-// The verdicts.
 const (
 	Pass = "pass"
 	Deny = "deny"
@@ -38,21 +36,20 @@ const (
 // Reason is why there is no verdict.
 type Reason string
 
-// The reasons.
 const (
-	BadMessage    Reason = "message"  // it is not what the gateway's configuration of HAProxy sends
-	UnknownDomain Reason = "domain"   // there are no settings for it
+	BadMessage    Reason = "message"  // not what the gateway's HAProxy configuration sends
+	UnknownDomain Reason = "domain"   // it has no settings
 	Busy          Reason = "busy"     // it could not be inspected in time
 	Late          Reason = "deadline" // its inspection took too long
 	Failed        Reason = "engine"   // its inspection failed
-	Panicked      Reason = "panic"    // its inspection made the program's own code fail
+	Panicked      Reason = "panic"    // its inspection made our own code panic
 )
 
 var reasons = [...]Reason{BadMessage, UnknownDomain, Busy, Late, Failed, Panicked}
 
-// Engine inspects a request. It stops early when the context ends. It keeps nothing of the request's body.
+// Engine inspects requests. It stops early when the context ends, and keeps nothing of a request's body.
 type Engine interface {
-	// Known tells, at next to no cost, whether a request is known to match nothing.
+	// Known reports, at next to no cost, whether a request is known to match nothing.
 	Known(r *engine.Request, with engine.Settings) bool
 	Inspect(ctx context.Context, r *engine.Request, with engine.Settings) (engine.Verdict, error)
 	InspectResponse(ctx context.Context, r *engine.Request, res *engine.Response, with engine.Settings) (engine.Verdict, error)
@@ -60,17 +57,17 @@ type Engine interface {
 
 // Domain is what the agent knows about a domain.
 type Domain struct {
-	ID       string // by which HAProxy asks
+	ID       string // HAProxy's key
 	Settings engine.Settings
-	Trusted  []netip.Prefix // proxies whose word about the client counts
+	Trusted  []netip.Prefix // proxies whose statement about the client is believed
 }
 
 // Agent answers HAProxy's messages.
 type Agent struct {
-	// Record is told of verdicts that have something to record; nil for no one. It must not keep the request, and must not take long.
-	// Many call it at once.
+	// Record gets verdicts that must be recorded; it may be nil. It must not keep the request, must be fast, and is called concurrently.
 	Record func(r *engine.Request, v *engine.Verdict)
-	// Soon waits for a domain that is about to be there, and is nil if it is not in time; nil for no waiting. Many call it at once.
+	// Soon waits for a domain that is being added. It returns nil if the domain is not ready in time, and may itself be nil. It is called
+	// concurrently.
 	Soon func(ctx context.Context, name []byte) *Domain
 
 	engine Engine
@@ -82,7 +79,7 @@ type Agent struct {
 	failed            [len(reasons)]atomic.Uint64
 }
 
-// New makes an agent. The function finds a domain by its name, nil if there is none; many call it at once.
+// New returns an agent. domain finds a domain by its name, or returns nil; it is called concurrently.
 func New(e Engine, domain func(name []byte) *Domain) *Agent {
 	return &Agent{engine: e, domain: domain, gate: newGate(runtime.GOMAXPROCS(0)), within: Within}
 }
@@ -98,15 +95,15 @@ func (a *Agent) Handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) {
 
 // Quick answers a message about a request that is known to match nothing. It is the quick handler of a spoe.Server.
 func (a *Agent) Quick(n *spoe.Notify, out *spoe.Answer) bool {
-	said, ok := read(n)
-	if !ok || said.response {
+	msg, ok := read(n)
+	if !ok || msg.response {
 		return false
 	}
-	domain := a.domain(said.domain)
+	domain := a.domain(msg.domain)
 	if domain == nil {
 		return false
 	}
-	r := said.request(domain)
+	r := msg.request(domain)
 	if !a.engine.Known(r, domain.Settings) {
 		return false
 	}
@@ -125,7 +122,7 @@ func (a *Agent) count(why Reason) {
 	}
 }
 
-// Counts are how many requests have got a verdict, how many of these were denied, and how many have got none, by the reason.
+// Counts returns how many requests got a verdict, how many of these were denied, and how many got none, by reason.
 func (a *Agent) Counts() (inspected, denied uint64, failed map[Reason]uint64) {
 	failed = make(map[Reason]uint64, len(reasons))
 	for i, why := range reasons {
@@ -135,27 +132,27 @@ func (a *Agent) Counts() (inspected, denied uint64, failed map[Reason]uint64) {
 }
 
 func (a *Agent) handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) Reason {
-	said, ok := read(n)
+	msg, ok := read(n)
 	if !ok {
 		return BadMessage
 	}
 	deadline := n.Received.Add(a.within)
-	domain := a.domain(said.domain)
+	domain := a.domain(msg.domain)
 	if domain == nil && a.Soon != nil {
 		within, cancel := context.WithDeadline(ctx, deadline)
-		domain = a.Soon(within, said.domain)
+		domain = a.Soon(within, msg.domain)
 		cancel()
 	}
 	if domain == nil {
 		return UnknownDomain
 	}
-	r := said.request(domain)
+	r := msg.request(domain)
 	var v engine.Verdict
 	var why Reason
 	variable := VarVerdict
-	if said.response {
+	if msg.response {
 		variable = VarAnswer
-		v, why = a.inspectResponse(ctx, r, said.answer(), domain.Settings, deadline)
+		v, why = a.inspectResponse(ctx, r, msg.answer(), domain.Settings, deadline)
 	} else {
 		out.SetText(spoe.Transaction, VarClient, r.Source.Addr().String())
 		v, why = a.inspect(ctx, r, domain.Settings, deadline)
@@ -177,7 +174,7 @@ func (a *Agent) handle(ctx context.Context, n *spoe.Notify, out *spoe.Answer) Re
 	return ""
 }
 
-// inspect waits for its turn and asks the engine. One that became known meanwhile does not wait.
+// inspect waits for its turn and asks the engine. A request that became known in the meantime does not wait.
 func (a *Agent) inspect(ctx context.Context, r *engine.Request, with engine.Settings, deadline time.Time) (v engine.Verdict, why Reason) {
 	if a.engine.Known(r, with) {
 		return v, ""
@@ -191,7 +188,7 @@ func (a *Agent) inspectResponse(ctx context.Context, r *engine.Request, res *eng
 	return a.turn(ctx, cost, cost > lightest, deadline, func(ctx context.Context) (engine.Verdict, error) { return a.engine.InspectResponse(ctx, r, res, with) })
 }
 
-// turn waits until there is a turn, and has the engine decide.
+// turn waits for a turn, and has the engine decide.
 func (a *Agent) turn(ctx context.Context, cost time.Duration, heavy bool, deadline time.Time, decide func(context.Context) (engine.Verdict, error)) (v engine.Verdict, why Reason) {
 	leave, ok := a.gate.enter(ctx, cost, heavy, deadline)
 	if !ok {

@@ -27,19 +27,19 @@ import (
 	"edge.internal/gateway/internal/waf/spoe/spoetest"
 )
 
-// long is longer than anything takes, on the slowest of machines. A test that waits so long has failed.
+// long is longer than anything takes on the slowest machine. A test that waits this long has failed.
 const long = time.Minute
 
-// patience is what the agents of these tests have instead of Within, so that a slow machine does not keep them from a verdict.
+// patience replaces Within in these tests, so that a slow machine does not prevent a verdict.
 const patience = 2 * time.Second
 
-// fakeEngine stands in for the rule set: it denies what names an attack, and does what else a URI says. It keeps what it was given.
+// fakeEngine stands in for the rule set: it denies URIs that name an attack, and does what other URIs say. It keeps what it was given.
 type fakeEngine struct {
 	mu      sync.Mutex
 	last    engine.Request
 	answer  engine.Response
 	with    engine.Settings
-	running chan struct{} // told of every request to /block, which then stays until release is closed
+	running chan struct{} // notified of every request to /block, which then stays until release is closed
 	release chan struct{}
 }
 
@@ -91,14 +91,13 @@ var domains = map[string]*Domain{
 	"blog": {ID: "blog", Settings: engine.Settings{Paranoia: 1}},
 }
 
-// start runs an agent until the test ends.
 func start(t *testing.T, e Engine) (address string) {
 	t.Helper()
 	a := New(e, func(name []byte) *Domain { return domains[string(name)] })
 	a.within = patience
 	a.Soon = func(ctx context.Context, name []byte) *Domain {
 		switch string(name) {
-		case "soon": // it is there when it is asked for again
+		case "soon": // it exists on the second request
 			return domains["shop"]
 		case "later":
 			<-ctx.Done()
@@ -108,13 +107,13 @@ func start(t *testing.T, e Engine) (address string) {
 	return serve(t, &spoe.Server{Handler: a.Handle, Quick: a.Quick, Log: slog.New(slog.DiscardHandler)})
 }
 
-// A request that is known to match nothing is answered as one that was inspected, and the engine is not asked about it.
+// A request that is known to match nothing is answered like an inspected one, without asking the engine.
 func TestWhatIsKnownIsNotInspected(t *testing.T) {
 	e := &fakeEngine{}
 	c := spoetest.Dial(t, start(t, e))
 	ask := func(uri string) map[string]any {
 		t.Helper()
-		set, err := c.Ask("waf-req", told(spoetest.Arg{Name: "url", Value: uri})...)
+		set, err := c.Ask("waf-req", notification(spoetest.Arg{Name: "url", Value: uri})...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +128,6 @@ func TestWhatIsKnownIsNotInspected(t *testing.T) {
 	}
 }
 
-// serve runs a server until the test ends.
 func serve(t *testing.T, server *spoe.Server) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -148,8 +146,8 @@ func serve(t *testing.T, server *spoe.Server) (address string) {
 	return l.Addr().String()
 }
 
-// told is a message about a request, with some arguments changed.
-func told(change ...spoetest.Arg) []spoetest.Arg {
+// notification is a message about a request, with some arguments changed.
+func notification(change ...spoetest.Arg) []spoetest.Arg {
 	args := []spoetest.Arg{
 		{Name: "id", Value: "4711"}, {Name: "domain", Value: "shop"},
 		{Name: "src", Value: netip.MustParseAddr("127.0.0.1")}, {Name: "sport", Value: 40000},
@@ -177,7 +175,7 @@ func TestTheEngineGetsTheRequest(t *testing.T) {
 	fake := &fakeEngine{}
 	c := spoetest.Dial(t, start(t, fake))
 	body := []byte("a=b")
-	set := ask(t, c, told(spoetest.Arg{Name: "src", Value: netip.MustParseAddr("::ffff:10.0.0.1")}, spoetest.Arg{Name: "method", Value: "POST"}, spoetest.Arg{Name: "url", Value: "/a?b"},
+	set := ask(t, c, notification(spoetest.Arg{Name: "src", Value: netip.MustParseAddr("::ffff:10.0.0.1")}, spoetest.Arg{Name: "method", Value: "POST"}, spoetest.Arg{Name: "url", Value: "/a?b"},
 		spoetest.Arg{Name: "hdrs", Value: spoetest.Block("host", "a", "x-forwarded-for", "198.51.100.7")}, spoetest.Arg{Name: "body", Value: body}, spoetest.Arg{Name: "eom", Value: false}))
 	got, with := fake.seen()
 	want := engine.Request{
@@ -194,7 +192,7 @@ func TestTheEngineGetsTheRequest(t *testing.T) {
 		t.Errorf("set: %v", set)
 	}
 	// What the engine keeps of one request is not touched by the next.
-	ask(t, c, told(spoetest.Arg{Name: "url", Value: "/XXXXXXXX"}, spoetest.Arg{Name: "hdrs", Value: spoetest.Block("XXXX", "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX")}))
+	ask(t, c, notification(spoetest.Arg{Name: "url", Value: "/XXXXXXXX"}, spoetest.Arg{Name: "hdrs", Value: spoetest.Block("XXXX", "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX")}))
 	if got.URI != "/a?b" || got.Header[1].Value != "198.51.100.7" || got.ID != "4711" {
 		t.Errorf("now it is %+v", got)
 	}
@@ -203,11 +201,11 @@ func TestTheEngineGetsTheRequest(t *testing.T) {
 	}
 }
 
-// A response has a message of its own, which names the client that the request was found to be of.
+// A response has its own message, which names the client found for the request.
 func TestTheEngineGetsTheResponse(t *testing.T) {
 	fake := &fakeEngine{}
 	c := spoetest.Dial(t, start(t, fake))
-	tell := func(domain, body string) map[string]any {
+	answerTo := func(domain, body string) map[string]any {
 		_ = c.SetDeadline(time.Now().Add(long))
 		set, err := c.Ask("waf-res", spoetest.Arg{Name: "id", Value: "4711"}, spoetest.Arg{Name: "domain", Value: domain},
 			spoetest.Arg{Name: "src", Value: netip.MustParseAddr("127.0.0.9")}, spoetest.Arg{Name: "sport", Value: 40000}, spoetest.Arg{Name: "dst", Value: netip.MustParseAddr("2001:db8::1")}, spoetest.Arg{Name: "dport", Value: 443},
@@ -218,7 +216,7 @@ func TestTheEngineGetsTheResponse(t *testing.T) {
 		}
 		return set
 	}
-	if set := tell("shop", "a leak"); !maps.Equal(set, map[string]any{"answer": "deny", "rule": 959100, "score": 4}) {
+	if set := answerTo("shop", "a leak"); !maps.Equal(set, map[string]any{"answer": "deny", "rule": 959100, "score": 4}) {
 		t.Errorf("%v", set)
 	}
 	wantRequest := engine.Request{
@@ -229,13 +227,13 @@ func TestTheEngineGetsTheResponse(t *testing.T) {
 	if got, _ := fake.seen(); !reflect.DeepEqual(got, wantRequest) || !reflect.DeepEqual(fake.answer, wantResponse) {
 		t.Errorf("%+v, %+v", got, fake.answer)
 	}
-	if set := tell("blog", "a leak"); !maps.Equal(set, map[string]any{"answer": "pass", "score": 4}) {
+	if set := answerTo("blog", "a leak"); !maps.Equal(set, map[string]any{"answer": "pass", "score": 4}) {
 		t.Errorf("detected: %v", set)
 	}
-	if set := tell("shop", "fine"); !maps.Equal(set, map[string]any{"answer": "pass", "score": 0}) {
+	if set := answerTo("shop", "fine"); !maps.Equal(set, map[string]any{"answer": "pass", "score": 0}) {
 		t.Errorf("clean: %v", set)
 	}
-	if set := tell("other", "fine"); !maps.Equal(set, map[string]any{"error": "domain"}) {
+	if set := answerTo("other", "fine"); !maps.Equal(set, map[string]any{"error": "domain"}) {
 		t.Errorf("unknown: %v", set)
 	}
 }
@@ -243,7 +241,7 @@ func TestTheEngineGetsTheResponse(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	c := spoetest.Dial(t, start(t, &fakeEngine{}))
 	url := func(text string, more ...spoetest.Arg) []spoetest.Arg {
-		return told(append(more, spoetest.Arg{Name: "url", Value: text})...)
+		return notification(append(more, spoetest.Arg{Name: "url", Value: text})...)
 	}
 	for name, one := range map[string]struct {
 		args []spoetest.Arg
@@ -259,29 +257,29 @@ func TestAnswers(t *testing.T) {
 		"a domain soon":        {url("/attack", spoetest.Arg{Name: "domain", Value: "soon"}), map[string]any{"client": "127.0.0.1", "verdict": "deny", "rule": 942100, "score": 5}},
 		"a domain too late":    {url("/", spoetest.Arg{Name: "domain", Value: "later"}), map[string]any{"error": "domain"}},
 		"no domain":            {url("/", spoetest.Arg{Name: "domain"}), map[string]any{"error": "domain"}},
-		"no URL":               {told(spoetest.Arg{Name: "url"}), map[string]any{"error": "message"}},
-		"no method":            {told(spoetest.Arg{Name: "method"}), map[string]any{"error": "message"}},
-		"no peer":              {told(spoetest.Arg{Name: "src"}), map[string]any{"error": "message"}},
-		"no header":            {told(spoetest.Arg{Name: "hdrs"}), map[string]any{"error": "message"}},
-		"half a header":        {told(spoetest.Arg{Name: "hdrs", Value: []byte{4, 'h'}}), map[string]any{"error": "message"}},
-		"a header as a text":   {told(spoetest.Arg{Name: "hdrs", Value: "host: a\r\n\r\n"}), map[string]any{"error": "message"}},
-		"a body not fetched":   {told(spoetest.Arg{Name: "body"}), map[string]any{"error": "message"}},
-		"a number as the URL":  {told(spoetest.Arg{Name: "url", Value: 5}), map[string]any{"error": "message"}},
+		"no URL":               {notification(spoetest.Arg{Name: "url"}), map[string]any{"error": "message"}},
+		"no method":            {notification(spoetest.Arg{Name: "method"}), map[string]any{"error": "message"}},
+		"no peer":              {notification(spoetest.Arg{Name: "src"}), map[string]any{"error": "message"}},
+		"no header":            {notification(spoetest.Arg{Name: "hdrs"}), map[string]any{"error": "message"}},
+		"half a header":        {notification(spoetest.Arg{Name: "hdrs", Value: []byte{4, 'h'}}), map[string]any{"error": "message"}},
+		"a header as a text":   {notification(spoetest.Arg{Name: "hdrs", Value: "host: a\r\n\r\n"}), map[string]any{"error": "message"}},
+		"a body not fetched":   {notification(spoetest.Arg{Name: "body"}), map[string]any{"error": "message"}},
+		"a number as the URL":  {notification(spoetest.Arg{Name: "url", Value: 5}), map[string]any{"error": "message"}},
 		"no arguments at all":  {nil, map[string]any{"error": "message"}},
-		"the header twice":     {append(told(spoetest.Arg{Name: "body"}), spoetest.Arg{Name: "hdrs", Value: spoetest.Block()}), map[string]any{"error": "message"}},
-		"an argument too many": {append(told(), spoetest.Arg{Name: "colour", Value: "red"}), map[string]any{"client": "127.0.0.1", "verdict": "pass", "score": 0}},
+		"the header twice":     {append(notification(spoetest.Arg{Name: "body"}), spoetest.Arg{Name: "hdrs", Value: spoetest.Block()}), map[string]any{"error": "message"}},
+		"an argument too many": {append(notification(), spoetest.Arg{Name: "colour", Value: "red"}), map[string]any{"client": "127.0.0.1", "verdict": "pass", "score": 0}},
 	} {
 		if set := ask(t, c, one.args); !maps.Equal(set, one.want) {
 			t.Errorf("%s: %v, not %v", name, set, one.want)
 		}
 	}
-	if set, err := c.Ask("another-message", told()...); err != nil || !maps.Equal(set, map[string]any{"error": "message"}) {
+	if set, err := c.Ask("another-message", notification()...); err != nil || !maps.Equal(set, map[string]any{"error": "message"}) {
 		t.Errorf("another message: %v, %v", set, err)
 	}
 }
 
-// proxy asks the agent about every request and answers with what it said. What the agent does not pass is a 503. Only a failure reaches
-// its limits.
+// proxy asks the agent about every request, and shows its answer. A request that does not pass gets a 503. Only failures reach its
+// limits.
 const proxy = `global
 	stats socket %[1]s/run/haproxy/admin.sock level admin
 	tune.bufsize 131072
@@ -313,7 +311,7 @@ frontend web
 	http-request return status 200
 `
 
-// configure writes HAProxy's configuration, and beside it how the gateway has HAProxy ask the agent, but for the time that it waits.
+// configure writes HAProxy's configuration and, beside it, the gateway's own configuration of the filter with another timeout.
 func configure(t *testing.T, root, agent, address string) {
 	t.Helper()
 	asks, err := os.ReadFile("../../proxy/spoe.cfg")
@@ -328,7 +326,7 @@ func configure(t *testing.T, root, agent, address string) {
 	}
 }
 
-// exchange makes a request from an address of loopback, and returns the answer.
+// exchange makes a request from a loopback address, and returns the answer.
 func exchange(t *testing.T, from, address, request string) *http.Response {
 	t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -375,7 +373,7 @@ func TestThroughHAProxy(t *testing.T) {
 					t.Errorf("%s: %s %v", name, res.Status, got)
 				}
 			}
-			// The request that the engine gets is the one that came.
+			// The engine gets exactly the request that was sent.
 			exchange(t, "127.0.0.5", address, "PURGE /%2e/a?b=c&d HTTP/1.1\r\nHost: shop\r\nX-A: 1\r\nX-B: \xff\r\nx-a: 2\r\nContent-Length: 3\r\n\r\n\x00\x01\x02")
 			got, _ := fake.seen()
 			names := []string{}
@@ -390,8 +388,8 @@ func TestThroughHAProxy(t *testing.T) {
 	}
 }
 
-// TestOverload: while every core is taken by requests that do not end, another is told in time that there is no verdict, and it is
-// not begun.
+// TestOverload checks that while every core is busy with endless requests, another one gets the answer that there is no verdict in time,
+// and is not started.
 func TestOverload(t *testing.T) {
 	fake := &fakeEngine{running: make(chan struct{}, 1000), release: make(chan struct{})}
 	address := start(t, fake)
@@ -400,7 +398,7 @@ func TestOverload(t *testing.T) {
 	for range slots {
 		c := spoetest.Dial(t, address)
 		clients.Go(func() {
-			if set, err := c.Ask("waf-req", told(spoetest.Arg{Name: "url", Value: "/block"})...); err != nil || set["verdict"] != Pass {
+			if set, err := c.Ask("waf-req", notification(spoetest.Arg{Name: "url", Value: "/block"})...); err != nil || set["verdict"] != Pass {
 				t.Errorf("%v, %v", set, err)
 			}
 		})
@@ -408,7 +406,7 @@ func TestOverload(t *testing.T) {
 	for range slots {
 		<-fake.running
 	}
-	if set := ask(t, spoetest.Dial(t, address), told(spoetest.Arg{Name: "url", Value: "/block"})); !maps.Equal(set, map[string]any{"client": "127.0.0.1", "error": "busy"}) {
+	if set := ask(t, spoetest.Dial(t, address), notification(spoetest.Arg{Name: "url", Value: "/block"})); !maps.Equal(set, map[string]any{"client": "127.0.0.1", "error": "busy"}) {
 		t.Errorf("%v", set)
 	}
 	if begun := len(fake.running); begun != 0 {
@@ -416,7 +414,7 @@ func TestOverload(t *testing.T) {
 	}
 	close(fake.release)
 	clients.Wait()
-	if set := ask(t, spoetest.Dial(t, address), told()); set["verdict"] != Pass {
+	if set := ask(t, spoetest.Dial(t, address), notification()); set["verdict"] != Pass {
 		t.Errorf("afterwards: %v", set)
 	}
 }

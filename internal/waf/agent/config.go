@@ -24,23 +24,24 @@ import (
 )
 
 const (
-	// configChannel is where the database announces that a domain's configuration has changed.
+	// configChannel is where the database announces changed configurations of domains.
 	configChannel = "waf_configs"
-	// reloadEvery is how often the database is asked without an announcement.
+	// reloadEvery is how often the database is read without an announcement.
 	reloadEvery = 30 * time.Second
-	// joinEvery is how often a database that is away, or has no tables yet, is tried, and joinWithin how long the first try may hold up the start.
+	// joinEvery is how often to try a database that is away or has no tables yet, and joinWithin how long the first attempt may delay the
+	// start.
 	joinEvery  = time.Second
 	joinWithin = 5 * time.Second
 )
 
-// Where a configuration is from.
+// Sources of a configuration.
 const (
 	FromDatabase = "database"
 	FromFile     = "file"
 	FromNowhere  = "none"
 )
 
-// row is the stored configuration of a domain, as the database writes its columns in JSON. The file has the same form.
+// row is the stored configuration of a domain, as the database encodes its columns in JSON. The file has the same form.
 type row struct {
 	ID        string    `json:"domain_id"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -48,32 +49,32 @@ type row struct {
 	TrustedProxies []string `json:"trusted_proxies"`
 }
 
-// stored is a row as it came.
+// stored is an unparsed row.
 type stored struct {
 	updated time.Time
 	text    json.RawMessage
 }
 
-// Fingerprint is a query for a text that changes whenever what domains want does. The gateway compares that of what is stored with that of
-// what the agent has taken over.
+// Fingerprint is a query for a text that changes whenever a domain's configuration does. The gateway compares the fingerprint of the
+// stored rows with that of the rows in use by the agent.
 const Fingerprint = "SELECT coalesce(sum(hashtextextended(domain_id::text || extract(epoch FROM updated_at), 0)), 0)::text FROM waf_configs WHERE enabled"
 
-// config is one state of all domains. It does not change.
+// config is one state of all domains. It never changes.
 type config struct {
 	rows    map[string]stored
 	domains map[string]*Domain
-	// unusable are the domains whose row is not what they are inspected with, because it cannot be.
+	// unusable has the domains whose row cannot be used, and which are therefore inspected with something else or not at all.
 	unusable map[string]bool
-	// fingerprint is that of the rows in the database; empty while engines are still being built for them.
+	// fingerprint is the fingerprint of the rows in the database; empty while engines are being built for them.
 	fingerprint string
 	from        string
 	at          time.Time
-	// next is closed when the next state is there; nil unless one is on its way, because engines are being built.
+	// next is closed when the next state is ready; nil unless engines are being built for one.
 	next chan struct{}
 }
 
-// Source has the domains' configuration: the database's, by announcement and every half a minute, and the last one that was seen
-// while the database is away.
+// Source holds the domains' configuration: the database's, reread on announcements and every half minute, or the last one seen while the
+// database is away.
 type Source struct {
 	db   *db.DB
 	set  *engine.Set
@@ -82,26 +83,26 @@ type Source struct {
 
 	current atomic.Pointer[config]
 	ready   chan struct{}
-	// customs are the engines with custom rules, by their text. Only Run touches them.
+	// customs holds the engines with custom rules, by their text. Only Run touches them.
 	customs map[string]*engine.Custom
 	saved   map[string]stored
-	// built says that the engine is there that all domains share.
+	// built means that the engine shared by all domains exists.
 	built bool
-	// away says that the log has been told that the database cannot be read.
+	// away means that the log already says that the database cannot be read.
 	away bool
 }
 
-// NewSource makes a source that keeps the last configuration in a file.
+// NewSource returns a source that saves the last configuration in a file.
 func NewSource(d *db.DB, set *engine.Set, file string, log *slog.Logger) *Source {
 	s := &Source{db: d, set: set, file: file, log: log, ready: make(chan struct{}), customs: map[string]*engine.Custom{}}
 	s.current.Store(&config{from: FromNowhere})
 	return s
 }
 
-// Domain finds a domain by the name that HAProxy has for it; nil if there is none.
+// Domain finds a domain by its name in HAProxy; nil if there is none.
 func (s *Source) Domain(name []byte) *Domain { return s.current.Load().domains[string(name)] }
 
-// Soon is Domain for who can wait: if engines are being built, it is known only afterwards.
+// Soon is Domain for callers that can wait: while engines are being built, the result is only known afterwards.
 func (s *Source) Soon(ctx context.Context, name []byte) *Domain {
 	for {
 		c := s.current.Load()
@@ -116,10 +117,10 @@ func (s *Source) Soon(ctx context.Context, name []byte) *Domain {
 	}
 }
 
-// Ready is closed when there is a configuration, be it an empty one.
+// Ready is closed as soon as there is a configuration, even an empty one.
 func (s *Source) Ready() <-chan struct{} { return s.ready }
 
-// Run keeps the configuration up to date until the context ends, and closes the engines that it has built.
+// Run keeps the configuration up to date until the context ends, and then closes its engines.
 func (s *Source) Run(ctx context.Context) {
 	defer s.close()
 	announced := make(chan struct{}, 1)
@@ -147,7 +148,7 @@ func (s *Source) Run(ctx context.Context) {
 	}
 }
 
-// begin finds the first configuration: the database's, otherwise the last one that was seen.
+// begin loads the first configuration: the database's, or else the last one saved.
 func (s *Source) begin(ctx context.Context) {
 	joining, cancel := context.WithTimeout(ctx, joinWithin)
 	defer cancel()
@@ -168,8 +169,8 @@ func (s *Source) begin(ctx context.Context) {
 	}
 }
 
-// joining tries a database that is away before it is listened to again. It cannot be told apart from here whether it was there before; to join
-// a second time does no harm.
+// joining tries a database that is away before listening to it again. Whether it was joined before is not known here, but joining twice
+// does no harm.
 func (s *Source) joining(ctx context.Context) <-chan time.Time {
 	if !s.db.Attached() {
 		_ = s.db.Join(ctx)
@@ -177,7 +178,7 @@ func (s *Source) joining(ctx context.Context) <-chan time.Time {
 	return time.After(joinEvery)
 }
 
-// reload takes over what the database has, and says whether it could be read.
+// reload applies what is in the database, and reports whether it could be read.
 func (s *Source) reload(ctx context.Context) (ok bool) {
 	var err error
 	defer func() {
@@ -199,7 +200,7 @@ func (s *Source) reload(ctx context.Context) (ok bool) {
 	return true
 }
 
-// complain logs that the database cannot be read, once.
+// complain logs once that the database cannot be read.
 func (s *Source) complain(err error) {
 	if !s.away {
 		s.away = true
@@ -207,7 +208,7 @@ func (s *Source) complain(err error) {
 	}
 }
 
-// query reads the rows of all domains that are to be inspected; of those that have not changed, nothing but that.
+// query reads the rows of all domains to be inspected, without the content of unchanged ones.
 func (s *Source) query(ctx context.Context) (rows map[string]stored, fingerprint string, err error) {
 	known := s.current.Load().rows
 	rows = map[string]stored{}
@@ -255,8 +256,8 @@ func (s *Source) query(ctx context.Context) (rows map[string]stored, fingerprint
 	return rows, fingerprint, err
 }
 
-// apply makes domains of rows and swaps them in: first what is there at once, then what needs an engine that is not there yet, one
-// by one. A row that cannot be used leaves its domain as it is, and concerns no other.
+// apply builds domains from rows and swaps them in: first those that are ready at once, then those that need a new engine, one by one. A
+// row that cannot be used leaves its domain unchanged, and does not affect others.
 func (s *Source) apply(ctx context.Context, rows map[string]stored, fingerprint, from string) {
 	if err := s.build(len(rows)); err != nil {
 		s.log.Error("the rule set cannot be used; everything stays as it is", "err", err)
@@ -306,7 +307,7 @@ func (s *Source) apply(ctx context.Context, rows map[string]stored, fingerprint,
 			next.unusable = maps.Clone(next.unusable)
 			next.unusable[r.ID] = true
 		}
-		// Without its rules a domain is not what was asked for: there is no verdict, and fail_open decides.
+		// Without its rules a domain is not what was requested: there is no verdict, and fail_open decides.
 		if err == nil || last != nil {
 			if err != nil {
 				custom = last.Settings.Custom
@@ -323,7 +324,7 @@ func (s *Source) apply(ctx context.Context, rows map[string]stored, fingerprint,
 	s.release()
 }
 
-// build has the engine be there that all domains share, once there is one.
+// build makes sure that the shared engine exists, once there is a domain.
 func (s *Source) build(domains int) error {
 	if s.built || domains == 0 {
 		return nil
@@ -341,7 +342,7 @@ func (s *Source) build(domains int) error {
 	return nil
 }
 
-// publish swaps a state in, and tells those who wait for it whether more is to come.
+// publish swaps a state in, and tells those who wait whether more is to come.
 func (s *Source) publish(c config, more bool) {
 	c.next = nil
 	if more {
@@ -352,7 +353,7 @@ func (s *Source) publish(c config, more bool) {
 	}
 }
 
-// release closes the engines that no domain uses any more. Inspections that still run on one of them are not affected.
+// release closes the engines that no domain uses any more. Inspections running on them are not affected.
 func (s *Source) release() {
 	used := map[*engine.Custom]bool{}
 	for _, d := range s.current.Load().domains {
@@ -369,13 +370,12 @@ func (s *Source) release() {
 	})
 }
 
-// close closes all engines with custom rules.
 func (s *Source) close() {
 	s.publish(config{from: FromNowhere}, false)
 	s.release()
 }
 
-// custom gives the engine with these rules, and builds it if there is none.
+// custom returns the engine with these rules, and builds it if there is none.
 func (s *Source) custom(text string) (c *engine.Custom, err error) {
 	defer rescue.Into(&err, s.log, "waf")
 	if c := s.customs[text]; c != nil {
@@ -392,7 +392,7 @@ func (s *Source) custom(text string) (c *engine.Custom, err error) {
 	return c, nil
 }
 
-// parse reads a row, and refuses what cannot be meant.
+// parse reads a row, and refuses impossible values.
 func parse(id string, text json.RawMessage) (*row, error) {
 	r := &row{}
 	if err := json.Unmarshal(text, r); err != nil {
@@ -409,8 +409,8 @@ func parse(id string, text json.RawMessage) (*row, error) {
 	return r, nil
 }
 
-// domain makes what the agent needs of a row. An exclusion or a trusted proxy that makes no sense is left out: without it more is
-// inspected and less believed.
+// domain converts a row for the agent. An invalid exclusion or trusted proxy is left out: without it more is inspected and less is
+// believed.
 func (s *Source) domain(r *row, custom *engine.Custom) *Domain {
 	d := &Domain{ID: r.ID, Settings: r.Settings.Engine(func(err error) { s.log.Warn("an exclusion is left out", "domain", r.ID, "err", err) })}
 	d.Settings.Custom = custom
@@ -425,7 +425,7 @@ func (s *Source) domain(r *row, custom *engine.Custom) *Domain {
 	return d
 }
 
-// save keeps the rows for a start without the database.
+// save stores the rows for a start without the database.
 func (s *Source) save(rows map[string]stored) {
 	same := func(a, b stored) bool { return a.updated.Equal(b.updated) }
 	if s.saved != nil && maps.EqualFunc(s.saved, rows, same) {
@@ -446,7 +446,6 @@ func (s *Source) save(rows map[string]stored) {
 	s.saved = rows
 }
 
-// read reads what save has written.
 func (s *Source) read() (map[string]stored, error) {
 	content, err := os.ReadFile(s.file)
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 	"edge.internal/gateway/internal/waf/engine"
 )
 
-// world is a database with the agent's tables, and the agent's own way to it, with no right but its own. The server is the test's: it
-// may stop it, and it does not outlive the test.
+// world is a database with the agent's tables, and the agent's own connection with only its own rights. The server belongs to the test,
+// which may stop it.
 type world struct {
 	t      *testing.T
 	owner  *db.DB
@@ -51,7 +51,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// open is the agent's connection.
+// open returns the agent's connection.
 func (w *world) open() *db.DB {
 	w.t.Helper()
 	d, err := db.Open(w.url)
@@ -73,13 +73,13 @@ func (w *world) put(domain string, columns map[string]string) {
 	for name, value := range all {
 		names, values, sets = append(names, name), append(values, value), append(sets, name+" = "+value)
 	}
-	// The domain is not there for the proxy, so the reference is not looked at.
+	// The domain does not exist in the proxy, so the foreign key is not checked.
 	dbtest.Exec(w.t, w.owner, fmt.Sprintf(`SET session_replication_role = replica;
 		INSERT INTO waf_configs (domain_id, %s) VALUES ('%s', %s) ON CONFLICT (domain_id) DO UPDATE SET %s; SELECT pg_notify('waf_configs', '%[2]s')`,
 		strings.Join(names, ", "), domain, strings.Join(values, ", "), strings.Join(sets, ", ")))
 }
 
-// fingerprint is that of what is stored.
+// fingerprint returns the fingerprint of the stored configuration.
 func (w *world) fingerprint() (text string) {
 	w.t.Helper()
 	if err := w.owner.QueryRow(w.t.Context(), Fingerprint).Scan(&text); err != nil {
@@ -88,7 +88,7 @@ func (w *world) fingerprint() (text string) {
 	return text
 }
 
-// plainSet is the set of engines of the tests that do not count them.
+// plainSet is the set of engines for tests that do not count them.
 var plainSet = sync.OnceValues(engine.New)
 
 func engines(t *testing.T) *engine.Set {
@@ -139,9 +139,9 @@ func source(t *testing.T, w *world, file string, log *slog.Logger) *Source {
 
 func id() string { return uuid.NewString() }
 
-// WF-02: a change is in force as soon as the database has told the agent.
+// WF-02: a change is in force as soon as the database has notified the agent.
 func TestTheDatabaseConfiguresTheAgent(t *testing.T) {
-	w, said, file := newWorld(t), &notes{}, filepath.Join(t.TempDir(), "config.json")
+	w, logged, file := newWorld(t), &notes{}, filepath.Join(t.TempDir(), "config.json")
 	shop, blog, off := id(), id(), id()
 	w.put(shop, map[string]string{
 		"mode": "'blocking'", "paranoia_level": "3", "max_body_bytes": "65536", "rule_exclusions": "'{942100,920350,949110}'",
@@ -150,7 +150,7 @@ func TestTheDatabaseConfiguresTheAgent(t *testing.T) {
 	})
 	w.put(blog, nil)
 	w.put(off, map[string]string{"enabled": "false"})
-	s := source(t, w, file, said.log())
+	s := source(t, w, file, logged.log())
 	run(t, s)
 
 	d := s.Domain([]byte(shop))
@@ -163,14 +163,14 @@ func TestTheDatabaseConfiguresTheAgent(t *testing.T) {
 	if want := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}; fmt.Sprint(d.Trusted) != fmt.Sprint(want) {
 		t.Errorf("trusted: %v", d.Trusted)
 	}
-	if !strings.Contains(said.String(), "949110 cannot be left out") || !strings.Contains(said.String(), "nonsense") {
-		t.Errorf("said: %s", said)
+	if !strings.Contains(logged.String(), "949110 cannot be left out") || !strings.Contains(logged.String(), "nonsense") {
+		t.Errorf("logged: %s", logged)
 	}
 	if d := s.Domain([]byte(blog)); d == nil || d.Settings.Blocking || d.Settings.Paranoia != 1 {
 		t.Errorf("%+v", d)
 	}
 
-	// A change is heard of; the others are the same as before, not only alike.
+	// A change arrives; the others are identical to before, not just equal.
 	w.put(blog, map[string]string{"paranoia_level": "2"})
 	waittest.Until(t, "a change", func() bool { return s.Domain([]byte(blog)).Settings.Paranoia == 2 })
 	if s.Domain([]byte(shop)) != d {
@@ -198,7 +198,7 @@ const (
 
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// denies tells whether a domain's settings deny a request for a URI.
+// denies reports whether a domain's settings deny a request for a URI.
 func denies(t *testing.T, s *Source, domain, uri string) bool {
 	t.Helper()
 	d := s.Domain([]byte(domain))
@@ -220,41 +220,41 @@ func denies(t *testing.T, s *Source, domain, uri string) bool {
 func TestTheFirstDomainBringsTheEngine(t *testing.T) {
 	set := engine.Later()
 	defer set.Close()
-	w, said := newWorld(t), &notes{}
-	s := NewSource(w.open(), set, filepath.Join(t.TempDir(), "config.json"), said.log())
+	w, logged := newWorld(t), &notes{}
+	s := NewSource(w.open(), set, filepath.Join(t.TempDir(), "config.json"), logged.log())
 	run(t, s)
 	if now := s.current.Load(); set.Builds() != 0 || set.Engines() != 0 || now.fingerprint != w.fingerprint() {
 		t.Errorf("%d builds, %d engines, %q", set.Builds(), set.Engines(), now.fingerprint)
 	}
 	first := id()
 	w.put(first, map[string]string{"mode": "'blocking'"})
-	// A request that is there before the engine waits for it; one of a domain that nobody announced does not.
+	// A request that arrives before the engine waits for it; one of an unannounced domain does not.
 	waittest.Until(t, "the engine is being built, or is there", func() bool { c := s.current.Load(); return c.next != nil || c.domains[first] != nil })
 	if s.Soon(t.Context(), []byte(first)) == nil || s.Soon(t.Context(), []byte(id())) != nil {
 		t.Error("a request has not waited for the engine")
 	}
 	waittest.Until(t, "the first domain", func() bool { return s.current.Load().fingerprint == w.fingerprint() })
 	if !denies(t, s, first, "/?id=1%27+or+%271%27%3D%271") || set.Engines() != 1 {
-		t.Errorf("%d engines: %s", set.Engines(), said)
+		t.Errorf("%d engines: %s", set.Engines(), logged)
 	}
 }
 
-// WF-04: what cannot be used concerns its own domain alone. And engines are built for new texts only.
+// WF-04: an unusable configuration only affects its own domain, and engines are only built for new texts.
 func TestEnginesAreBuiltForNewTextsAlone(t *testing.T) {
 	set := engine.Later()
 	defer set.Close()
-	w, said := newWorld(t), &notes{}
+	w, logged := newWorld(t), &notes{}
 	a, b, c := id(), id(), id()
 	w.put(a, map[string]string{"mode": "'blocking'", "custom_rules": quoted(refusesFoo)})
 	w.put(b, map[string]string{"mode": "'blocking'", "custom_rules": quoted(refusesFoo)})
 	w.put(c, map[string]string{"mode": "'blocking'", "custom_rules": "'SecRuleEngine Off'"})
-	s := NewSource(w.open(), set, filepath.Join(t.TempDir(), "config.json"), said.log())
+	s := NewSource(w.open(), set, filepath.Join(t.TempDir(), "config.json"), logged.log())
 	stop := run(t, s)
 
 	if set.Engines() != 2 || set.Builds() == 0 {
 		t.Errorf("%d engines, %d builds", set.Engines(), set.Builds())
 	}
-	// What one domain has that cannot be used is taken note of until it has something else.
+	// A domain stays marked as unusable until its configuration changes.
 	now := s.current.Load()
 	if len(now.unusable) != 1 || !now.unusable[c] || now.fingerprint != w.fingerprint() {
 		t.Errorf("%v cannot be used of %s; stored is %s", now.unusable, now.fingerprint, w.fingerprint())
@@ -262,8 +262,8 @@ func TestEnginesAreBuiltForNewTextsAlone(t *testing.T) {
 	if !denies(t, s, a, "/?x=foo") || denies(t, s, a, "/?x=bar") || !denies(t, s, b, "/?x=foo") {
 		t.Error("the custom rules do not decide")
 	}
-	if s.Domain([]byte(c)) != nil || !strings.Contains(said.String(), c) {
-		t.Errorf("rules that cannot be used: %s", said)
+	if s.Domain([]byte(c)) != nil || !strings.Contains(logged.String(), c) {
+		t.Errorf("rules that cannot be used: %s", logged)
 	}
 	// Settings without a new text need no engine.
 	base := set.Builds()
@@ -277,7 +277,7 @@ func TestEnginesAreBuiltForNewTextsAlone(t *testing.T) {
 		now := s.current.Load()
 		return len(now.unusable) == 0 && now.fingerprint == w.fingerprint()
 	})
-	// A text that does not compile leaves the rules before, with the settings that come with it. Others are not concerned.
+	// With a text that does not compile, the previous rules stay, with the new settings. Other domains are not affected.
 	w.put(a, map[string]string{"paranoia_level": "1", "custom_rules": `'SecRule ARGS "@rx (" "id:2,phase:2,deny"'`})
 	w.put(c, map[string]string{"mode": "'blocking'", "custom_rules": quoted(refusesBar)})
 	waittest.Until(t, "another text", func() bool {
@@ -290,7 +290,7 @@ func TestEnginesAreBuiltForNewTextsAlone(t *testing.T) {
 	if set.Engines() != 3 {
 		t.Errorf("%d engines", set.Engines())
 	}
-	// What no domain uses is closed.
+	// Unused engines are closed.
 	w.put(a, map[string]string{"enabled": "false"})
 	w.put(b, map[string]string{"custom_rules": quoted(refusesBar)})
 	waittest.Until(t, "closing", func() bool { return set.Engines() == 2 })
@@ -300,13 +300,14 @@ func TestEnginesAreBuiltForNewTextsAlone(t *testing.T) {
 	}
 }
 
-// While an engine is built for other rules, requests are answered: those of its own domain by the rules before, and those of others as ever.
+// While an engine is built for other rules, requests are answered: those of its own domain with the previous rules, and those of others
+// as usual.
 func TestRequestsAreAnsweredWhileAnEngineIsBuilt(t *testing.T) {
-	w, said := newWorld(t), &notes{}
+	w, logged := newWorld(t), &notes{}
 	changes, other := id(), id()
 	w.put(changes, map[string]string{"mode": "'blocking'", "custom_rules": quoted(refusesFoo)})
 	w.put(other, map[string]string{"mode": "'blocking'"})
-	s := source(t, w, filepath.Join(t.TempDir(), "config.json"), said.log())
+	s := source(t, w, filepath.Join(t.TempDir(), "config.json"), logged.log())
 	run(t, s)
 	w.put(changes, map[string]string{"custom_rules": quoted(refusesBar)})
 	building := func() *config {
@@ -337,7 +338,7 @@ func TestRequestsAreAnsweredWhileAnEngineIsBuilt(t *testing.T) {
 }
 
 func TestARowThatMakesNoSenseConcernsItsDomainAlone(t *testing.T) {
-	w, said := newWorld(t), &notes{}
+	w, logged := newWorld(t), &notes{}
 	dbtest.Exec(t, w.owner, `DO $$ DECLARE c text; BEGIN
 		FOR c IN SELECT conname FROM pg_constraint WHERE conrelid = 'waf_configs'::regclass AND contype = 'c' LOOP
 			EXECUTE format('ALTER TABLE waf_configs DROP CONSTRAINT %I', c);
@@ -349,7 +350,7 @@ func TestARowThatMakesNoSenseConcernsItsDomainAlone(t *testing.T) {
 	} {
 		w.put(domain, columns)
 	}
-	s := source(t, w, filepath.Join(t.TempDir(), "config.json"), said.log())
+	s := source(t, w, filepath.Join(t.TempDir(), "config.json"), logged.log())
 	run(t, s)
 	if s.Domain([]byte(good)) == nil || s.Domain([]byte(bad)) != nil {
 		t.Error("the domains are not those that make sense")
@@ -364,10 +365,10 @@ func TestARowThatMakesNoSenseConcernsItsDomainAlone(t *testing.T) {
 }
 
 func TestWithoutTheDatabaseTheLastConfigurationServes(t *testing.T) {
-	w, said, file := newWorld(t), &notes{}, filepath.Join(t.TempDir(), "config.json")
+	w, logged, file := newWorld(t), &notes{}, filepath.Join(t.TempDir(), "config.json")
 	shop := id()
 	w.put(shop, map[string]string{"mode": "'blocking'", "custom_rules": quoted(refusesFoo)})
-	s := source(t, w, file, said.log())
+	s := source(t, w, file, logged.log())
 	stop := run(t, s)
 	if from := s.current.Load().from; from != FromDatabase {
 		t.Errorf("from %s", from)
@@ -379,24 +380,24 @@ func TestWithoutTheDatabaseTheLastConfigurationServes(t *testing.T) {
 	thaw()
 	stop()
 	w.url = "postgres:///gateway?user=gateway-waf&host=" + t.TempDir()
-	s = source(t, w, file, said.log())
+	s = source(t, w, file, logged.log())
 	stop = run(t, s)
 	if from := s.current.Load().from; from != FromFile || !denies(t, s, shop, "/?x=foo") {
 		t.Errorf("from %s", from)
 	}
 	stop()
-	// No file, and one that is broken: it starts with nothing, and says so.
+	// Without a file, or with a broken one, it starts empty and reports it.
 	for content, want := range map[string]string{"": "there is no configuration yet", "[{": "cannot be read"} {
-		said, file := &notes{}, filepath.Join(t.TempDir(), "config.json")
+		logged, file := &notes{}, filepath.Join(t.TempDir(), "config.json")
 		if content != "" {
 			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s := source(t, w, file, said.log())
+		s := source(t, w, file, logged.log())
 		stop := run(t, s)
-		if s.Domain([]byte(shop)) != nil || s.current.Load().from != FromNowhere || !strings.Contains(said.String(), want) {
-			t.Errorf("%q: %s", content, said)
+		if s.Domain([]byte(shop)) != nil || s.current.Load().from != FromNowhere || !strings.Contains(logged.String(), want) {
+			t.Errorf("%q: %s", content, logged)
 		}
 		stop()
 	}
@@ -419,7 +420,7 @@ func TestADatabaseThatComesLaterIsTakenUp(t *testing.T) {
 	waittest.Until(t, "a change", func() bool { return s.Domain([]byte(blog)).Settings.Paranoia == 4 })
 }
 
-// On a new machine the agent may be there before the API has made the tables, and nothing announces them.
+// On a new machine the agent may start before the API has created the tables, and nothing announces them.
 func TestTablesThatComeLaterAreRead(t *testing.T) {
 	w := newWorld(t)
 	shop := id()

@@ -10,24 +10,25 @@ import (
 	"edge.internal/gateway/internal/waf/engine"
 )
 
-// What an inspection costs on an idle core, per byte, as measured at the first paranoia level: between what harmless values cost, for which
-// most rules are spared, and those with the characters that attacks are made of. It need not be right: what matters is that cheap and
-// dear requests are told apart, that on an idle machine none is turned away at first, and the gate learns by what factor it is wrong.
+// The cost of an inspection per byte on an idle core, as measured at the first paranoia level. The values are between those of harmless
+// text, for which most rules are spared, and text with the characters of attacks. They need not be exact: it matters that cheap and
+// expensive requests are told apart, and that an idle machine turns none away at first. The gate learns the factor by which they are
+// wrong.
 const (
-	costBase      = 500 * time.Microsecond // whatever the request
+	costBase      = 500 * time.Microsecond // for any request
 	costHeader    = time.Microsecond
 	costCookie    = 3 * time.Microsecond
-	costArguments = 3 * time.Microsecond // a body that is taken apart into arguments, and so the URI
-	costText      = 2 * time.Microsecond // a body that is not
-	costFiles     = time.Microsecond     // a body whose files are not looked into
+	costArguments = 3 * time.Microsecond // a body that is split into arguments, and also the URI
+	costText      = 2 * time.Microsecond // any other body
+	costFiles     = time.Microsecond     // a body whose files are not inspected
 	costResponse  = time.Microsecond
 
-	// lightest is where dear requests begin.
+	// lightest is where expensive requests begin.
 	lightest = 10 * time.Millisecond
 )
 
-// expected is what an inspection may cost, and whether the request is dear. A body is taken for arguments there, whatever it claims
-// to be: a lie must not bring it into the line of the cheap ones.
+// expected returns the expected cost of an inspection, and whether the request is expensive. To decide that, a body counts as arguments,
+// whatever its declared type: a lie must not move it into the line of the cheap ones.
 func expected(r *engine.Request, with engine.Settings) (cost time.Duration, heavy bool) {
 	cost, perByte := costBase+costArguments*time.Duration(len(r.URI)), costText
 	for _, f := range r.Header {
@@ -45,12 +46,12 @@ func expected(r *engine.Request, with engine.Settings) (cost time.Duration, heav
 	if with.MaxBody > 0 {
 		body = min(body, with.MaxBody)
 	}
-	level := time.Duration(2 + max(1, with.Paranoia)) // the fourth costs twice as much as the first
+	level := time.Duration(2 + max(1, with.Paranoia)) // the fourth level costs twice as much as the first
 	heavy = (cost+costArguments*time.Duration(body))*level/3 > lightest
 	return (cost + perByte*time.Duration(body)) * level / 3, heavy
 }
 
-// costOf is what a byte of a body of this type costs.
+// costOf returns the cost per byte of a body of this type.
 func costOf(contentType string) time.Duration {
 	switch kind := strings.ToLower(contentType); {
 	case strings.Contains(kind, "json"), strings.Contains(kind, "urlencoded"):
@@ -61,9 +62,9 @@ func costOf(contentType string) time.Duration {
 	return costText
 }
 
-// gate lets so many requests in at once as there are cores, and the others wait in two lines, by what they may cost. The cheap ones
-// go first, and always have a core that no dear one takes. A request that cannot be done in time is turned away at once: it would
-// take the time of those that can.
+// gate admits as many requests at once as there are cores. The others wait in two lines, by their expected cost. The cheap ones go first,
+// and always have a core that no expensive one takes. A request that cannot be done in time is turned away at once, because it would take
+// the time of others.
 type gate struct {
 	mu      sync.Mutex
 	slots   int
@@ -75,51 +76,50 @@ type gate struct {
 
 const (
 	maxLight, maxHeavy = 256, 64
-	// heavyTurn is every how many turns a dear request goes first, if one waits: cheap ones alone must not keep it out.
+	// heavyTurn is how often an expensive request goes first if one waits, so that cheap ones alone cannot keep it out.
 	heavyTurn = 8
 
-	// hope is what part of its expected cost must fit into a request's time. HAProxy waits a little longer than the deadline says.
+	// hope is the part of its expected cost that must fit into a request's time. HAProxy waits a little longer than the deadline says.
 	hope = 0.8
-	// learn is how much one inspection counts against those before.
+	// learn is the weight of one inspection against the previous ones.
 	learn = 1.0 / 8
-	// outlier is how many times dearer than those before one inspection counts, at most: the machine may have stood still for a
-	// moment.
+	// outlier limits how much more expensive than the previous ones an inspection counts: the machine may have stalled for a moment.
 	outlier = 4
-	// forgive makes the gate a little more hopeful with every request that it turns away because of its cost alone. Otherwise it
-	// would never find out that the machine is fast again.
+	// forgive lowers the factor a little with every request that was turned away only because of its cost. Otherwise the gate would never
+	// find out that the machine is fast again.
 	forgive = 0.98
-	// tryAfter is how long the gate believes what it has learned. One who was turned away is told to come back after this time, and is
-	// then tried whatever it may cost, if no one else was: where large requests are rare, forgiving takes too long.
+	// tryAfter is how long the gate trusts what it has learned. After that it tries one expensive request whatever it may cost, unless
+	// another one has been tried: where large requests are rare, forgiving takes too long.
 	tryAfter = 5 * time.Second
 
 	leastFactor, mostFactor = 1.0 / 64, 16
 )
 
-// line is those that wait of one kind.
+// line holds the waiting requests of one kind.
 type line struct {
-	slots   int // that those of the line may take
+	slots   int // that the line may use
 	room    int
 	running int
 	waiting list.List     // of *ticket
-	ahead   time.Duration // what those that wait may cost, before the factor
-	factor  float64       // by how much inspections cost more than expected
-	learned time.Time     // when an inspection told so, or was begun to find out
+	ahead   time.Duration // the expected cost of those that wait, before the factor
+	factor  float64       // how much more than expected inspections cost
+	learned time.Time     // when an inspection last told, or was tried to find out
 }
 
-// ticket is one who waits.
+// ticket is a waiting request.
 type ticket struct {
 	cost time.Duration
-	last time.Time // when it is too late to begin
-	turn chan bool // whether it may go in; told once
+	last time.Time // the latest time to begin
+	turn chan bool // whether it may enter; sent once
 }
 
 func newGate(cores int) *gate {
-	slots, now := max(2, cores), time.Now() // on a single core a cheap request shares it with a dear one
+	slots, now := max(2, cores), time.Now() // on a single core a cheap request shares it with an expensive one
 	return &gate{slots: slots, light: line{slots: slots, room: maxLight, factor: 1, learned: now}, heavy: line{slots: slots - 1, room: maxHeavy, factor: 1, learned: now}}
 }
 
-// enter waits until a request of this cost may be inspected. The caller calls leave when it is. It says false at once, or as soon as
-// it knows, if there is no time for it before the deadline.
+// enter waits until a request of this cost may be inspected; the caller then calls leave. It returns false as soon as it knows that there
+// is no time before the deadline.
 func (g *gate) enter(ctx context.Context, cost time.Duration, heavy bool, deadline time.Time) (leave func(), ok bool) {
 	l := &g.light
 	if heavy {
@@ -173,7 +173,7 @@ func (g *gate) enter(ctx context.Context, cost time.Duration, heavy bool, deadli
 	return func() { g.leave(l, cost, began, learn) }, true
 }
 
-// giveUp takes one who waits out of the line. It says true if its turn came first: then it is in.
+// giveUp takes a waiting request out of the line. It returns true if its turn came first: then it is admitted.
 func (g *gate) giveUp(l *line, place *list.Element) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -192,7 +192,7 @@ func (l *line) take(place *list.Element) *ticket {
 	return t
 }
 
-// free says whether one of the line could go in.
+// free reports whether the line could enter a request.
 func (g *gate) free(l *line) bool { return g.running < g.slots && l.running < l.slots }
 
 func (g *gate) begin(l *line) {
@@ -200,7 +200,7 @@ func (g *gate) begin(l *line) {
 	l.running++
 }
 
-// leave learns from an inspection, which counts for so much against those before, and lets in those who wait.
+// leave learns from an inspection with the given weight, and admits waiting requests.
 func (g *gate) leave(l *line, cost time.Duration, began time.Time, share float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -222,7 +222,7 @@ func (g *gate) leave(l *line, cost time.Duration, began time.Time, share float64
 	}
 }
 
-// next lets in the first of a line that still has the time.
+// next admits the first of a line that still has the time.
 func (g *gate) next(l *line, now time.Time) bool {
 	for l.waiting.Len() > 0 && g.free(l) {
 		t := l.take(l.waiting.Front())

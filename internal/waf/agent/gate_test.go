@@ -41,7 +41,7 @@ func TestExpectedCost(t *testing.T) {
 			t.Errorf("%s: %s, heavy: %v", name, cost, heavy)
 		}
 	}
-	// Whatever fits into HAProxy's buffer may go in at first.
+	// Whatever fits into HAProxy's buffer is admitted at first.
 	for _, kind := range []string{"application/json", "text/plain", "multipart/form-data"} {
 		cost, heavy := expected(with(kind, 128<<10), engine.Settings{Paranoia: 4})
 		if leave, ok := newGate(2).enter(t.Context(), cost, heavy, time.Now().Add(Within)); !ok {
@@ -50,7 +50,7 @@ func TestExpectedCost(t *testing.T) {
 			leave()
 		}
 	}
-	// A file is admitted for what it costs.
+	// A file is admitted for its actual cost.
 	file, _ := expected(with("multipart/form-data", 100<<10), level1)
 	if json, _ := expected(with("application/json", 100<<10), level1); file > Within || json < 2*file {
 		t.Errorf("a file %s, JSON %s", file, json)
@@ -62,7 +62,7 @@ const (
 	heavy = 200 * time.Millisecond
 )
 
-// visit goes through a gate and stays inside for as long as it costs. It says whether it got in.
+// visit goes through a gate and stays inside for its cost. It reports whether it was admitted.
 func visit(g *gate, cost time.Duration) bool { return visitFor(g, cost, cost) }
 
 func visitFor(g *gate, cost, stay time.Duration) bool {
@@ -74,7 +74,7 @@ func visitFor(g *gate, cost, stay time.Duration) bool {
 	return ok
 }
 
-// empty demands that a gate has no one inside or in line.
+// empty checks that a gate has no one inside or waiting.
 func empty(t *testing.T, g *gate) {
 	t.Helper()
 	synctest.Wait()
@@ -156,7 +156,7 @@ func TestCheapRequestsDoNotWaitForDearOnes(t *testing.T) {
 			if longest > light {
 				t.Errorf("%d cores: a cheap request took %s", cores, longest)
 			}
-			// The dear ones have what is left, and waste nothing of it.
+			// The expensive ones get the rest of the time, without waste.
 			if want := int64(10 * time.Second / heavy * time.Duration(max(2, cores)-1)); served.Load() < want || refused.Load() == 0 && cores < 8 {
 				t.Errorf("%d cores: %d dear requests served, %d refused", cores, served.Load(), refused.Load())
 			}
@@ -204,7 +204,7 @@ func TestWhatCannotBeDoneInTimeIsTurnedAwayAtOnce(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		empty(t, g)
-		// Those that were let into the line and then found no time were not inspected.
+		// Those that waited and then found no time were not inspected.
 		var served int
 		for range 20 {
 			if <-results {
@@ -221,7 +221,7 @@ func TestALineHasItsLength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(2)
 		results := make(chan bool, 300)
-		for range 300 { // they cost next to nothing, and yet stay
+		for range 300 { // they cost next to nothing, but stay
 			go func() { results <- visitFor(g, time.Microsecond, Within/2) }()
 			synctest.Wait()
 		}
@@ -265,7 +265,7 @@ func TestWhoWaitsIsToldWhenItIsTooLate(t *testing.T) {
 			t.Error("it got in")
 		}
 		if waited := time.Since(began); waited > Within || waited < Within/2 {
-			t.Errorf("told after %s", waited)
+			t.Errorf("answered after %s", waited)
 		}
 		time.Sleep(2 * time.Minute)
 		empty(t, g)
@@ -283,7 +283,7 @@ func TestAMachineThatStoodStillIsForgotten(t *testing.T) {
 	})
 }
 
-// Large requests that come once in a while are not turned away for long after the machine was busy.
+// Rare large requests are not turned away for long after the machine was busy.
 func TestWhoComesBackIsTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(2)
@@ -298,7 +298,7 @@ func TestWhoComesBackIsTried(t *testing.T) {
 		if !visitFor(g, big, big) || !visitFor(g, big, big) {
 			t.Error("turned away when it came back")
 		}
-		// While the machine is slow, one is tried and no more.
+		// While the machine is slow, only one is tried.
 		for range 40 {
 			visitFor(g, 100*time.Millisecond, 800*time.Millisecond)
 		}
@@ -314,7 +314,7 @@ func TestTheGateLearns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(2)
 		const big = 600 * time.Millisecond
-		// The machine is four times as slow as expected: what would take far too long is not begun any more.
+		// The machine is four times slower than expected: what would take far too long is no longer started.
 		for range 40 {
 			visitFor(g, 100*time.Millisecond, 400*time.Millisecond)
 		}
@@ -324,7 +324,7 @@ func TestTheGateLearns(t *testing.T) {
 		if visit(g, big) {
 			t.Error("a request that takes 2.4 s got in")
 		}
-		// It becomes fast again, and only big requests come: in the end one is tried, and then all are served.
+		// It becomes fast again, and only big requests arrive: eventually one is tried, and then all are served.
 		tried := slices.IndexFunc(make([]struct{}, 200), func(struct{}) bool { return visitFor(g, big, big/4) })
 		if tried < 1 {
 			t.Errorf("tried at %d", tried)

@@ -13,29 +13,29 @@ import (
 	"edge.internal/gateway/internal/waf/mask"
 )
 
-// How much of a request is kept.
+// Limits of what is kept of a request.
 const (
-	keptBody   = 16 << 10
-	keptHeader = 32 << 10
-	keptURI    = 8 << 10
-	shownURI   = 2 << 10 // of a record
-	shownName  = 255
+	keptBody     = 16 << 10
+	keptHeader   = 32 << 10
+	keptURI      = 8 << 10
+	recordedURI  = 2 << 10 // in a record
+	recordedName = 255
 )
 
 var partName = regexp.MustCompile(`(?i)\bname\*?=("[^"]*"|[^;\s]+)`)
 
-// kept is what is kept of a request, so that it can be inspected once more: bounded, and without its secrets.
+// kept is the part of a request that is kept to inspect it again: limited, and without its secrets.
 type kept struct {
 	method, uri, version string
 	header               []byte // JSON
 	body                 []byte
-	cut                  bool // it is not all of the request
+	cut                  bool // it is not the whole request
 	masked               bool
 }
 
-// keep makes what is kept of a request, of whose body it may have the beginning only.
+// keep returns what is kept of a request, which may only have the beginning of its body.
 func keep(r *engine.Request) kept {
-	k := kept{method: plain(r.Method, shownName), version: plain(r.Version, shownName), cut: !r.Complete}
+	k := kept{method: plain(r.Method, recordedName), version: plain(r.Version, recordedName), cut: !r.Complete}
 	note := func(before, after string) string {
 		k.masked = k.masked || before != after
 		return after
@@ -81,12 +81,12 @@ func keep(r *engine.Request) kept {
 	return k
 }
 
-// shown is a request's URI as a record has it.
-func shown(uri string) string {
+// recordURI returns a request's URI for a record.
+func recordURI(uri string) string {
 	if len(uri) > keptURI {
 		uri = uri[:keptURI]
 	}
-	return plain(mask.URI(uri), shownURI)
+	return plain(mask.URI(uri), recordedURI)
 }
 
 // maskField hides the secrets of a header field.
@@ -94,7 +94,7 @@ func maskField(f engine.Field) string {
 	switch name := strings.ToLower(f.Name); {
 	case name == "cookie":
 		return maskCookies(f.Value)
-	case name == "set-cookie", mask.Secret(name): // authorization and proxy-authorization among them
+	case name == "set-cookie", mask.Secret(name): // including authorization and proxy-authorization
 		return mask.Hidden
 	case name == "referer":
 		return mask.URI(f.Value)
@@ -102,7 +102,7 @@ func maskField(f engine.Field) string {
 	return mask.Text(f.Value)
 }
 
-// maskCookies leaves the names of cookies.
+// maskCookies keeps only the names of cookies.
 func maskCookies(value string) string {
 	list := strings.Split(value, ";")
 	for i, one := range list {
@@ -117,7 +117,7 @@ func maskCookies(value string) string {
 	return strings.Join(list, ";")
 }
 
-// maskBody hides the secrets of a body. It says false if nothing of it can be kept.
+// maskBody hides the secrets of a body. It returns false if nothing of it may be kept.
 func maskBody(contentType, body string, cut bool) (string, bool) {
 	kind, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -147,7 +147,6 @@ func maskBody(contentType, body string, cut bool) (string, bool) {
 	return mask.Text(body), true
 }
 
-// maskParts hides the secrets of a multipart body.
 func maskParts(body, boundary string) string {
 	parts := strings.Split(body, "--"+boundary)
 	for i, part := range parts {
@@ -174,12 +173,12 @@ func maskParts(body, boundary string) string {
 	return strings.Join(parts, "--"+boundary)
 }
 
-// isText tells whether all of it is meant to be read.
+// isText reports whether everything is readable text.
 func isText(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' })
 }
 
-// wholeRunes leaves out a last character of which only a part is there.
+// wholeRunes removes an incomplete last character.
 func wholeRunes(s string) string {
 	b := []byte(s)
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
@@ -193,7 +192,7 @@ func wholeRunes(s string) string {
 	return s
 }
 
-// plain makes a text fit for the database: valid, without zeros, and short.
+// plain makes a text storable: valid UTF-8, without NUL, and short.
 func plain(s string, most int) string {
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 	if len(s) <= most {
@@ -202,7 +201,7 @@ func plain(s string, most int) string {
 	return wholeRunes(s[:most])
 }
 
-// clone gives a request that lives on when the frame that it came with does not, with as much of its body as may be kept.
+// clone copies a request so that it outlives its frame, with as much of its body as may be kept.
 func clone(r *engine.Request) engine.Request {
 	c := *r
 	if c.Body = bytes.Clone(r.Body[:min(len(r.Body), keptBody)]); len(c.Body) < len(r.Body) {
@@ -211,7 +210,7 @@ func clone(r *engine.Request) engine.Request {
 	return c
 }
 
-// outline gives what records have of a request, and holds nothing else of it.
+// outline copies what records need of a request, and nothing else.
 func outline(r *engine.Request) engine.Request {
 	c := *r
 	c.URI, c.Header, c.Body = strings.Clone(r.URI[:min(len(r.URI), keptURI)]), nil, nil

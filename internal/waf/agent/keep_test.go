@@ -87,10 +87,10 @@ func TestKeptRequestsAreBounded(t *testing.T) {
 		Method: "POST" + big, URI: "/" + big, Version: "HTTP/1.1", Complete: true, Body: []byte(big),
 		Header: []engine.Field{{Name: "content-type", Value: "text/plain"}, {Name: "x", Value: "1"}, {Name: "y", Value: big}, {Name: "z", Value: "2"}},
 	})
-	if !k.cut || len(k.body) > keptBody || len(k.uri) > 2*keptURI || len(k.method) > shownName || len(k.header) > 2*keptHeader || !utf8.Valid(k.body) {
+	if !k.cut || len(k.body) > keptBody || len(k.uri) > 2*keptURI || len(k.method) > recordedName || len(k.header) > 2*keptHeader || !utf8.Valid(k.body) {
 		t.Errorf("%d, %d, %d, %d, %v", len(k.body), len(k.uri), len(k.method), len(k.header), k.cut)
 	}
-	if s := shown("/" + big); len(s) > shownURI || !utf8.ValidString(s) {
+	if s := recordURI("/" + big); len(s) > recordedURI || !utf8.ValidString(s) {
 		t.Errorf("%d bytes", len(s))
 	}
 	k = keep(&engine.Request{Method: "GET", URI: "/\x00\xff", Version: "HTTP/1.1", Complete: true, Header: []engine.Field{{Name: "x", Value: "a\x00\xffb"}}, Body: []byte{0, 1}})

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxLines is how many lines wait to be written.
+	// maxLines is how many lines may wait to be written.
 	maxLines = 2048
-	// rotateAt is how large the file gets before it becomes the old one, of which there is one.
+	// rotateAt is the size at which the file becomes the old one, of which there is one.
 	rotateAt  = 10 << 20
 	oldSuffix = ".1"
 )
 
-// Line is a blocked request, as those read it who watch the file.
+// Line is a blocked request, for programs that watch the file.
 type Line struct {
 	Time   time.Time  `json:"time"`
 	Client netip.Addr `json:"client"`
@@ -30,7 +30,7 @@ type Line struct {
 	Rule   int        `json:"rule"`
 }
 
-// Lines is a file with a line of JSON for each request that was blocked.
+// Lines is a file with a JSON line for each blocked request.
 type Lines struct {
 	path    string
 	limit   int64
@@ -40,16 +40,15 @@ type Lines struct {
 
 	file   *os.File
 	size   int64
-	failed bool // the log has been told that nothing can be written
+	failed bool // the log already says that nothing can be written
 }
 
-// NewLines makes the lines of a file.
 func NewLines(path string, log *slog.Logger) *Lines {
 	return &Lines{path: path, limit: rotateAt, log: log, queue: make(chan Line, maxLines)}
 }
 
-// Tell takes a line. One that finds no room is dropped.
-func (l *Lines) Tell(one Line) {
+// Add queues a line, or drops it if the queue is full.
+func (l *Lines) Add(one Line) {
 	select {
 	case l.queue <- one:
 	default:
@@ -57,7 +56,7 @@ func (l *Lines) Tell(one Line) {
 	}
 }
 
-// run writes until the context ends, and then what is left.
+// run writes until the context ends, and then the rest.
 func (l *Lines) run(ctx context.Context) {
 	defer func() {
 		if l.file != nil {
@@ -92,7 +91,7 @@ func (l *Lines) write(one Line) {
 	l.failed = err != nil
 }
 
-// append adds a line in one write, so that a reader never sees half of it for long.
+// append adds a line in one write, so that a reader rarely sees an incomplete line.
 func (l *Lines) append(one Line) error {
 	text, err := json.Marshal(one)
 	if err != nil {

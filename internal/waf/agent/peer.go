@@ -16,20 +16,20 @@ import (
 	"time"
 )
 
-// Peers lets in connections by whose they are. Every local user reaches the agent's port, and what is asked there takes the time of
-// those who have a right to ask, and ends as a record.
+// Peers admits connections by their user. Every local user can reach the agent's port, but questions cost time and end as records, so
+// only permitted users may ask.
 type Peers struct {
-	// Users are those who may ask, by name or number.
+	// Users lists the permitted users, by name or number.
 	Users []string
 	Log   *slog.Logger
 
 	mu    sync.Mutex
 	begun time.Time         // when the kernel's tables were last read
-	here  netip.AddrPort    // the end of the connections that were looked for
-	users map[string]string // whose their other ends are, by the form that the kernel's tables have
+	here  netip.AddrPort    // our end of the connections that were looked up
+	users map[string]string // users of the other ends, by the form in the kernel's tables
 }
 
-// Admit tells whether the other end of a connection belongs to one of the users. If that cannot be found out, it does not.
+// Admit reports whether the other end of a connection belongs to a permitted user. If that cannot be determined, it does not.
 func (p *Peers) Admit(c net.Conn) bool {
 	uid, err := p.user(c)
 	if err != nil {
@@ -40,13 +40,13 @@ func (p *Peers) Admit(c net.Conn) bool {
 		if name == uid {
 			return true
 		}
-		u, err := user.Lookup(name) // each time: HAProxy's package may come later
+		u, err := user.Lookup(name) // each time: HAProxy's package may be installed later
 		return err == nil && u.Uid == uid
 	})
 }
 
-// user is the number of the user who has the other end of a connection on this machine. The kernel's tables may be long, and a HAProxy that
-// has just started opens many connections: those that were there before a look share it.
+// user returns the user id of the local process at the other end of a connection. The kernel's tables may be long, and a HAProxy that has
+// just started opens many connections: those that existed before a read share it.
 func (p *Peers) user(c net.Conn) (string, error) {
 	here, err := endpoint(c.LocalAddr())
 	if err != nil {
@@ -87,11 +87,11 @@ func endpoint(a net.Addr) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), nil
 }
 
-// established is the state of a socket that a process has and both sides use. One that its process has closed has no owner any more,
-// and the kernel shows it as root's.
+// established is the state of a socket in use by its process and both sides. A socket closed by its process has no owner any more, and
+// the kernel shows it as root's.
 const established = "01"
 
-// socketUsers finds, in a table of the kernel's, whose the sockets are that lead to an address.
+// socketUsers finds the users of the sockets connected to an address in a table of the kernel.
 func socketUsers(table io.Reader, remote netip.AddrPort, users map[string]string) {
 	to := kernelForms(remote)
 	for lines := bufio.NewScanner(table); lines.Scan(); {
@@ -102,8 +102,8 @@ func socketUsers(table io.Reader, remote netip.AddrPort, users map[string]string
 	}
 }
 
-// kernelForms are the ways in which the kernel's tables have an end of a connection: words of 32 bits in the machine's order, in hex,
-// and IPv4 also as a part of IPv6.
+// kernelForms returns the forms of an address in the kernel's tables: 32-bit words in the machine's byte order, in hex, and IPv4 also
+// mapped into IPv6.
 func kernelForms(at netip.AddrPort) []string {
 	words := func(b []byte) string {
 		var text strings.Builder

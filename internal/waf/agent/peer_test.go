@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// accepted makes a connection and gives the end that accepted it.
+// accepted makes a connection and returns its accepting end.
 func accepted(t *testing.T, dial func(address string)) net.Conn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -92,7 +92,7 @@ func TestPeersAreKnownByTheirUser(t *testing.T) {
 	if (&Peers{Users: []string{"0", self}, Log: log}).Admit(c) {
 		t.Error("a connection that no one has is let in")
 	}
-	// Many at once share a look, and each is known.
+	// Many at once share a read, and each is known.
 	peers := &Peers{Users: []string{self}, Log: log}
 	var all sync.WaitGroup
 	for range 50 {
@@ -112,7 +112,7 @@ func TestPeersAreKnownByTheirUser(t *testing.T) {
 	}
 }
 
-// As a little-endian machine, which all are that the gateway runs on, has it.
+// In the form of a little-endian machine, like all that the gateway runs on.
 func TestSocketUser(t *testing.T) {
 	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:2328 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1001        0 1

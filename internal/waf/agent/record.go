@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// maxRecords is how many records wait for the database, and maxWaiting how many bytes they and their requests have.
+	// maxRecords is how many records may wait for the database, and maxWaiting their maximum size in bytes, including their requests.
 	maxRecords = 2048
 	maxWaiting = 16 << 20
-	// perWrite is how many records one transaction has.
+	// perWrite is the number of records per transaction.
 	perWrite = 200
-	// keptPerMinute is how many requests are kept for one rule of one domain: a scan must not fill the table.
+	// keptPerMinute limits the requests kept per rule and domain, so that a scan cannot fill the table.
 	keptPerMinute = 20
-	// writeAgain is how long the writer rests after a failure, and tries how often it tries to write what the database, though it is
-	// there, does not take.
+	// writeAgain is the pause after a failure, and tries how often the writer tries a record that the database, although available, does
+	// not accept.
 	writeAgain = time.Second
 	tries      = 5
-	// lastWrite is how long the writer goes on when the program ends.
+	// lastWrite is how long the writer continues when the program ends.
 	lastWrite = 3 * time.Second
 
 	// alertChannel is where new records are announced, with their ids unless there are too many.
@@ -37,13 +37,13 @@ const (
 	announced    = 50
 )
 
-// What was done with a request.
+// Actions taken on a request.
 const (
 	Detected = "detected"
 	Blocked  = "blocked"
 )
 
-// event is a request that has something to record.
+// event is a request to be recorded.
 type event struct {
 	at      time.Time
 	request engine.Request // without header and body unless it is kept
@@ -51,17 +51,17 @@ type event struct {
 	verdict engine.Verdict
 	kept    bool
 	size    int // in memory
-	failed  int // how often it could not be written
+	failed  int // how often writing it failed
 	ids     []uuid.UUID
 }
 
-// quota counts the requests that are kept for a rule of a domain.
+// quota identifies a counter of the requests kept for a rule of a domain.
 type quota struct {
 	domain string
 	rule   int
 }
 
-// Recorder writes down what the engine found. Nothing waits for it: what it cannot take is dropped and counted.
+// Recorder stores what the engine found. Nothing waits for it: what it cannot take is dropped and counted.
 type Recorder struct {
 	db    *db.DB
 	clock clock.Clock
@@ -77,15 +77,15 @@ type Recorder struct {
 
 	wake    chan struct{}
 	dropped atomic.Uint64
-	away    bool // the log has been told that nothing can be written
+	away    bool // the log already says that nothing can be written
 }
 
-// NewRecorder makes a recorder that tells the lines of blocked requests, too.
+// NewRecorder returns a recorder that also adds blocked requests to the lines.
 func NewRecorder(d *db.DB, c clock.Clock, lines *Lines, log *slog.Logger) *Recorder {
 	return &Recorder{db: d, clock: c, lines: lines, log: log, kept: map[quota]int{}, wake: make(chan struct{}, 1)}
 }
 
-// Dropped is how many records were lost.
+// Dropped returns how many records were lost.
 func (r *Recorder) Dropped() uint64 { return r.dropped.Load() }
 
 // Record takes a verdict. It does not keep the request.
@@ -94,8 +94,8 @@ func (r *Recorder) Record(request *engine.Request, v *engine.Verdict) {
 	for i := range e.ids {
 		e.ids[i] = uuid.Must(uuid.NewV7())
 	}
-	if v.Deny && !v.Response { // what a server lets out is not its client's fault
-		r.lines.Tell(Line{Time: e.at, Client: request.Source.Addr(), Action: Blocked, ID: request.ID, Domain: e.host, Rule: v.Rule})
+	if v.Deny && !v.Response { // what a server leaks is not its client's fault
+		r.lines.Add(Line{Time: e.at, Client: request.Source.Addr(), Action: Blocked, ID: request.ID, Domain: e.host, Rule: v.Rule})
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +123,7 @@ func (r *Recorder) Record(request *engine.Request, v *engine.Verdict) {
 	}
 }
 
-// size is what a request and what was found in it take while they wait.
+// size returns the memory used by a waiting request and its findings.
 func size(r *engine.Request, v *engine.Verdict) int {
 	n := len(r.URI) + min(len(r.Body), keptBody)
 	for _, f := range r.Header {
@@ -137,7 +137,7 @@ func size(r *engine.Request, v *engine.Verdict) int {
 	return n
 }
 
-// wanted tells whether a request is to be kept, and counts it for the rule that has the fewest. The lock is held.
+// wanted reports whether to keep a request, and counts it for the rule with the fewest. The caller holds the lock.
 func (r *Recorder) wanted(now time.Time, domain string, matches []engine.Match) bool {
 	if minute := now.Truncate(time.Minute); !minute.Equal(r.minute) {
 		r.minute = minute
@@ -156,7 +156,7 @@ func (r *Recorder) wanted(now time.Time, domain string, matches []engine.Match) 
 	return true
 }
 
-// Run writes until the context ends, and then what is left if that does not take long.
+// Run writes until the context ends, and then the rest if that does not take long.
 func (r *Recorder) Run(ctx context.Context) {
 	telling := make(chan struct{})
 	go func() {
@@ -196,7 +196,7 @@ func (r *Recorder) left() bool {
 	return len(r.queue) > 0
 }
 
-// write writes the oldest events in one transaction. It says false when there is nothing to write, or no use in going on at once.
+// write stores the oldest events in one transaction. It returns false if there is nothing to write, or no point in continuing at once.
 func (r *Recorder) write(ctx context.Context) (ok bool) {
 	r.mu.Lock()
 	n, records := 0, 0
@@ -225,7 +225,7 @@ func (r *Recorder) write(ctx context.Context) (ok bool) {
 	if db.Away(err) || db.Unknown(err) || db.Stalled(err) || ctx.Err() != nil {
 		return false
 	}
-	// One of them is to blame, perhaps: the others must not be lost with it.
+	// One of them may be to blame: the others must not be lost with it.
 	var gone []*event
 	for _, e := range batch {
 		if err := r.store(ctx, []*event{e}); err == nil {
@@ -240,7 +240,7 @@ func (r *Recorder) write(ctx context.Context) (ok bool) {
 	return false
 }
 
-// done takes events out of the queue: those of the batch, which is its beginning, that are gone.
+// done removes events from the queue: those of the batch, its beginning, that are gone.
 func (r *Recorder) done(batch, gone []*event) {
 	over := make(map[*event]bool, len(gone))
 	r.mu.Lock()
@@ -259,13 +259,13 @@ func (r *Recorder) done(batch, gone []*event) {
 	r.queue = append(next, r.queue[len(batch):]...)
 }
 
-// store writes events in one transaction, and announces them. What was stored already, though it did not seem so, is not stored again.
+// store writes and announces events in one transaction. Events that were stored although it did not seem so are not stored again.
 func (r *Recorder) store(ctx context.Context, batch []*event) (err error) {
 	defer rescue.Into(&err, r.log, "waf")
 	return r.db.Write(ctx, func(tx *db.Tx) error {
 		var ids []string
 		for _, e := range batch {
-			domain, uri := domainID(e.request.Domain), shown(e.request.URI)
+			domain, uri := domainID(e.request.Domain), recordURI(e.request.URI)
 			for i, m := range e.verdict.Matches {
 				id := e.ids[i]
 				ids = append(ids, id.String())
@@ -284,7 +284,7 @@ func (r *Recorder) store(ctx context.Context, batch []*event) (err error) {
 				tx.Queue(`INSERT INTO waf_alerts (id, created_at, request_id, domain_id, domain, rule_id, severity, action, message, method, uri,
 					client_ip, score, paranoia, tags, data, partial, deciding)
 					VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16::jsonb, $17, $18) ON CONFLICT DO NOTHING`,
-					id, e.at, plain(e.request.ID, shownName), domain, e.host, m.Rule, m.Severity, action, m.Message, plain(e.request.Method, shownName), uri,
+					id, e.at, plain(e.request.ID, recordedName), domain, e.host, m.Rule, m.Severity, action, m.Message, plain(e.request.Method, recordedName), uri,
 					e.request.Source.Addr(), e.verdict.Score, m.Paranoia, tags, string(data), e.verdict.Partial, m.Deciding)
 			}
 			if !e.kept {
@@ -293,7 +293,7 @@ func (r *Recorder) store(ctx context.Context, batch []*event) (err error) {
 			k := keep(&e.request)
 			tx.Queue(`INSERT INTO waf_requests (request_id, created_at, domain_id, method, uri, version, headers, body, body_truncated, masked)
 				VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9, $10) ON CONFLICT DO NOTHING`,
-				plain(e.request.ID, shownName), e.at, domain, k.method, k.uri, k.version, string(k.header), k.body, k.cut, k.masked)
+				plain(e.request.ID, recordedName), e.at, domain, k.method, k.uri, k.version, string(k.header), k.body, k.cut, k.masked)
 		}
 		payload := ""
 		if len(ids) <= announced {
@@ -306,7 +306,7 @@ func (r *Recorder) store(ctx context.Context, batch []*event) (err error) {
 	})
 }
 
-// domainID is a domain's id for the database; null if it has none.
+// domainID returns a domain's id for the database; null if it has none.
 func domainID(name string) *uuid.UUID {
 	id, err := uuid.Parse(name)
 	if err != nil {
@@ -315,17 +315,17 @@ func domainID(name string) *uuid.UUID {
 	return &id
 }
 
-// host is what the client calls the server.
+// host returns the value of the Host header.
 func host(header []engine.Field) string {
 	for _, f := range header {
 		if strings.EqualFold(f.Name, "host") {
-			return plain(f.Value, shownName)
+			return plain(f.Value, recordedName)
 		}
 	}
 	return ""
 }
 
-// datum is a part of a request that a rule matched, as it is stored.
+// datum is a matched part of a request, as stored.
 type datum struct {
 	Variable string `json:"variable"`
 	Key      string `json:"key"`

@@ -38,7 +38,7 @@ func recording(t *testing.T, d *db.DB, c clock.Clock, log *slog.Logger) (r *Reco
 	return r, file, stop
 }
 
-// joined is the agent's way to a world's database, once it is there.
+// joined returns the agent's connection to a world's database, once it is available.
 func (w *world) joined() *db.DB {
 	w.t.Helper()
 	d := w.open()
@@ -48,7 +48,7 @@ func (w *world) joined() *db.DB {
 	return d
 }
 
-// count is what a query of one number gives. A database that was stopped is called away for a moment longer.
+// count returns the number that a query yields. A stopped database is considered away for a moment longer.
 func (w *world) count(sql string, args ...any) (n int) {
 	w.t.Helper()
 	waittest.Until(w.t, "the database", func() bool {
@@ -125,7 +125,7 @@ func TestRecords(t *testing.T) {
 	if row != want {
 		t.Errorf("%s\nnot\n%s", row, want)
 	}
-	// Who bans clients reads of what was blocked, once for each request.
+	// Programs that ban clients read what was blocked, once per request.
 	content, err := os.ReadFile(file)
 	if want := `{"time":"2026-01-02T03:04:05.000006Z","client":"198.51.100.7","action":"blocked","id":"req-1","domain":"www.example.com","rule":949110}` + "\n"; err != nil || string(content) != want {
 		t.Errorf("%s, %v", content, err)
@@ -158,17 +158,17 @@ func TestHostileRequestsAreRecorded(t *testing.T) {
 
 // While the database is away, what fits is kept, and nothing waits for it.
 func TestRecordsWaitForTheDatabase(t *testing.T) {
-	w, shop, said := newWorld(t), id(), &notes{}
+	w, shop, logged := newWorld(t), id(), &notes{}
 	d := w.joined()
 	thaw := dbtest.Freeze(t, w.server)
-	r, _, stop := recording(t, d, clock.Real, said.log())
+	r, _, stop := recording(t, d, clock.Real, logged.log())
 	for i := range maxRecords/2 + 10 {
 		r.Record(suspicious(fmt.Sprint("req-", i), shop), &engine.Verdict{Rule: 949110, Matches: matched(942100, 941100)})
 	}
 	if r.Dropped() != 20 {
 		t.Errorf("%d dropped", r.Dropped())
 	}
-	waittest.Until(t, "a word about it", func() bool { return strings.Contains(said.String(), "cannot be written") })
+	waittest.Until(t, "a word about it", func() bool { return strings.Contains(logged.String(), "cannot be written") })
 	thaw()
 	waittest.Until(t, "all records", func() bool { return w.count("SELECT count(*) FROM waf_alerts") == maxRecords })
 	waittest.Until(t, "an empty buffer", func() bool {
@@ -179,18 +179,18 @@ func TestRecordsWaitForTheDatabase(t *testing.T) {
 	if n := w.count("SELECT count(DISTINCT (request_id, rule_id)) FROM waf_alerts"); n != maxRecords || r.Dropped() != 20 {
 		t.Errorf("%d of them are different, %d dropped", n, r.Dropped())
 	}
-	// Twenty for each of the two rules: a scan does not fill the table. More if a minute ended meanwhile.
+	// Twenty for each of the two rules, so that a scan does not fill the table. More if a minute ended in the meantime.
 	if n := w.count("SELECT count(*) FROM waf_requests"); n < 2*keptPerMinute || n > 4*keptPerMinute {
 		t.Errorf("%d requests are kept", n)
 	}
 	stop()
 }
 
-// What the database does not take is given up in the end, and takes nothing else with it.
+// A record that the database does not accept is given up eventually, and nothing else with it.
 func TestARecordThatCannotBeWritten(t *testing.T) {
-	w, shop, said := newWorld(t), id(), &notes{}
+	w, shop, logged := newWorld(t), id(), &notes{}
 	dbtest.Exec(t, w.owner, `ALTER TABLE waf_alerts ADD CONSTRAINT no_bad CHECK (request_id <> 'bad')`)
-	r, _, stop := recording(t, w.joined(), clock.Real, said.log())
+	r, _, stop := recording(t, w.joined(), clock.Real, logged.log())
 	for _, name := range []string{"good-1", "bad", "good-2"} {
 		r.Record(suspicious(name, shop), &engine.Verdict{Rule: 949110, Matches: matched(942100)})
 	}
@@ -199,12 +199,12 @@ func TestARecordThatCannotBeWritten(t *testing.T) {
 	r.Record(suspicious("good-3", shop), &engine.Verdict{Rule: 949110, Matches: matched(942100)})
 	waittest.Until(t, "the next one", func() bool { return w.count("SELECT count(*) FROM waf_alerts") == 3 })
 	stop()
-	if !strings.Contains(said.String(), "are dropped") {
-		t.Errorf("said: %s", said)
+	if !strings.Contains(logged.String(), "are dropped") {
+		t.Errorf("logged: %s", logged)
 	}
 }
 
-// Records that wait for the database hold little of their requests, and all that they hold is counted.
+// Waiting records hold little of their requests, and all of that is counted.
 func TestWaitingRecordsHoldLittle(t *testing.T) {
 	r := NewRecorder(nil, clock.NewFake(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), NewLines("", nil), nil)
 	const many, large = 512, 64 << 10
@@ -252,7 +252,7 @@ func TestKeptRequestsAreFewPerRule(t *testing.T) {
 	if n := keeps("b", 920350); n != 20 {
 		t.Errorf("another domain: %d", n)
 	}
-	// What comes with each request does not keep out what is rare.
+	// What comes with each request does not displace what is rare.
 	if n := keeps("a", 920350, 942100); n != 20 {
 		t.Errorf("another rule: %d", n)
 	}
@@ -298,14 +298,14 @@ func TestLinesAreRotated(t *testing.T) {
 	if n := len(ids); n < 2 || ids[n-1] != "99" || !slices.IsSortedFunc(ids, func(a, b string) int { return len(a) - len(b) }) {
 		t.Errorf("lines %v", ids)
 	}
-	// A program that starts again goes on where the last one ended.
+	// After a restart the program continues where the last one ended.
 	l = NewLines(file, slog.New(slog.DiscardHandler))
 	l.limit = 1 << 20
 	l.write(one)
 	if content, err := os.ReadFile(file); err != nil || strings.Count(string(content), "\n") < 2 {
 		t.Errorf("%q, %v", content, err)
 	}
-	// Without a folder lines are counted as lost, and that is all.
+	// Without a folder, lines are counted as lost, and nothing else happens.
 	l = NewLines(filepath.Join(t.TempDir(), "none", "alerts.json"), slog.New(slog.DiscardHandler))
 	l.write(one)
 	if l.dropped.Load() != 1 {
@@ -313,7 +313,7 @@ func TestLinesAreRotated(t *testing.T) {
 	}
 }
 
-// Through the protocol: what is found is handed over, with what it was found in, and the rest is counted.
+// Through the protocol: findings are handed over with their requests, and the rest is counted.
 func TestTheAgentHandsOverWhatItFound(t *testing.T) {
 	type handed struct {
 		r engine.Request
@@ -327,10 +327,10 @@ func TestTheAgentHandsOverWhatItFound(t *testing.T) {
 	c := spoetest.Dial(t, address)
 	header := spoetest.Arg{Name: "hdrs", Value: spoetest.Block("host", "shop.example.net", "user-agent", "Mozilla/5.0", "accept", "*/*")}
 	for range 2 {
-		ask(t, c, told(header, spoetest.Arg{Name: "url", Value: "/clean"}))
+		ask(t, c, notification(header, spoetest.Arg{Name: "url", Value: "/clean"}))
 	}
-	ask(t, c, told(header, spoetest.Arg{Name: "domain", Value: "nowhere"}))
-	set := ask(t, c, told(header, spoetest.Arg{Name: "url", Value: "/?id=1%27+or+%271%27%3D%271"}))
+	ask(t, c, notification(header, spoetest.Arg{Name: "domain", Value: "nowhere"}))
+	set := ask(t, c, notification(header, spoetest.Arg{Name: "url", Value: "/?id=1%27+or+%271%27%3D%271"}))
 	if set["verdict"] != Deny {
 		t.Fatalf("%v", set)
 	}

@@ -8,11 +8,11 @@ import (
 	"edge.internal/gateway/internal/waf/spoe"
 )
 
-// What HAProxy's configuration calls the messages about a request and about the response to it.
+// The names of the messages in HAProxy's configuration.
 const aboutRequest, aboutResponse = "waf-req", "waf-res"
 
-// message is what HAProxy says about a request, or about the response to one, and then of the request what it still knows. Its bytes
-// are part of the frame.
+// message is HAProxy's message about a request, or about a response with what it still knows of the request. Its bytes are part of the
+// frame.
 type message struct {
 	response                               bool
 	status                                 int
@@ -24,16 +24,16 @@ type message struct {
 	complete                               bool
 }
 
-// read takes a message apart. It says false if something is missing without which the request would not be inspected as a whole:
-// HAProxy sends null for what it could not fetch, such as a header that did not fit.
+// read parses a message. It returns false if something is missing without which the request would not be inspected completely: HAProxy
+// sends null for what it could not fetch, such as a header that did not fit.
 func read(n *spoe.Notify) (m message, ok bool) {
 	var header, body spoe.Value
-	for said := range n.Messages() {
-		m.response = string(said.Name()) == aboutResponse
-		if !m.response && string(said.Name()) != aboutRequest {
+	for msg := range n.Messages() {
+		m.response = string(msg.Name()) == aboutResponse
+		if !m.response && string(msg.Name()) != aboutRequest {
 			continue
 		}
-		for name, v := range said.Args() {
+		for name, v := range msg.Args() {
 			switch string(name) {
 			case "id":
 				m.id = v.Bytes()
@@ -77,7 +77,7 @@ func read(n *spoe.Notify) (m message, ok bool) {
 	return m, ok
 }
 
-// fields reads what HAProxy's req.hdrs_bin gives: names and values with their lengths, and an empty pair at the end. All share one
+// fields parses the output of HAProxy's req.hdrs_bin: names and values with their lengths, and an empty pair at the end. All share one
 // copy of the block.
 func fields(block []byte) ([]engine.Field, bool) {
 	count := 0
@@ -96,7 +96,7 @@ func fields(block []byte) ([]engine.Field, bool) {
 		rest = after
 	}
 	text, list := string(block), make([]engine.Field, 0, count)
-	part := func(b, after []byte) string { // b lies before after, which reaches to the end
+	part := func(b, after []byte) string { // b is before after, which reaches to the end
 		end := len(block) - len(after)
 		return text[end-len(b) : end]
 	}
@@ -109,7 +109,7 @@ func fields(block []byte) ([]engine.Field, bool) {
 	return list, true
 }
 
-// request is the message as the engine takes it. Of the frame it holds the body alone.
+// request converts the message for the engine. It only refers to the frame for the body.
 func (m *message) request(d *Domain) *engine.Request {
 	source := netip.AddrPortFrom(m.src, m.sport)
 	if client := client(m.src, m.header, d.Trusted); client != m.src {
@@ -122,7 +122,7 @@ func (m *message) request(d *Domain) *engine.Request {
 		Header: m.header, Body: m.body, Complete: m.complete,
 	}
 	if m.response {
-		// Who the client is was found out when it asked.
+		// The client was determined with the request.
 		if client, ok := address(string(m.client)); ok {
 			r.Source = netip.AddrPortFrom(client, 0)
 		}
@@ -135,7 +135,7 @@ func (m *message) answer() *engine.Response {
 	return &engine.Response{Status: m.status, Version: version(m.version), Header: m.header, Body: m.body, Complete: m.complete}
 }
 
-// method and version allocate nothing for what is common.
+// method and version allocate nothing for common values.
 func method(b []byte) string {
 	switch string(b) {
 	case "GET":
@@ -162,9 +162,9 @@ func version(b []byte) string {
 	return "HTTP/" + string(b)
 }
 
-// client is whose request it is: the peer, unless it is a trusted proxy. Then X-Forwarded-For is read from the right, where the
-// nearest proxy wrote; trusted proxies are skipped, and the first that is none is the client. What lies left of an entry that is no
-// address was written by who knows whom: the proxy that passed it on is all that is known.
+// client returns the client: the peer, unless it is a trusted proxy. Then X-Forwarded-For is read from the right, where the nearest proxy
+// wrote; trusted proxies are skipped, and the first other address is the client. Anyone may have written what is left of an invalid
+// entry, so in that case the proxy that passed it on is all that is known.
 func client(peer netip.Addr, header []engine.Field, trusted []netip.Prefix) netip.Addr {
 	if !contains(trusted, peer) {
 		return peer
@@ -202,7 +202,7 @@ func contains(list []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// address reads an entry: an address, with a port or without.
+// address parses an entry: an address, with or without a port.
 func address(text string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// FuzzFields: a block that is accepted is the same when its fields are written again.
+// FuzzFields checks that an accepted block is the same when its fields are written again.
 func FuzzFields(f *testing.F) {
 	f.Add(spoetest.Block("host", "a", "x", ""))
 	f.Add([]byte{0, 1, 0, 0})

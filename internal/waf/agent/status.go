@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Status is what the agent says about itself.
+// Status is what the agent reports about itself.
 type Status struct {
 	Version   string            `json:"version"`
 	Since     time.Time         `json:"since"`
@@ -19,10 +19,11 @@ type Status struct {
 	Dropped   uint64            `json:"dropped"`   // records
 	Unwritten uint64            `json:"unwritten"` // lines about blocked requests
 	Source    string            `json:"source"`
-	// Configuration is the Fingerprint of what was taken over, and Unusable how many domains of it are inspected otherwise, or not at all.
+	// Configuration is the Fingerprint of the configuration in use, and Unusable how many of its domains are inspected with something
+	// else, or not at all.
 	Configuration string    `json:"configuration"`
 	Unusable      int       `json:"unusable"`
-	Loaded        time.Time `json:"loaded"` // when the configuration was last found to be right
+	Loaded        time.Time `json:"loaded"` // when the configuration was last confirmed
 }
 
 // Reporter answers GET /status.
@@ -34,7 +35,7 @@ type Reporter struct {
 	Recorder *Recorder
 }
 
-// Status is how it stands.
+// Status returns the present status.
 func (r *Reporter) Status() Status {
 	c := r.Source.current.Load()
 	s := Status{

@@ -1,4 +1,4 @@
-// Package crstest has the core rule set's own regression tests: requests, and what the rules are to say about them.
+// Package crstest provides the core rule set's own regression tests: requests, and what the rules must find in them.
 package crstest
 
 import (
@@ -30,7 +30,7 @@ import (
 // Settings of the rule set that the tests are written for.
 const Settings = `SecAction "id:900005,phase:1,nolog,pass,setvar:tx.crs_validate_utf8_encoding=1,setvar:tx.arg_name_length=100,setvar:tx.arg_length=400,setvar:tx.total_arg_length=64000,setvar:tx.max_num_args=255,setvar:tx.max_file_size=64100,setvar:tx.combined_file_sizes=65535"`
 
-// suite is one file of tests, as far as they are used.
+// suite is one file of tests, as far as it is used here.
 type suite struct {
 	Rule  int `yaml:"rule_id"`
 	Tests []struct {
@@ -63,20 +63,20 @@ type output struct {
 	}
 }
 
-// Case is one request of a test, and what is expected.
+// Case is one request of a test, with the expected result.
 type Case struct {
-	Name     string // the rule's number and the test's
+	Name     string // the numbers of the rule and of the test
 	Request  *engine.Request
-	Response *engine.Response // what the origin answers, in tests about responses
+	Response *engine.Response // the origin's answer, in tests about responses
 	rule     int
 	raw      []byte // the request, if the test gives it byte by byte
 	output   output
 }
 
-// Requests are the cases about requests.
+// Requests returns the cases about requests.
 func Requests() ([]Case, error) { return load("REQUEST-*/*.yaml") }
 
-// Responses are the cases about responses. Those of the rules 980 are about a report in a log that the gateway does not have.
+// Responses returns the cases about responses, without those for rules 980, which report in a log that the gateway does not have.
 func Responses() ([]Case, error) { return load("RESPONSE-95*/*.yaml") }
 
 func load(pattern string) (all []Case, err error) {
@@ -106,12 +106,12 @@ func load(pattern string) (all []Case, err error) {
 	return all, nil
 }
 
-// repeated is the one thing that these tests have the tool compute.
+// repeated is the only template function used by these tests.
 var repeated = regexp.MustCompile(`\{\{ "(.)" \| repeat (\d+) \}\}`)
 
 const form = "application/x-www-form-urlencoded"
 
-// fill makes the request that a server gets from the tool which these tests are written for.
+// fill builds the request as the tests' own tool would send it.
 func (c *Case) fill(in input) (err error) {
 	r := &engine.Request{
 		ID: c.Name, Source: netip.MustParseAddrPort("192.0.2.1:40000"), Destination: netip.MustParseAddrPort("192.0.2.2:80"),
@@ -163,7 +163,7 @@ func (c *Case) fill(in input) (err error) {
 	return nil
 }
 
-// parse reads a request without judging it.
+// parse parses a request without validating it.
 func parse(r *engine.Request, raw []byte) (err error) {
 	head, body, _ := strings.Cut(string(raw), "\r\n\r\n")
 	lines := strings.Split(head, "\r\n")
@@ -203,30 +203,30 @@ func escape(data string) string {
 	return strings.Join(pairs, "&")
 }
 
-// reflection is what the tool's origin answers: what it was told to.
+// reflection returns the answer of the tool's origin, which the request defines.
 func reflection(in input) *engine.Response {
-	said := struct {
+	answer := struct {
 		Status  int
 		Headers map[string]string
 		Body    string
 	}{Body: in.Data}
 	if in.URI == "/reflect" {
-		said.Body = ""
-		if err := json.Unmarshal([]byte(in.Data), &said); err != nil {
-			said.Status = http.StatusBadRequest
+		answer.Body = ""
+		if err := json.Unmarshal([]byte(in.Data), &answer); err != nil {
+			answer.Status = http.StatusBadRequest
 		}
 	}
-	res := &engine.Response{Status: cmp.Or(said.Status, http.StatusOK), Version: "HTTP/1.1", Body: []byte(said.Body), Complete: true}
-	if said.Headers["Content-Type"] == "" {
+	res := &engine.Response{Status: cmp.Or(answer.Status, http.StatusOK), Version: "HTTP/1.1", Body: []byte(answer.Body), Complete: true}
+	if answer.Headers["Content-Type"] == "" {
 		res.Header = append(res.Header, engine.Field{Name: "content-type", Value: http.DetectContentType(res.Body)})
 	}
-	for name, value := range said.Headers {
+	for name, value := range answer.Headers {
 		res.Header = append(res.Header, engine.Field{Name: strings.ToLower(name), Value: value})
 	}
 	return res
 }
 
-// Raw is the request as it is sent in HTTP/1.
+// Raw returns the request in HTTP/1.
 func (c *Case) Raw() []byte {
 	if c.raw != nil {
 		return c.raw
@@ -241,7 +241,7 @@ func (c *Case) Raw() []byte {
 	return b.Bytes()
 }
 
-// Rules are those that matched or decided.
+// Rules returns the rules that matched or decided.
 func Rules(v engine.Verdict) []int {
 	found := []int{}
 	for _, m := range v.Matches {
@@ -253,7 +253,7 @@ func Rules(v engine.Verdict) []int {
 	return found
 }
 
-// Deviates says what is not as the test wants it, or "". The levels say from which paranoia level on a rule is used.
+// Deviates describes how a verdict differs from the test, or returns "". levels has the paranoia level from which each rule is active.
 func (c *Case) Deviates(v engine.Verdict, with engine.Settings, levels map[int]int) string {
 	found := Rules(v)
 	want, not := c.output.Log.Expect, c.output.Log.Not
@@ -282,12 +282,12 @@ func (c *Case) Deviates(v engine.Verdict, with engine.Settings, levels map[int]i
 	return ""
 }
 
-// Refused tells whether the test wants the server itself to refuse the request.
+// Refused reports whether the test expects the server itself to refuse the request.
 func (c *Case) Refused() bool { return c.output.Status == http.StatusBadRequest || c.output.Error }
 
 var idOrLevel = regexp.MustCompile(`\bid:(\d{6})|paranoia-level/(\d)`)
 
-// Levels says at which paranoia level each rule starts to be used.
+// Levels returns the paranoia level from which each rule is active.
 func Levels() (map[int]int, error) {
 	names, err := fs.Glob(coreruleset.FS, "@owasp_crs/*.conf")
 	if err != nil {
@@ -311,11 +311,11 @@ func Levels() (map[int]int, error) {
 	return levels, nil
 }
 
-// Deviation is what becomes of a case instead of what its test says: "refused" if it does not get through the proxy, the number of the
-// rule that matches in its place, or "none".
+// Deviation is a known difference from a test: "refused" if the request does not pass the proxy, the number of the rule that matches
+// instead, or "none".
 type Deviation struct{ Instead, Cause string }
 
-// Deviations reads a list of known deviations: the name of a case, what becomes of it instead, and the cause.
+// Deviations reads a list of known deviations: the name of a case, its actual result, and the cause.
 func Deviations(path string) (map[string]Deviation, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -335,7 +335,7 @@ func Deviations(path string) (map[string]Deviation, error) {
 	return known, nil
 }
 
-// Found tells whether this is what became of a case; the verdict is nil if it did not get through the proxy.
+// Found reports whether a case had this result; v is nil if it did not pass the proxy.
 func (d Deviation) Found(v *engine.Verdict) bool {
 	switch {
 	case v == nil:
@@ -347,5 +347,5 @@ func (d Deviation) Found(v *engine.Verdict) bool {
 	return err == nil && slices.Contains(Rules(*v), rule)
 }
 
-// Everything tells whether all tests are to run, in every setting, and not only some: GATEWAY_WAF_REGRESSION=all.
+// Everything reports whether to run all tests in every setting, instead of a part: GATEWAY_WAF_REGRESSION=all.
 func Everything() bool { return os.Getenv("GATEWAY_WAF_REGRESSION") == "all" }

@@ -1,4 +1,4 @@
-// Package domain is what a domain wants of the web application firewall, in the form in which the room stores it and the agent reads it.
+// Package domain defines a domain's configuration of the web application firewall, in the form that the room stores and the agent reads.
 package domain
 
 import (
@@ -7,16 +7,16 @@ import (
 	"edge.internal/gateway/internal/waf/engine"
 )
 
-// What becomes of a request that rules match.
+// Modes.
 const (
 	Detection = "detection"
 	Blocking  = "blocking"
 )
 
-// maxBody is how much of a body can be inspected. The proxy's buffer holds no more.
+// maxBody is the largest part of a body that can be inspected. The proxy's buffer holds no more.
 const maxBody = 128 << 10
 
-// Settings say how the requests of a domain are inspected.
+// Settings say how to inspect the requests of a domain.
 type Settings struct {
 	Mode           string      `json:"mode" enum:"detection,blocking" doc:"Whether requests that rules match are only recorded, or refused."`
 	ParanoiaLevel  int         `json:"paranoia_level" minimum:"1" maximum:"4" doc:"How strict the rules are. Each level finds more attacks, but also raises more false positives."`
@@ -26,17 +26,17 @@ type Settings struct {
 	MaxBodyBytes   int         `json:"max_body_bytes" minimum:"1024" maximum:"131072" doc:"How much of a body is inspected. The proxy buffers about 118 KiB of headers and body together; anything beyond that counts as larger."`
 }
 
-// New are the settings of a domain for which nothing is stored.
+// New returns the default settings of a domain.
 func New() Settings {
 	return Settings{Mode: Detection, ParanoiaLevel: 1, RuleExclusions: []int{}, Exclusions: []Exclusion{}, MaxBodyBytes: maxBody}
 }
 
-// Engine are the settings as the engine has them, but for the custom rules. What is wrong with an exclusion is told, and it is left out.
-func (s *Settings) Engine(tell func(wrong error)) engine.Settings {
+// Engine converts the settings for the engine, without the custom rules. Invalid exclusions are reported and left out.
+func (s *Settings) Engine(report func(wrong error)) engine.Settings {
 	e := engine.Settings{Blocking: s.Mode == Blocking, Paranoia: s.ParanoiaLevel, MaxBody: s.MaxBodyBytes}
 	add := func(x Exclusion) {
 		if narrow, err := x.Engine(); err != nil {
-			tell(err)
+			report(err)
 		} else {
 			e.Exclusions = append(e.Exclusions, narrow)
 		}
@@ -50,7 +50,7 @@ func (s *Settings) Engine(tell func(wrong error)) engine.Settings {
 	return e
 }
 
-// Exclusion leaves a rule out for a part of the requests.
+// Exclusion disables a rule for some requests.
 type Exclusion struct {
 	RuleID    int    `json:"rule_id" doc:"The rule."`
 	Path      string `json:"path" doc:"Path at and below which it is left out; empty or / for every path."`
@@ -71,7 +71,7 @@ func (x *Exclusion) Engine() (engine.Exclusion, error) {
 	return n, err
 }
 
-// Same tells whether two exclusions leave out the same.
+// Same reports whether two exclusions disable the same.
 func (x Exclusion) Same(y Exclusion) bool {
 	y.Note = x.Note
 	return x == y

@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// maxClean is how many requests are remembered: about a MiB.
+// maxClean is how many requests are remembered: about 1 MiB.
 const maxClean = 8192
 
-// digest stands for all that the verdict on a request depends on.
+// digest identifies everything that the verdict on a request depends on.
 type digest [sha256.Size]byte
 
-// clean remembers requests that match no rule: what is asked for again and again is inspected once. It holds nothing else, so that
-// whatever was found is found again each time. When it is full, one that was not asked for lately makes room.
+// clean remembers requests that match no rule, so that repeated ones are inspected once. It holds nothing else, so findings are found
+// again each time. When it is full, it evicts one that was not requested lately.
 type clean struct {
 	mu   sync.Mutex
 	at   map[digest]int
@@ -62,16 +62,15 @@ func (c *clean) add(d digest) {
 	c.hand = (c.hand + 1) % len(c.ring)
 }
 
-// spotless tells whether a verdict says no more than that nothing was found.
+// spotless reports whether a verdict says only that nothing was found.
 func spotless(v *Verdict) bool {
 	return !v.Deny && !v.Partial && v.Rule == 0 && v.Score == 0 && len(v.Matches) == 0
 }
 
-// loopback are the addresses for which the core rule set makes an exception. It looks at a client's address for nothing else, which a
-// test makes sure of.
+// loopback has the addresses for which the core rule set makes an exception. It uses a client's address for nothing else; a test checks
+// that.
 var loopback = [...]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}
 
-// hasher computes digests.
 type hasher struct {
 	hash hash.Hash
 	b    []byte
@@ -94,8 +93,8 @@ func (h *hasher) text(s string) {
 	h.b = append(h.b, s...)
 }
 
-// digestOf gives what a request is remembered by, and whether it may be. Each part has its length before it, so that no two requests
-// are written alike. What the rules do not look at is left out: the request's ID and domain, ports, and addresses.
+// digestOf returns the digest of a request, and whether it may be remembered. Each part is preceded by its length, so that different
+// requests have different encodings. What the rules do not use is left out: the request's id and domain, ports, and addresses.
 func (e *engine) digestOf(r *Request, with *Settings) (d digest, ok bool) {
 	if !e.steady || !r.Complete || len(r.Body) > bodyLimit || with.MaxBody > 0 && len(r.Body) > with.MaxBody {
 		return d, false

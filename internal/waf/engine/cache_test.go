@@ -57,7 +57,7 @@ func TestWhatMatchedNothingIsKnown(t *testing.T) {
 	}
 }
 
-// Whatever a verdict depends on makes another request of it.
+// Everything that a verdict depends on makes it a different request.
 func TestWhatIsKnownIsNothingElse(t *testing.T) {
 	e := set(t).plain.Load()
 	base := func() (*Request, *Settings) {
@@ -126,13 +126,13 @@ func TestWhatIsKnownIsNothingElse(t *testing.T) {
 	note("another engine", &other, func(*Request, *Settings) {})
 }
 
-// For the machine's own requests the rule set makes an exception, which is for no one else.
+// The rule set makes an exception for the machine's own requests, and for no one else's.
 func TestTheMachinesOwnRequestsAreNotOthers(t *testing.T) {
 	s := set(t)
 	r := get("/")
 	r.Header = append(r.Header, Field{"x-known", "() { :;}; echo hello"}, Field{"referer", "http://www.example.com/?id=" + encoded})
 	r.Source = netip.MustParseAddrPort("127.0.0.1:1")
-	// Whatever it says: what is remembered of it is not told to others.
+	// Whatever the verdict, what is remembered of it is not used for others.
 	inspect(t, s, r, blocking)
 	r.Source = netip.MustParseAddrPort("192.0.2.7:1")
 	if v := inspect(t, s, r, blocking); !v.Deny {
@@ -183,7 +183,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	for n := range 3 * maxClean {
 		c.add(number(n))
 		c.add(number(n))
-		if !c.has(number(0)) { // asked for all the time, and so not forgotten
+		if !c.has(number(0)) { // requested all the time, and so not evicted
 			t.Fatalf("forgotten at %d", n)
 		}
 	}
@@ -200,7 +200,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 }
 
-// fromRequest are the variables whose values come from what digestOf writes, and from nothing else.
+// fromRequest lists the variables whose values come only from what digestOf writes.
 var fromRequest = strings.Fields(`
 	ARGS ARGS_COMBINED_SIZE ARGS_GET ARGS_GET_NAMES ARGS_NAMES ARGS_POST ARGS_POST_NAMES ARGUMENTS_LIMIT_REACHED FILES FILES_COMBINED_SIZE FILES_NAMES
 	MATCHED_VAR MATCHED_VARS MATCHED_VARS_NAMES MATCHED_VAR_NAME MULTIPART_PART_HEADERS MULTIPART_STRICT_ERROR MULTIPART_UNMATCHED_BOUNDARY MULTIPART_NAME MULTIPART_FILENAME
@@ -208,11 +208,10 @@ var fromRequest = strings.Fields(`
 	REQUEST_BASENAME REQUEST_BODY REQUEST_BODY_LENGTH REQUEST_COOKIES REQUEST_COOKIES_NAMES REQUEST_FILENAME REQUEST_HEADERS REQUEST_HEADERS_NAMES
 	REQUEST_LINE REQUEST_METHOD REQUEST_PROTOCOL REQUEST_URI REQUEST_URI_RAW TX UNKNOWN URI_PARSE_ERROR URLENCODED_ERROR XML`)
 
-// A verdict that is remembered depends on nothing but what it is remembered by. A rule set that looks at anything else must not come in
-// without a look at digestOf.
+// A remembered verdict depends only on its digest. A rule set that uses anything else must not be added without checking digestOf.
 func TestTheRuleSetLooksAtTheRequestAlone(t *testing.T) {
-	// Exceptions for the machine's own requests, which the digest tells apart; and a sample of requests, by their ids, that is not taken
-	// unless the settings ask for it, which they do not.
+	// Exceptions for the machine's own requests, which the digest distinguishes; and sampling of requests by their ids, which needs a
+	// setting that is not used.
 	want := map[string][]int64{"REMOTE_ADDR": {905100, 905110}, "UNIQUE_ID": {901410}}
 	if strings.Contains(settings+recommended, "sampling_percentage") {
 		t.Error("the settings ask for samples")
@@ -243,7 +242,7 @@ func TestTheRuleSetLooksAtTheRequestAlone(t *testing.T) {
 	if looked < 1000 || !maps.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("of %d targets, the rules look at %v", looked, got)
 	}
-	// And what is put into texts.
+	// And what is expanded in texts.
 	macro := regexp.MustCompile(`%\{([^}.]+)`)
 	err := fs.WalkDir(coreruleset.FS, "@owasp_crs", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".conf") {

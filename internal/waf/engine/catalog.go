@@ -12,20 +12,20 @@ import (
 	"github.com/corazawaf/coraza/v3/types"
 )
 
-// Rule is a rule of the core rule set, for people to read.
+// Rule is a rule of the core rule set, for people.
 type Rule struct {
 	ID       int
 	Message  string
 	Severity string
-	Paranoia int // the level at which it starts to be used
+	Paranoia int // the level from which it is active
 	Tags     []string
 }
 
-// message is what a rule says, in its text.
+// message matches a rule's message in its source.
 var message = regexp.MustCompile(`\bmsg:'((?:[^'\\]|\\.)*)'`)
 
-// Catalog are the rules of the core rule set that find something, in the order in which they are asked. It is for people who look for
-// one, and made when the first does.
+// Catalog returns the detection rules of the core rule set, in the order of their evaluation. It is for people who search for a rule, and
+// built on first use.
 var Catalog = sync.OnceValues(func() (list []Rule, err error) {
 	known := map[int]bool{}
 	config := coraza.NewWAFConfig().WithRootFS(coreruleset.FS).WithDirectives("Include @crs-setup.conf.example").WithDirectives("Include @owasp_crs/*.conf")
@@ -48,7 +48,7 @@ var Catalog = sync.OnceValues(func() (list []Rule, err error) {
 	return list, waf.(experimental.WAFCloser).Close()
 })
 
-// paranoia is the level that the tags of a rule say; 0 if they say none.
+// paranoia returns the level in the tags of a rule; 0 if there is none.
 func paranoia(tags []string) int {
 	for _, tag := range tags {
 		if level, ok := strings.CutPrefix(tag, "paranoia-level/"); ok && len(level) == 1 {
@@ -58,17 +58,17 @@ func paranoia(tags []string) int {
 	return 0
 }
 
-// PlainPath is the path of a URI as every server reads it. It says false if servers may read it differently: then no exclusion for a
-// path holds for it.
+// PlainPath returns the path of a URI if every server reads it the same way. Otherwise it returns false, and no exclusion for a path
+// applies.
 func PlainPath(uri string) (string, bool) { return plainPath(uri) }
 
-// Excludable tells whether a rule can be left out.
+// Excludable reports whether a rule can be excluded.
 func Excludable(rule int) bool {
 	_, err := NewExclusion(rule, "", "", "")
 	return err == nil
 }
 
-// ExcludableParameter tells whether a parameter of a variable can be left out, alone. One can not whose name was withheld.
+// ExcludableParameter reports whether a single parameter of a variable can be excluded. A parameter whose name was masked cannot.
 func ExcludableParameter(rule int, variable, parameter string) bool {
 	_, err := NewExclusion(rule, "", variable, parameter)
 	return err == nil && variable != "" && !strings.Contains(parameter, stars)

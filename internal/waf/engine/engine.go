@@ -1,13 +1,12 @@
-// Package engine is the web application firewall's engine: Coraza with the OWASP core rule set, asked for one verdict per
-// request. It knows neither how requests get here nor what becomes of its verdicts.
+// Package engine is the web application firewall's engine: Coraza with the OWASP core rule set, with one verdict per request. It knows
+// neither how requests get here nor what happens to them.
 //
-// One engine serves all domains. What differs between them (blocking or detecting, paranoia level, exclusions) is set for
-// each transaction, without a build; each distinct text of custom rules needs an engine of its own, which all domains with
-// that text share.
+// One engine serves all domains. What differs between domains (blocking or detecting, paranoia level, exclusions) is set for each
+// transaction, without a build; each distinct text of custom rules needs its own engine, which all domains with that text share.
 //
-// A verdict depends on nothing but the engine, the request (all of it except its ID and Domain) and the settings, so that a request
-// that matched nothing need not be inspected once more: see cache.go. What stands in for operators of the rule language, such
-// as a faster @rx, is registered before the first engine is built, in build.
+// A verdict depends only on the engine, the request (except its ID and Domain) and the settings, so a request that matched nothing need
+// not be inspected again: see cache.go. Replacements for operators of the rule language, such as a faster @rx, are registered before the
+// first engine is built, in build.
 package engine
 
 import (
@@ -28,47 +27,46 @@ import (
 	"edge.internal/gateway/internal/waf/seclang"
 )
 
-// Request is what is inspected.
+// Request is a request to inspect.
 type Request struct {
 	ID                  string
 	Domain              string
 	Source, Destination netip.AddrPort
 	Method              string
-	URI                 string // as it stands in the request line
+	URI                 string // as in the request line
 	Version             string // 1.1 or HTTP/1.1
 	Header              []Field
 	Body                []byte
-	Complete            bool // Body is all of it
+	Complete            bool // Body is complete
 }
 
-// Field is one header field. They come in their order, repeated ones apart.
+// Field is one header field. Fields keep their order, and repeated ones are separate.
 type Field struct{ Name, Value string }
 
-// Response is what came back.
 type Response struct {
 	Status   int
 	Version  string // 1.1 or HTTP/1.1
 	Header   []Field
 	Body     []byte
-	Complete bool // Body is all of it
+	Complete bool // Body is complete
 }
 
-// Settings say how a request is inspected.
+// Settings say how to inspect a request.
 type Settings struct {
 	Blocking   bool // otherwise nothing is denied
 	Paranoia   int  // 1…4
 	Exclusions []Exclusion
 	Custom     *Custom // or nil
-	MaxBody    int     // how much of the body is inspected; 0 for all that the engine takes
+	MaxBody    int     // how much of the body to inspect; 0 for the engine's maximum
 }
 
-// Verdict is what came out.
+// Verdict is the result of an inspection.
 type Verdict struct {
 	Deny    bool
-	Rule    int // that denies the request, or would if Settings.Blocking were set; 0 for none
+	Rule    int // the rule that denies the request, or would if Settings.Blocking were set; 0 for none
 	Score   int
-	Partial bool // not all of the body was inspected
-	// Response says that it is about the response to the request.
+	Partial bool // the body was not inspected completely
+	// Response means that it is about the response to the request.
 	Response bool
 	Matches  []Match
 }
@@ -76,18 +74,18 @@ type Verdict struct {
 //go:embed coraza.conf
 var recommended string
 
-// bodyLimit is how much of a body is inspected at most: more than any proxy's buffer holds. What the engine itself would refuse
-// is beyond that, with room for what finish adds; it keeps all of it in memory.
+// bodyLimit is the maximum inspected part of a body: more than any proxy's buffer holds. The engine's own limit is higher, with room for
+// what finish adds; it keeps everything in memory.
 const bodyLimit = 1 << 20
 
-// detecting is the variable that turns a transaction of a blocking engine into one that detects only. Custom rules cannot set
-// it: they have a prefix of their own.
+// detecting is the variable that turns a transaction of a blocking engine into one that only detects. Custom rules cannot set it: their
+// variables have a prefix.
 const detecting = "gateway_detecting"
 
-// mode comes before all other rules: those of Coraza's settings deny, too.
+// mode precedes all other rules, because those of Coraza's settings deny, too.
 const mode = `SecRule TX:` + detecting + ` "@eq 1" "id:190001,phase:1,pass,nolog,t:none,ctl:ruleEngine=DetectionOnly"`
 
-// settings follow Coraza's recommended ones. Nothing is logged by the engine, and responses have an engine of their own.
+// settings follow Coraza's recommended ones. The engine logs nothing, and responses have their own engine.
 var settings = fmt.Sprintf(`
 SecRuleEngine On
 SecAuditEngine Off
@@ -111,30 +109,29 @@ type Set struct {
 	custom map[[sha256.Size]byte]*shared
 }
 
-// lazily is an engine that is built when it is used.
+// lazily is an engine that is built on first use.
 type lazily struct {
 	once   sync.Once
 	engine *engine
 	err    error
 }
 
-// engine is one built engine.
 type engine struct {
 	waf    coraza.WAF
 	rules  map[int]bool
-	number uint64 // that no other engine of the set has
+	number uint64 // unique among the engines of the set
 	steady bool   // the same request always gets the same verdict
 	spares spares
-	asks   error // why it asks all rules; nil if it spares some
+	asks   error // why every rule is evaluated; nil if some are spared
 }
 
-// shared is an engine with custom rules and how many use it.
+// shared is an engine with custom rules, with its number of users.
 type shared struct {
 	build func() (*engine, error)
 	users int
 }
 
-// Custom is one user's hold on an engine with custom rules.
+// Custom is one user's reference to an engine with custom rules.
 type Custom struct {
 	set    *Set
 	key    [sha256.Size]byte
@@ -145,12 +142,12 @@ type Custom struct {
 // New builds the engine that serves all domains without custom rules.
 func New() (*Set, error) { return NewWith("") }
 
-// NewWith is New with further settings of the core rule set: its own tests need some.
+// NewWith is New with additional settings of the core rule set, which its own tests need.
 func NewWith(extra string) (*Set, error) {
 	return newSet(&Set{extra: extra})
 }
 
-// NewStock is New without what saves time: every request is inspected, and every rule asked. It is there to compare with.
+// NewStock is New without optimizations: every request is inspected, and every rule evaluated. It exists for comparison.
 func NewStock() (*Set, error) { return newSet(&Set{stock: true}) }
 
 func newSet(s *Set) (*Set, error) {
@@ -158,11 +155,11 @@ func newSet(s *Set) (*Set, error) {
 	return s, s.Build()
 }
 
-// Later is New without an engine: Build makes it when there is something to inspect. It takes about a second and a few hundred megabytes, which
-// a gateway does without as long as no domain needs it.
+// Later is New without an engine: Build makes it when there is something to inspect. It takes about a second and a few hundred megabytes,
+// which a gateway saves as long as no domain needs it.
 func Later() *Set { return &Set{custom: map[[sha256.Size]byte]*shared{}} }
 
-// Build makes the engine that serves all domains without custom rules, unless it is there.
+// Build makes the engine that serves all domains without custom rules, unless it exists.
 func (s *Set) Build() error {
 	s.building.Lock()
 	defer s.building.Unlock()
@@ -176,7 +173,7 @@ func (s *Set) Build() error {
 	return err
 }
 
-// What an engine is made of, beside Coraza's settings.
+// What an engine is made of, besides Coraza's settings.
 const (
 	forRequests  = "Include @owasp_crs/*.conf"
 	forResponses = `
@@ -186,8 +183,8 @@ Include @owasp_crs/REQUEST-901-*.conf
 Include @owasp_crs/RESPONSE-95*.conf`
 )
 
-// build makes an engine, from what is compiled into the program alone. The one that Coraza gives may share lists between concurrent requests (see slack): these are then
-// filled up by directives in a second build.
+// build makes an engine from what is compiled into the program. Coraza's engine may share lists between concurrent requests (see slack);
+// a second build then fills these lists with directives.
 func (s *Set) build(ruleSet string, rules *seclang.Rules) (*engine, error) {
 	before, after := "", ""
 	if rules != nil {
@@ -230,10 +227,10 @@ func (s *Set) build(ruleSet string, rules *seclang.Rules) (*engine, error) {
 	return nil, errors.New("waf: the targets that the custom rules leave out cannot be kept apart between requests")
 }
 
-// close gives back what Coraza keeps beyond an engine's life. Transactions that still run are not affected.
+// close releases what Coraza keeps beyond an engine's life. Running transactions are not affected.
 func (e *engine) close() error { return e.waf.(experimental.WAFCloser).Close() }
 
-// Custom gives the engine with these rules, and builds it if no one has it yet. An error about the rules is a *seclang.Error.
+// Custom returns the engine with these rules, and builds it for its first user. An error in the rules is a *seclang.Error.
 func (s *Set) Custom(rules *seclang.Rules) (*Custom, error) {
 	key := sha256.Sum256([]byte(rules.Before() + "\x00" + rules.After()))
 	s.mu.Lock()
@@ -252,7 +249,7 @@ func (s *Set) Custom(rules *seclang.Rules) (*Custom, error) {
 	return c, nil
 }
 
-// Close gives the engine back. The last one closes it.
+// Close releases the reference. The last one closes the engine.
 func (c *Custom) Close() error {
 	if c.closed.Swap(true) {
 		return nil
@@ -270,7 +267,7 @@ func (c *Custom) Close() error {
 	return c.engine.close()
 }
 
-// Builds is how many engines were built so far, and Engines how many there are.
+// Builds returns how many engines were built so far, and Engines how many exist.
 func (s *Set) Builds() uint64 { return s.builds.Load() }
 
 func (s *Set) Engines() int {
@@ -283,13 +280,13 @@ func (s *Set) Engines() int {
 	return n
 }
 
-// Slow is why every rule is asked about every request, which takes longer; nil if it is not so.
+// Slow returns why every rule is evaluated for every request, which takes longer; nil if some are spared.
 func (s *Set) Slow() error { return s.plain.Load().asks }
 
-// Has tells whether the core rule set has a rule.
+// Has reports whether the core rule set has a rule.
 func (s *Set) Has(id int) bool { return s.plain.Load().rules[id] }
 
-// Close closes the engines that serve all domains; those with custom rules are closed by their users.
+// Close closes the shared engines; those with custom rules are closed by their users.
 func (s *Set) Close() error {
 	var err error
 	if e := s.plain.Load(); e != nil {
@@ -302,7 +299,7 @@ func (s *Set) Close() error {
 	return err
 }
 
-// of is the engine for these settings.
+// of returns the engine for these settings.
 func (s *Set) of(with *Settings) *engine {
 	if with.Custom != nil {
 		return with.Custom.engine
@@ -310,13 +307,13 @@ func (s *Set) of(with *Settings) *engine {
 	return s.plain.Load()
 }
 
-// Known tells whether a request is known to match nothing with these settings. It costs next to nothing.
+// Known reports, at next to no cost, whether a request is known to match nothing with these settings.
 func (s *Set) Known(r *Request, with Settings) bool {
 	d, ok := s.of(&with).digestOf(r, &with)
 	return ok && s.clean.has(d)
 }
 
-// Inspect gives the verdict on a request. An error means that there is none: the context ended, or the engine failed.
+// Inspect returns the verdict on a request. An error means that there is none: the context ended, or the engine failed.
 func (s *Set) Inspect(ctx context.Context, r *Request, with Settings) (Verdict, error) {
 	e := s.of(&with)
 	d, ok := e.digestOf(r, &with)
@@ -330,8 +327,8 @@ func (s *Set) Inspect(ctx context.Context, r *Request, with Settings) (Verdict, 
 	return v, err
 }
 
-// InspectResponse gives the verdict on what came back for a request, of which only the first line, the name of the host and the
-// addresses count. Custom rules are for requests alone.
+// InspectResponse returns the verdict on the response to a request, of which only the first line, the host name and the addresses are
+// used. Custom rules only apply to requests.
 func (s *Set) InspectResponse(ctx context.Context, r *Request, res *Response, with Settings) (Verdict, error) {
 	a := &s.answers
 	a.once.Do(func() { a.engine, a.err = s.build(forResponses, nil) })

@@ -25,7 +25,7 @@ import (
 	"edge.internal/gateway/internal/waf/seclang"
 )
 
-// standard is the set of the tests that do not count its builds.
+// standard is the set for tests that do not count its builds.
 var standard = sync.OnceValues(New)
 
 func set(t *testing.T) *Set {
@@ -80,7 +80,7 @@ func ids(v Verdict) []int {
 	return all
 }
 
-// WF-02: detection finds what blocking refuses, and refuses nothing. Rules that only add up what others found make no record.
+// WF-02: detection finds what blocking blocks, and blocks nothing. Rules that only sum up the findings of others make no record.
 func TestVerdict(t *testing.T) {
 	s := set(t)
 	detection := Settings{Paranoia: 1}
@@ -108,8 +108,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// What Coraza leaves out of the arguments once there are a thousand must not get past: the settings that come with the rule set
-// do not see to that.
+// Arguments beyond a thousand, which Coraza ignores, must not pass uninspected: the settings that come with the rule set do not ensure
+// that.
 func TestManyArguments(t *testing.T) {
 	var query, object strings.Builder
 	for i := range 1000 {
@@ -151,7 +151,7 @@ func TestSettingsAreCorazas(t *testing.T) {
 
 func TestParanoia(t *testing.T) {
 	s := set(t)
-	// 942130 (a tautology) starts at level 2.
+	// 942130 (a tautology) is active from level 2.
 	r := get("/?q=foo%27%3D%27foo")
 	for level := 1; level <= 4; level++ {
 		for _, block := range []bool{true, false} {
@@ -208,7 +208,7 @@ func TestExclusions(t *testing.T) {
 		{get("/searching?q=" + encoded), exclusion(t, 942100, "/search", "", ""), true},
 		{get("/?q=" + encoded), exclusion(t, 942100, "/search", "", ""), true},
 		{get("/search?q=" + encoded), exclusion(t, 942190, "/search", "", ""), true},
-		// paths that a server may read as another one
+		// paths that a server may read differently
 		{get("/search/../admin?q=" + encoded), exclusion(t, 942100, "/search", "", ""), true},
 		{get("/search/%2e%2e/admin?q=" + encoded), exclusion(t, 942100, "/search", "", ""), true},
 		{get("/search/%252e%252e/admin?q=" + encoded), exclusion(t, 942100, "/search", "", ""), true},
@@ -235,8 +235,8 @@ func TestExclusions(t *testing.T) {
 	}
 }
 
-// No rule's list of exceptions has room, or exclusions of one request would be those of another. Without the second build, the
-// list of 920274 has.
+// No rule's list of exceptions has spare capacity, or the exclusions of one request would apply to another. Without the second build, the
+// list of 920274 has some.
 func TestExclusionsAreKeptApart(t *testing.T) {
 	s := set(t)
 	if fill, err := slack(s.plain.Load().waf); fill != "" || err != nil {
@@ -337,7 +337,7 @@ func TestCustom(t *testing.T) {
 	}
 }
 
-// One engine per text, however many domains ask for it at once.
+// One engine per text, however many domains request it at once.
 func TestCustomAtOnce(t *testing.T) {
 	s := set(t)
 	rules, err := seclang.Compile(`SecRule REQUEST_URI "@beginsWith /at-once" "id:9,phase:1,deny"`)
@@ -357,7 +357,7 @@ func TestCustomAtOnce(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	// As any engine of this rule set, it takes two builds.
+	// Like any engine of this rule set, it takes two builds.
 	if s.Builds() != builds+2 || s.Engines() != engines+1 {
 		t.Errorf("%d builds, %d engines", s.Builds()-builds, s.Engines()-engines)
 	}
@@ -407,7 +407,7 @@ func TestPartialBody(t *testing.T) {
 		if v := inspect(t, s, r, blocking); !v.Partial || v.Deny != c.deny {
 			t.Errorf("incomplete, %s %.60s: %+v", c.kind, c.body, v)
 		}
-		// A body that ends there is broken, unless it is a form.
+		// A complete body that ends there is broken, unless it is a form.
 		if r.Complete = true; c.kind == jsonType || c.kind == w.FormDataContentType() {
 			if v := inspect(t, s, r, blocking); v.Partial || !v.Deny {
 				t.Errorf("broken, %s %.60s: %+v", c.kind, c.body, v)
@@ -434,7 +434,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// after is a context that ends once it was asked so many times.
+// after is a context that ends after a number of checks.
 type after struct {
 	context.Context
 	asks int
@@ -501,7 +501,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// However a secret is sent along with an attack, no record has it.
+// However a secret is sent with an attack, it is in no record.
 func TestNoSecretIsKept(t *testing.T) {
 	s := set(t)
 	const secret = "hunter2"
@@ -577,7 +577,7 @@ func TestLeavesNoFiles(t *testing.T) {
 	}
 	fmt.Fprint(f, strings.Repeat("contents ", 30_000))
 	w.Close()
-	// The body is taken in, but no rule of the core rule set looks at it.
+	// The body is read, but no rule of the core rule set looks at it.
 	c := custom(t, s, `SecAction "id:1,phase:2,deny"`)
 	defer c.Close()
 	for _, r := range []*Request{post(w.FormDataContentType(), body.String()), post(form, "a="+strings.Repeat("x", 300_000))} {
@@ -606,7 +606,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// What finish makes of the beginning of a JSON text keeps all of it, except half an escape.
+// FuzzFinish checks that completing the beginning of a JSON text keeps all of it, except half an escape.
 func FuzzFinish(f *testing.F) {
 	f.Add([]byte(`{"a":["b\\`))
 	f.Add([]byte(`]}"`))

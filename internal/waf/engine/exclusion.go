@@ -9,16 +9,16 @@ import (
 	"github.com/corazawaf/coraza/v3/types/variables"
 )
 
-// Exclusion takes a rule, or one target of it, out of the inspection of requests below a path.
+// Exclusion disables a rule, or one target of it, for requests below a path.
 type Exclusion struct {
 	rule   int
 	path   string
-	exact  bool                     // the path, and nothing below it
+	exact  bool                     // only the path, nothing below it
 	target []variables.RuleVariable // empty for the whole rule
 	key    string
 }
 
-// kin are the variables that stand for one parameter: rules look at it by any of these.
+// kin lists the variables that hold the same parameter: rules use any of them.
 var kin = map[variables.RuleVariable][]variables.RuleVariable{
 	variables.Args:                 {variables.Args, variables.ArgsGet, variables.ArgsPost},
 	variables.ArgsNames:            {variables.ArgsNames, variables.ArgsGetNames, variables.ArgsPostNames},
@@ -40,9 +40,9 @@ func init() {
 	}
 }
 
-// NewExclusion is for rule, at and below the path prefix ("" or "/" for everywhere), and for the given parameter of the given
-// variable as a Match names them; both empty for the whole rule. Rules that set the inspection up, count its score, or guard
-// the engine itself cannot be left out.
+// NewExclusion disables a rule at and below a path prefix ("" or "/" for everywhere), for the given parameter of a variable as named in a
+// Match, or for the whole rule if both are empty. Rules that set up the inspection, compute its score, or protect the engine itself
+// cannot be excluded.
 func NewExclusion(rule int, prefix, variable, parameter string) (Exclusion, error) {
 	x := Exclusion{rule: rule, path: prefix, key: strings.ToLower(parameter)}
 	switch {
@@ -70,13 +70,13 @@ func NewExclusion(rule int, prefix, variable, parameter string) (Exclusion, erro
 	return x, err
 }
 
-// Exactly is the exclusion for its path alone, and for nothing below it.
+// Exactly restricts the exclusion to its path, without anything below it.
 func (x Exclusion) Exactly() Exclusion {
 	x.exact = true
 	return x
 }
 
-// holds tells whether an exclusion is for a path; plain says whether all servers read that the same way.
+// holds reports whether an exclusion applies to a path; plain says whether all servers read the path the same way.
 func (x *Exclusion) holds(p string, plain bool) bool {
 	switch {
 	case x.exact:
@@ -87,13 +87,13 @@ func (x *Exclusion) holds(p string, plain bool) bool {
 	return plain && within(p, x.path)
 }
 
-// within tells whether a path is at or below a prefix.
+// within reports whether a path is at or below a prefix.
 func within(p, prefix string) bool {
 	return strings.HasPrefix(p, prefix) && (len(p) == len(prefix) || prefix == "" || strings.HasSuffix(prefix, "/") || p[len(prefix)] == '/')
 }
 
-// plain tells whether all servers read a (decoded) path the same way: without steps up, empty segments, parameters of segments,
-// backslashes, and nothing that is encoded twice.
+// plain reports whether all servers read a decoded path the same way: without steps up, empty segments, parameters of segments,
+// backslashes, or anything encoded twice.
 func plain(p string) bool {
 	if strings.ContainsAny(p, "\\;%\x00") {
 		return false
@@ -102,8 +102,8 @@ func plain(p string) bool {
 	return p == clean || p == clean+"/"
 }
 
-// plainPath gives the path of a request's URI if it is plain. Exclusions for a path are for no other: otherwise,
-// /open/../closed would have those of /open.
+// plainPath returns the path of a request's URI if it is plain. Exclusions for a path apply to no other: otherwise, /open/../closed would
+// have those of /open.
 func plainPath(uri string) (string, bool) {
 	p, _, _ := strings.Cut(uri, "?")
 	p, _, _ = strings.Cut(p, "#")
@@ -128,7 +128,7 @@ func plainPath(uri string) (string, bool) {
 	return decoded, true
 }
 
-// exclude takes out of a transaction what the exclusions say.
+// exclude applies the exclusions to a transaction.
 func exclude(tx transaction, uri string, exclusions []Exclusion) {
 	if len(exclusions) == 0 {
 		return

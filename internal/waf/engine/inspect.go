@@ -15,7 +15,7 @@ import (
 	"github.com/corazawaf/coraza/v3/types/variables"
 )
 
-// transaction is what Coraza's transactions can do beyond their public interface.
+// transaction is the part of Coraza's transactions beyond their public interface.
 type transaction interface {
 	types.Transaction
 	Variables() plugintypes.TransactionVariables
@@ -25,13 +25,13 @@ type transaction interface {
 	DetectionOnlyInterruption() *types.Interruption
 }
 
-// Rules of Coraza's own settings that refuse a body which does not parse. The beginning of a body never does.
+// Rules of Coraza's own settings that refuse a body that does not parse, as the beginning of a body never does.
 const bodyDoesNotParse, multipartIsBroken = 200002, 200003
 
 // levels are the texts of the paranoia levels.
 var levels = [...]string{1: "1", 2: "2", 3: "3", 4: "4"}
 
-// transact begins a transaction, has it done, and ends it. Whatever happens in between, there is a verdict or an error.
+// transact runs a transaction. Whatever happens in do, the result is a verdict or an error.
 func (e *engine) transact(ctx context.Context, r *Request, with Settings, do func(tx transaction, v *Verdict) (*types.Interruption, error)) (v Verdict, err error) {
 	if with.Paranoia < 1 || with.Paranoia >= len(levels) {
 		return Verdict{}, fmt.Errorf("waf: there is no paranoia level %d", with.Paranoia)
@@ -45,7 +45,7 @@ func (e *engine) transact(ctx context.Context, r *Request, with Settings, do fun
 			v, err = Verdict{}, fmt.Errorf("waf: the engine failed: %v\n%s", p, debug.Stack())
 		}
 	}()
-	// Without it, the files of an upload stay where they are.
+	// Without it, uploaded files would be left behind.
 	defer func() {
 		if e := tx.Close(); e != nil && err == nil {
 			v, err = Verdict{}, fmt.Errorf("waf: %w", e)
@@ -80,7 +80,7 @@ func (e *engine) transact(ctx context.Context, r *Request, with Settings, do fun
 		return Verdict{}, err
 	}
 
-	// Whatever a rule wants to be done instead of passing it on, it is not passed on.
+	// Any interruption means that the request must not be passed on.
 	v.Deny = denied != nil
 	if denied == nil {
 		denied = tx.DetectionOnlyInterruption()
@@ -92,7 +92,7 @@ func (e *engine) transact(ctx context.Context, r *Request, with Settings, do fun
 	return v, nil
 }
 
-// score is what the rules that matched add up to.
+// score returns the total score of the matched rules.
 func score(tx transaction, name string) (sum int) {
 	if text := tx.Variables().TX().Get(name); len(text) > 0 {
 		sum, _ = strconv.Atoi(text[0])
@@ -144,8 +144,8 @@ func (e *engine) inspectResponse(ctx context.Context, r *Request, res *Response,
 	})
 }
 
-// finish ends the beginning of a JSON text: the engine takes no notice of a string that does not end, and it might be the one
-// that is worth a look. The beginnings of other bodies are read as far as they go.
+// finish completes the beginning of a JSON text, because the engine ignores an unterminated string, which might be the interesting one.
+// The engine reads the beginnings of other bodies as far as they go.
 func finish(body []byte, header []Field) []byte {
 	if !slices.ContainsFunc(header, func(f Field) bool {
 		return strings.EqualFold(f.Name, "content-type") && strings.Contains(strings.ToLower(f.Value), "json")

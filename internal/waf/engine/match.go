@@ -13,41 +13,41 @@ import (
 	"edge.internal/gateway/internal/waf/mask"
 )
 
-// Match is a rule that a request matched, fit to be kept: bounded, and without the secrets of the request.
+// Match is a rule that matched a request, in a form that may be stored: limited, and without the secrets of the request.
 type Match struct {
 	Rule     int
 	Message  string
 	Severity string
-	Paranoia int // the level at which the rule starts to be used; 0 if it has none
+	Paranoia int // the level from which the rule is active; 0 if it has none
 	Tags     []string
 	Data     []Datum
-	Deciding bool // the request is denied, or would be if Settings.Blocking were set, because of it or of what it adds to the score
+	Deciding bool // the request is denied (or would be if Settings.Blocking were set) because of this rule or the score it adds
 }
 
-// Datum is a part of the request that a rule matched.
+// Datum is a matched part of the request.
 type Datum struct {
 	Variable string // such as ARGS
 	Key      string // such as the name of a parameter
 	Value    string // as the rule saw it
-	Masked   bool   // Value or parts of it or of Key were withheld
+	Masked   bool   // Value or Key is at least partly masked
 }
 
 const (
-	maxMatches = 100 // of a request
-	maxData    = 8   // of a match
+	maxMatches = 100 // per request
+	maxData    = 8   // per match
 	maxText    = 200 // bytes of a message, key or value
 )
 
 // Rules below this id set things up or control the flow.
 const firstAlert = 910_000
 
-// scoreReport tells whether a rule only says what the others added up to.
+// scoreReport reports whether a rule only reports the total score of the others.
 func scoreReport(id int) bool {
 	return id == 949110 || id == 949111 || id == 959100 || id == 980170
 }
 
-// matches makes the records of a request: of the rules that found something and, if the one that decided is not among these, of
-// that one. A score report decides for what the others found, and gets a record only if these have none.
+// matches returns the records of a request: of the rules that found something and, if the deciding rule is not among them, of that one. A
+// score report decides because of what the others found, and only gets a record if these have none.
 func matches(all []types.MatchedRule, decided int) []Match {
 	var kept []Match
 	var decision types.MatchedRule
@@ -89,7 +89,7 @@ func record(m types.MatchedRule) Match {
 		}
 		switch d.Variable() {
 		case variables.Unknown, variables.TX, variables.MatchedVar, variables.MatchedVars, variables.MatchedVarName, variables.MatchedVarsNames:
-			// What a rule derived: its source is there, too, and the name of that says what must be masked.
+			// A derived value: its source is included, too, and the source's name says what must be masked.
 			continue
 		}
 		key, masked := hideText(d.Key()) // which may be a whole text, sent as the name of a parameter
@@ -105,16 +105,16 @@ func record(m types.MatchedRule) Match {
 
 const stars = "***"
 
-// Where a secret starts inside of a text: after a name and an equal sign or colon, an element of XML, the name of a
-// scheme of authentication, or the user in a URL. Where it ends is not certain, as rules see decoded text.
+// Where a secret starts within a text: after a name and an equal sign or colon, an XML element, an authentication scheme, or the user in
+// a URL. Its end is uncertain, because rules see decoded text.
 var secretStart = regexp.MustCompile(`(?i)(?:` + mask.SecretWords + `[\w.\-\[\]%]*["']?\s*[=:]\s*|<[\w:.-]*` + mask.SecretWords + `[^<>]*>|` +
 	`\b(?:bearer|basic|digest|negotiate)\s+|://[^/\s:@]*:)`)
 
-// hide gives what may be kept of a value.
+// hide returns what may be stored of a value.
 func hide(v variables.RuleVariable, key, value string) (string, bool) {
 	switch v {
 	case variables.RequestCookies, variables.XML, variables.RequestXML:
-		// Cookies are secrets as such; the text of XML comes without the names of its elements.
+		// Cookies are always secret; the text of XML comes without the names of its elements.
 		return stars, true
 	case variables.ArgsNames, variables.ArgsGetNames, variables.ArgsPostNames, variables.RequestHeadersNames, variables.RequestCookiesNames:
 	case variables.RequestURI, variables.RequestURIRaw, variables.RequestFilename, variables.RequestBasename, variables.RequestLine:
@@ -134,9 +134,9 @@ func hide(v variables.RuleVariable, key, value string) (string, bool) {
 	return hideText(value)
 }
 
-// hideText gives what may be kept of a text.
+// hideText returns what may be stored of a text.
 func hideText(value string) (string, bool) {
-	// Longer than what is kept, so that a secret that starts before the cut is recognised; the rest is not looked at.
+	// Longer than what is stored, so that a secret that starts before the cut is recognized; the rest is not examined.
 	if len(value) > 3*maxText {
 		value = value[:3*maxText]
 	}
@@ -152,13 +152,13 @@ func hideText(value string) (string, bool) {
 	return cut(masked), masked != value
 }
 
-// userinfo tells whether what follows "://name:" is a password, and not a port.
+// userinfo reports whether "://name:" is followed by a password instead of a port.
 func userinfo(rest string) bool {
 	end := strings.IndexAny(rest, "@/ ")
 	return end > 0 && rest[end] == '@'
 }
 
-// starred replaces the letters and digits of what was found.
+// starred replaces the letters and digits of the matched ranges.
 func starred(s string, found [][2]int) string {
 	if len(found) == 0 {
 		return s
@@ -174,7 +174,7 @@ func starred(s string, found [][2]int) string {
 	return string(out)
 }
 
-// cut makes a text short and fit for a database: valid UTF-8 without control characters other than tabs and line ends.
+// cut shortens a text for the database: valid UTF-8 without control characters other than tabs and line ends.
 func cut(s string) string {
 	s = strings.Clone(s[:min(len(s), maxText)]) // so that it does not hold the request
 	s = strings.Map(func(r rune) rune {

@@ -6,7 +6,7 @@ import (
 	"edge.internal/gateway/internal/waf/rx"
 )
 
-// Engines are built with the faster operator, and with one that spares others.
+// Engines use the faster operator, and one that spares rules.
 func init() {
 	plugins.RegisterOperator("rx", rx.New)
 	plugins.RegisterOperator(sparing, newSparing)

@@ -94,8 +94,8 @@ func TestCoreRuleSetOnResponses(t *testing.T) {
 	}
 }
 
-// A faster operator changes no verdict, and no rule that matches. The values are those of the core rule set's own tests, which attack
-// every rule.
+// A faster operator changes no verdict, and no matching rule. The values are those of the core rule set's own tests, which attack every
+// rule.
 func TestOperatorsGiveTheVerdictsOfStock(t *testing.T) {
 	if engine.ErrStock != nil {
 		t.Fatal(engine.ErrStock)

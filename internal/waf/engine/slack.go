@@ -10,11 +10,11 @@ import (
 	"github.com/corazawaf/coraza/v3/types/variables"
 )
 
-// slack finds rules whose list of exceptions has room left, and gives the directives that fill it.
+// slack finds rules whose list of exceptions has spare capacity, and returns directives that use it up.
 //
-// When a transaction leaves a target out of a rule, Coraza 3.8.1 appends it to a copy of the rule's own list of exceptions. If
-// that list has room, the copy shares its memory with the rule, and so with every other transaction that runs: one request
-// then sees the exclusion of another. A full list is copied before it grows. What fills it is a pattern that no key matches.
+// When a transaction excludes a target from a rule, Coraza 3.8.1 appends it to a copy of the rule's own list of exceptions. If that list
+// has spare capacity, the copy shares its memory with the rule, and so with every concurrent transaction: one request then sees the
+// exclusion of another. A full list is copied before it grows. It is filled with a pattern that no key matches.
 func slack(waf coraza.WAF) (directives string, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -22,9 +22,9 @@ import (
 	"edge.internal/gateway/internal/waf/rx"
 )
 
-// Most of what an inspection costs is Coraza's work for hundreds of rules that cannot match: they look at a header that is not there, or
-// for words that no value of the request has. Which these are is found out for little when a phase begins, and they are taken out of
-// the transaction. A rule that does not match leaves nothing behind that another one could see.
+// Most of an inspection's cost is Coraza's work for hundreds of rules that cannot match, because they look at a missing header, or for
+// words that no value of the request contains. Those are cheap to determine when a phase begins, and are removed from the transaction. A
+// rule that does not match leaves nothing behind that another one could see.
 
 // place is what rules look at: a variable, or one header of the request.
 type place struct {
@@ -32,10 +32,10 @@ type place struct {
 	header   string
 }
 
-// maxPlaces is how many there may be in a phase; each has a bit.
+// maxPlaces is the maximum number of places in a phase, because each has a bit.
 const maxPlaces = 64
 
-// steadyVariables are those that no rule changes, once a phase has begun.
+// steadyVariables are those that no rule changes once a phase has begun.
 var steadyVariables = map[variables.RuleVariable]bool{
 	variables.Args: true, variables.ArgsNames: true, variables.ArgsGet: true, variables.ArgsGetNames: true, variables.ArgsPost: true, variables.ArgsPostNames: true,
 	variables.RequestCookies: true, variables.RequestCookiesNames: true, variables.RequestHeaders: true, variables.RequestHeadersNames: true,
@@ -57,7 +57,7 @@ const (
 	space
 	dashOrHash
 	dotOrColon
-	quoteOrComma // and what else a shell takes no notice of
+	quoteOrComma // and others that a shell ignores
 	always       // is in every value
 )
 
@@ -75,10 +75,10 @@ var triggersOf = func() (of [256]triggers) {
 	return of
 }()
 
-// transformation is what the engine has to know about one, and a test makes sure of.
+// transformation has the properties of a transformation that the engine relies on; a test checks them.
 type transformation struct {
-	by     triggers // without which it changes nothing but the case of letters
-	closed bool     // it makes words of words, and plain values of plain ones
+	by     triggers // without these it changes nothing but the case of letters
+	closed bool     // it maps words to words, and plain values to plain ones
 }
 
 var transformations = map[string]transformation{
@@ -95,7 +95,7 @@ var transformations = map[string]transformation{
 
 const transformationsOf = "github.com/corazawaf/coraza/v3/internal/transformations."
 
-// value is one that a rule looks at.
+// value is a value that a rule looks at.
 type value struct {
 	text string
 	kind rx.Kind
@@ -110,19 +110,19 @@ func valueOf(text string) value {
 	return v
 }
 
-// spare is a rule that need not be asked about every request.
+// spare is a rule that may be skipped for some requests.
 type spare struct {
 	id     int
 	phase  types.RulePhase
 	level  int    // of paranoia
-	places uint64 // that it looks at, by their bits; none if it is always asked
-	// What it looks for, nil if that is not known. Then it is spared if there is nothing to look at.
+	places uint64 // the bits of the places it looks at; none if it is always evaluated
+	// find is what it looks for, nil if unknown. Then it is only spared if there is nothing to look at.
 	find   *rx.Operator
 	by     triggers // of its transformations
 	closed bool     // all of these are
 }
 
-// matches tells whether a rule may match a value; false is certain.
+// matches reports whether a rule may match a value; false is certain.
 func (s *spare) matches(v *value) bool {
 	if v.has&s.by == 0 {
 		return s.find.May(v.text, v.kind)
@@ -130,14 +130,14 @@ func (s *spare) matches(v *value) bool {
 	return !s.closed || s.find.Takes(v.kind)
 }
 
-// spares are the rules of an engine, in the order of their numbers, and where they look in each phase. Without any, all rules are asked.
+// spares lists the rules of an engine by number, and the places of each phase. If empty, all rules are evaluated.
 type spares struct {
 	rules  []spare
 	places [types.PhaseRequestBody + 1][]place
 }
 
-// find finds out what the rules of an engine look at. Where Coraza is not built as expected, which only another version of it could be,
-// nothing is spared.
+// find determines what the rules of an engine look at. If Coraza's structures are not as expected, which only another version could
+// cause, nothing is spared.
 func (s *spares) find(waf coraza.WAF) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -151,7 +151,7 @@ func (s *spares) find(waf coraza.WAF) (err error) {
 	if rules.Len() == 0 {
 		return errors.New("the engine has no rules")
 	}
-	marks := 0 // that have to come before rules may be spared again
+	marks := 0 // needed before rules may be spared again
 	for i := range rules.Len() {
 		rule := rules.Index(i)
 		x := spare{id: int(rule.FieldByName("ID_").Int()), phase: types.RulePhase(rule.FieldByName("Phase_").Int())}
@@ -173,7 +173,7 @@ func (s *spares) find(waf coraza.WAF) (err error) {
 		}
 	}
 	slices.SortFunc(s.rules, func(a, b spare) int { return cmp.Compare(a.id, b.id) })
-	// What every request will need is tried.
+	// Try what every request will need.
 	tx := waf.NewTransaction().(transaction)
 	for _, places := range s.places {
 		(&contents{}).read(tx.(plugintypes.TransactionState), places)
@@ -181,7 +181,7 @@ func (s *spares) find(waf coraza.WAF) (err error) {
 	return tx.Close()
 }
 
-// fillsArguments tells whether a rule or a link of its chain may fill the arguments while rules are asked: then no rule is known to have
+// fillsArguments reports whether a rule or a link of its chain may fill the arguments during evaluation: then no rule is certain to have
 // nothing to look at.
 func fillsArguments(rule reflect.Value) bool {
 	for {
@@ -196,7 +196,7 @@ func fillsArguments(rule reflect.Value) bool {
 	}
 }
 
-// look finds out where a rule looks, and for what.
+// look determines where a rule looks, and for what.
 func (s *spares) look(x *spare, rule, operator reflect.Value) {
 	tags := rule.FieldByName("Tags_")
 	for i := range tags.Len() {
@@ -227,7 +227,7 @@ func (s *spares) look(x *spare, rule, operator reflect.Value) {
 	x.places = all
 }
 
-// looksFor finds out what a rule looks for.
+// looksFor determines what a rule looks for.
 func looksFor(rule, operator reflect.Value) (find *rx.Operator, by triggers, closed bool) {
 	asks := operator.FieldByName("Operator").Elem()
 	if asks.Type() != reflect.TypeFor[*rx.Operator]() || operator.FieldByName("Negation").Bool() {
@@ -247,8 +247,8 @@ func looksFor(rule, operator reflect.Value) (find *rx.Operator, by triggers, clo
 	return (*rx.Operator)(asks.UnsafePointer()), by, closed
 }
 
-// skips is how many of the next rules a rule leaves out if it matches. Those that are spared do not count there, so that after such a
-// rule none is, up to as many marks, which always count.
+// skips returns how many of the next rules a rule skips if it matches. Spared rules are not counted by that action, so after such a rule
+// none is spared until as many marks, which always count.
 func skips(rule reflect.Value) (n int) {
 	actions := rule.FieldByName("actions")
 	for i := range actions.Len() {
@@ -259,15 +259,15 @@ func skips(rule reflect.Value) (n int) {
 	return n
 }
 
-// contents are the values of a request by their places.
+// contents holds the values of a request by place.
 type contents struct {
-	filled uint64 // the bit of each place that has some
+	filled uint64 // the bit of each non-empty place
 	at     [maxPlaces][]value
 }
 
 var allContents = sync.Pool{New: func() any { return &contents{} }}
 
-// read takes the values out of a transaction.
+// read extracts the values from a transaction.
 func (c *contents) read(tx plugintypes.TransactionState, places []place) {
 	for i, at := range places {
 		all := tx.Collection(at.variable)
@@ -284,7 +284,7 @@ func (c *contents) read(tx plugintypes.TransactionState, places []place) {
 	}
 }
 
-// clear keeps nothing of a request, and little of the memory of a large one.
+// clear drops everything of a request, and the memory of a large one.
 func (c *contents) clear() {
 	for i := range c.at {
 		if clear(c.at[i]); cap(c.at[i]) > 64 {
@@ -295,7 +295,7 @@ func (c *contents) clear() {
 	c.filled = 0
 }
 
-// spares tells whether a rule need not be asked.
+// spares reports whether a rule may be skipped.
 func (c *contents) spares(x *spare) bool {
 	if x.places == 0 || x.find == nil && c.filled&x.places != 0 {
 		return false
@@ -311,16 +311,16 @@ func (c *contents) spares(x *spare) bool {
 	return true
 }
 
-// sparing is an operator that never matches. Its rules are the first of each phase, and take out the others that cannot match.
+// sparing is an operator that never matches. Its rules are the first of each phase, and remove the others that cannot match.
 const sparing = "gatewaySpare"
 
-// beingBuilt are the spares of engines that are being built, by a number: an operator is made from a text.
+// beingBuilt holds the spares of engines being built, by number, because an operator is created from a text.
 var (
 	beingBuilt sync.Map // of *spares
 	builds     atomic.Uint64
 )
 
-// rulesFor gives the rules for an engine. The caller calls done when it is built.
+// rulesFor returns the rules for an engine. The caller calls done when it is built.
 func (s *spares) rulesFor() (rules string, done func()) {
 	number := builds.Add(1)
 	beingBuilt.Store(number, s)
@@ -342,7 +342,7 @@ func newSparing(options plugintypes.OperatorOptions) (plugintypes.Operator, erro
 	return s.(*spares), nil
 }
 
-// Evaluate takes rules out of the phase that begins.
+// Evaluate removes rules from the phase that begins.
 func (s *spares) Evaluate(tx plugintypes.TransactionState, _ string) bool {
 	phase := tx.LastPhase()
 	level := tx.Variables().TX().Get("detection_paranoia_level")

@@ -19,7 +19,7 @@ import (
 	"edge.internal/gateway/internal/waf/seclang"
 )
 
-// What is said of transformations holds for all short texts of letters, digits and one of each kind of marks.
+// The assumptions about transformations hold for all short texts of letters, digits and one of each kind of mark.
 func TestTransformations(t *testing.T) {
 	alphabet := []string{"a", "F", "0", "-", "_", ".", " ", ",", ":", "/", "@", "+"}
 	others := []string{"%41", "&lt;", `\`, `\41`, "\u00e9", "\x00", "*", "\t", "\n", "#", "\"", "'", "^", ";", "(", "<!--", "\u00a0", "\u0130", "\u0131", "\u017f", "\u212a", "\xff"}
@@ -77,8 +77,8 @@ func TestTransformations(t *testing.T) {
 	}
 }
 
-// Words that expressions of the core rule set look for, put where values usually are harmless: whichever rules are spared, the outcome is
-// that of stock.
+// Words that expressions of the core rule set look for, in places where values are usually harmless: whichever rules are spared, the
+// outcome equals that of stock.
 func TestWhatIsSparedDoesNotMatch(t *testing.T) {
 	if ErrStock != nil {
 		t.Fatal(ErrStock)
@@ -133,7 +133,7 @@ func TestWhatIsSparedDoesNotMatch(t *testing.T) {
 	}
 }
 
-// A character whose lower case is a letter of ASCII is that letter for rules that look at lower case.
+// A character whose lower case is an ASCII letter is that letter for rules that use lower case.
 func TestLettersBeyondASCII(t *testing.T) {
 	s := set(t)
 	rules, err := seclang.Compile(`SecRule ARGS "@rx union-all" "id:1,phase:2,deny,t:none,t:lowercase"
@@ -153,8 +153,8 @@ SecRule ARGS "@rx KILLS" "id:2,phase:2,deny,t:none,t:uppercase"`)
 	}
 }
 
-// Rules of operators, chains among them, may do what no rule of the core rule set does: fill the arguments while rules are asked. The
-// outcome is that of stock.
+// Custom rules, including chains, may do what no rule of the core rule set does: fill the arguments during evaluation. The outcome equals
+// that of stock.
 func TestCustomRulesGiveTheVerdictsOfStock(t *testing.T) {
 	if ErrStock != nil {
 		t.Fatal(ErrStock)
@@ -205,7 +205,7 @@ func TestCustomRulesGiveTheVerdictsOfStock(t *testing.T) {
 	}
 }
 
-// fieldsOf are the names of what a struct has.
+// fieldsOf returns the names of a struct's fields.
 func fieldsOf(t reflect.Type) (names string) {
 	for i := range t.NumField() {
 		names += " " + t.Field(i).Name
@@ -213,8 +213,8 @@ func fieldsOf(t reflect.Type) (names string) {
 	return names
 }
 
-// Coraza's rules are what this package knows of them. With another version of Coraza, read first what has changed: whether a rule that
-// finds nothing still leaves nothing behind, and whether the values that it looks at are still those of its variables.
+// Coraza's rules have the structure that this package knows. With another version of Coraza, first read what has changed: whether a rule
+// that finds nothing still leaves nothing behind, and whether the values that it looks at are still those of its variables.
 func TestRulesAreAsKnown(t *testing.T) {
 	s := set(t)
 	if err := s.Slow(); err != nil {
@@ -250,7 +250,7 @@ func TestRulesAreAsKnown(t *testing.T) {
 	}
 }
 
-// renamed is an engine whose rules are something else.
+// renamed is an engine with another type of rules.
 type renamed struct {
 	coraza.WAF
 	waf *struct {
@@ -258,7 +258,7 @@ type renamed struct {
 	}
 }
 
-// An engine that is not built as expected asks all its rules.
+// An engine that is not built as expected evaluates all rules.
 func TestWithoutSpares(t *testing.T) {
 	fresh, err := New()
 	if err != nil {
@@ -282,7 +282,7 @@ func TestWithoutSpares(t *testing.T) {
 	}
 }
 
-// outcome is a verdict without what Coraza has in no order.
+// outcome is a verdict without the parts whose order Coraza does not define.
 func outcome(v Verdict) string {
 	text := fmt.Sprint(v.Deny, v.Rule, v.Score, v.Partial)
 	for _, m := range v.Matches {
@@ -291,7 +291,7 @@ func outcome(v Verdict) string {
 	return text
 }
 
-// words are some that the rules of the core rule set look for.
+// words returns words that the rules of the core rule set look for.
 func words(t *testing.T) (all []string) {
 	t.Helper()
 	word := regexp.MustCompile(`[a-zA-Z_]{3,12}`)

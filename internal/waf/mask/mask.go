@@ -1,4 +1,4 @@
-// Package mask hides secrets in what is stored of requests.
+// Package mask hides secrets in stored requests.
 package mask
 
 import (
@@ -8,31 +8,29 @@ import (
 	"strings"
 )
 
-// SecretWords match, inside of a name, what says that the value is a secret, or a code that is good for one time. An author is none, and a
-// short word counts only as a word of its own: otp in smsOtp and otp_code, but not in hotpink.
+// SecretWords matches the part of a name that marks the value as a secret, or as a one-time code. An author is not a secret, and a short
+// word only counts as a separate word: otp in smsOtp and otp_code, but not in hotpink.
 const SecretWords = `(?:auth(?:ori[sz]|enti|[_\-\d]|\b)|cookie|pass|pwd|token|secret|key|credential|session|jwt|` +
 	`(?:sms|mail|verify|verification|confirm|confirmation|security|login|access|activation|recovery|backup|time)[_-]?code|` +
 	`(?:\b|_)(?:[ht]?otp|mfa|[2t]fa|pin|tan|cv[cv]2?)(?:\b|_|\d)|` +
 	`(?-i:[a-z\d](?:[HT]?(?:Otp|OTP)|[HT]otp|Mfa|MFA|[2T]?FA|Pin|PIN|Tan|TAN|Cv[cv]|CV[CV])(?:\b|_|[A-Z\d]))|` +
 	`(?-i:\b(?:[ht]?otp|mfa|pin|tan|cv[cv])[A-Z]))`
 
-// Hidden stands for what is not kept.
+// Hidden replaces what is not stored.
 const Hidden = "[masked]"
 
 var (
 	secretName = regexp.MustCompile(`(?i)` + SecretWords)
-	// Secrets inside of a text: after a name and an equal sign or colon, in an element of XML, after the name of a scheme of
-	// authentication, and in a URL.
+	// Secrets within a text: after a name and an equal sign or colon, in an XML element, after an authentication scheme, and in a URL.
 	secretValue   = regexp.MustCompile(`(?i)([\w.\-\[\]%]*` + SecretWords + `[\w.\-\[\]%]*["']?\s*[=:]\s*)("[^"]*"?|'[^']*'?|[^\s&;,<>"']+)`)
 	secretElement = regexp.MustCompile(`(?i)(<[\w:.-]*` + SecretWords + `[\w:.-]*(?:\s[^<>]*)?>)[^<]+`)
 	secretScheme  = regexp.MustCompile(`(?i)(\b(?:bearer|basic|digest|negotiate)\s+)[^\s"']+`)
 	secretUser    = regexp.MustCompile(`(://[^/\s:@]*:)[^/\s@]+@`)
 )
 
-// Secret tells whether what has this name is a secret.
+// Secret reports whether a value with this name is a secret.
 func Secret(name string) bool { return secretName.MatchString(name) }
 
-// URI hides the secrets of a URI.
 func URI(uri string) string {
 	path, query, ok := strings.Cut(uri, "?")
 	path = Text(hidden(path, PathTokens(path)))
@@ -42,7 +40,7 @@ func URI(uri string) string {
 	return path + "?" + Form(query)
 }
 
-// Form hides the secrets of a query or form. JSON that was sent as one is a single name, or several if it has ampersands in it.
+// Form hides the secrets of a query or form. JSON sent as a form is a single name, or several if it contains ampersands.
 func Form(form string) string {
 	if start := strings.TrimLeft(form, " \t\r\n"); strings.HasPrefix(start, "{") || strings.HasPrefix(start, "[") {
 		form = JSON(form)
@@ -61,7 +59,7 @@ func Form(form string) string {
 	return strings.Join(pairs, "&")
 }
 
-// maskEncoded hides a value that has secrets in it. What is encoded is hidden as a whole.
+// maskEncoded hides an encoded value as a whole if it contains secrets.
 func maskEncoded(value string) string {
 	plain := decoded(value)
 	masked := Text(plain)
@@ -91,7 +89,7 @@ func Text(s string) string {
 	return hidden(s, Cards(s))
 }
 
-// maskNamed hides what follows the name of a secret, unless it is hidden already.
+// maskNamed hides what follows the name of a secret, unless it is already hidden.
 func maskNamed(s string) string {
 	var b strings.Builder
 	from := 0
@@ -104,7 +102,7 @@ func maskNamed(s string) string {
 	return b.String() + s[from:]
 }
 
-// hidden is a text without what was found in it.
+// hidden replaces the found ranges of a text.
 func hidden(s string, found [][2]int) string {
 	if len(found) == 0 {
 		return s
@@ -119,8 +117,8 @@ func hidden(s string, found [][2]int) string {
 	return b.String()
 }
 
-// JSON hides the values of secret names, and what looks like a secret in others. It takes the beginning of a text, too, and leaves
-// its form as it is.
+// JSON hides the values of secret names, and what looks like a secret in others. It also accepts the beginning of a text, and keeps the
+// formatting.
 func JSON(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -157,7 +155,7 @@ func JSON(s string) string {
 	return b.String()
 }
 
-// stringEnd is where the string ends that begins at i, or the text.
+// stringEnd returns the end of the string that begins at i, or of the text.
 func stringEnd(s string, i int) int {
 	for i++; i < len(s); i++ {
 		switch s[i] {
@@ -170,7 +168,7 @@ func stringEnd(s string, i int) int {
 	return len(s)
 }
 
-// afterColon is where the value begins if a colon follows; -1 otherwise.
+// afterColon returns where the value begins if a colon follows; -1 otherwise.
 func afterColon(s string, i int) int {
 	rest := strings.TrimLeft(s[i:], " \t\r\n")
 	rest, ok := strings.CutPrefix(rest, ":")
@@ -180,7 +178,7 @@ func afterColon(s string, i int) int {
 	return len(s) - len(strings.TrimLeft(rest, " \t\r\n"))
 }
 
-// valueEnd is where the value ends that begins at i.
+// valueEnd returns the end of the value that begins at i.
 func valueEnd(s string, i int) int {
 	depth := 0
 	for i < len(s) {
@@ -226,21 +224,21 @@ func maskString(s string) string {
 		return s
 	}
 	if text == s {
-		return masked // it is cut, or no string at all
+		return masked // it is cut, or not a string
 	}
 	quoted, _ := json.Marshal(masked)
 	return string(quoted)
 }
 
-// Cards finds what may be numbers of payment cards: 13 to 19 digits, in one or more groups with a blank or dash in between, whose
-// check digit is right. It gives where they begin and end, in order and apart.
+// Cards finds what may be payment card numbers: 13 to 19 digits, in one or more groups separated by a blank or dash, with a valid check
+// digit. It returns their ranges, in order and without overlap.
 func Cards(s string) (found [][2]int) {
 	for i := 0; i < len(s); {
 		if !digit(s[i]) {
 			i++
 			continue
 		}
-		var at, groups []int // where the digits are, and which of these start a group
+		var at, groups []int // the positions of the digits, and which of them start a group
 		groups = append(groups, 0)
 		for ; i < len(s); i++ {
 			if digit(s[i]) {

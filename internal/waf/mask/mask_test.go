@@ -52,11 +52,11 @@ func TestURI(t *testing.T) {
 	}
 }
 
-// signed is a token that is made of nothing.
+// signed is a meaningless token.
 const signed = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
 
-// What is no secret stays readable: names that have a short word in them by chance, words behind a word that announces a secret, numbers, slugs,
-// names of files and of operations, and UUIDs.
+// What is not a secret stays readable: names that contain a short word by chance, words after a word that announces a secret, numbers,
+// slugs, names of files and of operations, and UUIDs.
 func TestWhatIsNoSecretStays(t *testing.T) {
 	for _, uri := range []string{
 		"/a?hotpink=1&shopping=2&opinion=3&titan=4&spin=5&robot_position=6&zip_code=12345&country_code=DE&code=404&tangent=7&captain=8",
@@ -93,7 +93,7 @@ func TestTokensInTexts(t *testing.T) {
 	}
 }
 
-// FuzzJSON: a text is masked to one that is as good, and a secret of a known name is not in it.
+// FuzzJSON checks that a masked text is as valid as the original, and has no secret of a known name in it.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{`{"a":"b"}`, `{"a":["x",{"y":1}]}`, `"`, `{"key":`, `{"key"`, `[1,2,`, `\"`} {
 		f.Add(seed)

@@ -6,16 +6,16 @@ import (
 )
 
 var (
-	// jwt is a signed or encrypted token by its shape: parts in base64 with dots in between, of which the first is the beginning of a JSON object. It
-	// need not be whole.
+	// jwt matches the shape of a signed or encrypted token: base64 parts separated by dots, the first of which begins a JSON object. It
+	// need not be complete.
 	jwt = regexp.MustCompile(`eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)*`)
-	// linkWords are what a segment of a path says when the next one is a secret that was sent to someone.
+	// linkWords match a path segment that announces a secret sent to someone in the next segment.
 	linkWords = regexp.MustCompile(`(?i)(?:^|[-_.])(?:reset|invit\w*|verif\w*|confirm\w*|activat\w*|unsubscribe|recover\w*|magic|share)(?:$|[-_.])`)
 	uuid      = regexp.MustCompile(`(?i)^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$`)
 	opaque    = regexp.MustCompile(`^(?:[\w~=+-]|%[0-9A-Fa-f]{2})+$`)
 )
 
-// JWTs finds signed tokens, wherever they are. It gives where they begin and end, in order and apart.
+// JWTs finds signed tokens anywhere. It returns their ranges, in order and without overlap.
 func JWTs(s string) [][2]int {
 	var found [][2]int
 	for _, at := range jwt.FindAllStringIndex(s, -1) {
@@ -24,8 +24,8 @@ func JWTs(s string) [][2]int {
 	return found
 }
 
-// PathTokens finds the segments of a path that are secrets: what follows a word such as reset, unless it is a word itself, and what looks
-// like nothing but a token. Numbers, words and their combinations, names of files and UUIDs do not. A query is not looked at.
+// PathTokens finds secret segments of a path: what follows a word such as reset, unless it is itself a word, and what can only be a
+// token. Numbers, words and their combinations, file names and UUIDs are not secrets. It ignores the query.
 func PathTokens(s string) [][2]int {
 	if end := strings.IndexAny(s, "?# "); end >= 0 {
 		s = s[:end]
@@ -43,15 +43,15 @@ func PathTokens(s string) [][2]int {
 	return found
 }
 
-// What a token has at least: so many characters, and of these so many changes between capitals, small letters and digits in a hundred. Of
-// random ones, about half are changes; names in camel case have far fewer, and no digits.
+// The minimum of a token: its length, and the percentage of changes between capitals, small letters and digits. In random text about half
+// are changes; names in camel case have far fewer, and no digits.
 const (
 	shortestToken           = 20
 	changes, changesNoDigit = 20, 40
 	shortestSent            = 6
 )
 
-// random tells whether a segment looks like a token, whatever is before it.
+// random reports whether a segment looks like a token on its own.
 func random(segment string) bool {
 	if len(segment) < shortestToken || !opaque.MatchString(segment) || uuid.MatchString(segment) {
 		return false
@@ -74,7 +74,8 @@ func random(segment string) bool {
 	return turns*100 >= least*len(segment)
 }
 
-// sent tells whether a segment behind a word that announces a secret is one: it has digits, and is not made of words and numbers, or it is long.
+// sent reports whether a segment after a word that announces a secret is one: it has digits and is not made of words and numbers, or it
+// is long.
 func sent(segment string) bool {
 	if len(segment) < shortestSent || !opaque.MatchString(segment) {
 		return false
@@ -98,7 +99,7 @@ func sent(segment string) bool {
 	return digits && !words
 }
 
-// kindOf tells capitals, small letters and digits apart; 0 is anything else.
+// kindOf distinguishes capitals, small letters and digits; anything else is 0.
 func kindOf(c byte) byte {
 	switch {
 	case digit(c):

@@ -8,14 +8,13 @@ import (
 	"unicode"
 )
 
-// Kind says what characters a value is made of. Most values have no quotes, brackets and other characters that attacks are made of.
-// What can match such a value is far less, and often nothing. Each kind contains those before it.
+// Kind says which characters a value consists of. Most values have no quotes, brackets and other characters of attacks; far fewer
+// expressions can match those, often none. Each kind includes the previous ones.
 type Kind uint8
 
-// The kinds.
 const (
-	Word  Kind = iota // letters, digits and wordMarks; or nothing at all
-	Plain             // the same and plainMarks
+	Word  Kind = iota // only letters, digits and wordMarks; or empty
+	Plain             // also plainMarks
 	Other             // anything
 )
 
@@ -34,7 +33,7 @@ var kindOfByte = func() (kinds [256]Kind) {
 	return kinds
 }()
 
-// KindOf is the first kind that a value is of.
+// KindOf returns the first kind that includes a value.
 func KindOf(value string) (k Kind) {
 	for i := range len(value) {
 		if k = max(k, kindOfByte[value[i]]); k == Other {
@@ -50,13 +49,13 @@ type gate struct {
 	plain, other needs
 }
 
-// needs are what a match contains: at least one word of each finder. Without any, it may be anything. With never, there is no match.
+// needs says what a match contains: at least one word of each finder. Without finders it may be anything. With never, there is no match.
 type needs struct {
 	never   bool
 	finders []*finder
 }
 
-// open tells whether a value may match; false is certain.
+// open reports whether a value may match; false is certain.
 func (g *gate) open(value string) bool {
 	return g == nil || g.openFor(value, KindOf(value))
 }
@@ -71,7 +70,7 @@ func (g *gate) openFor(value string, k Kind) bool {
 	return g.other.in(value)
 }
 
-// takes tells whether a value of a kind may match; false is certain.
+// takes reports whether a value of a kind may match; false is certain.
 func (g *gate) takes(k Kind) bool {
 	switch {
 	case g == nil:
@@ -94,15 +93,15 @@ func (n *needs) in(value string) bool {
 }
 
 const (
-	maxWords   = 4096 // of a finder
-	maxProduct = 512  // of words that follow each other
-	maxFinders = 3    // of a gate
-	maxWord    = 12   // bytes of a word that are looked for
-	// common is how often a word is found in harmless values beyond which it is not worth the look.
+	maxWords   = 4096 // per finder
+	maxProduct = 512  // words in sequence
+	maxFinders = 3    // per gate
+	maxWord    = 12   // bytes of a word to look for
+	// common is the frequency in harmless values above which a word is not worth looking for.
 	common = 2
 )
 
-// newGate makes the gate of an expression.
+// newGate returns the gate of an expression.
 func newGate(pattern string) *gate {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -126,18 +125,18 @@ func newNeeds(r requirement) needs {
 	return n
 }
 
-// words are texts of which one is there, in lower case as far as ASCII goes. With high, it may also be any character beyond ASCII.
+// words is a set of texts of which one must occur, in lower case for ASCII. With high, any character beyond ASCII will do, too.
 type words struct {
 	list []string
 	high bool
 }
 
-// nothing is there in every text.
+// nothing occurs in every text.
 var nothing = words{list: []string{""}}
 
 func (w words) trivial() bool { return slices.Contains(w.list, "") }
 
-// chance estimates how many of them are in a short harmless value.
+// chance estimates how many of them occur in a short harmless value.
 func (w words) chance() float64 {
 	const positions = 16
 	sum := 0.0
@@ -154,7 +153,7 @@ func (w words) chance() float64 {
 	return sum
 }
 
-// frequency is about how often a byte is in harmless values.
+// frequency is the approximate frequency of a byte in harmless values.
 func frequency(b byte) float64 {
 	switch {
 	case strings.IndexByte("etaoinsrlc", b) >= 0:
@@ -169,18 +168,18 @@ func frequency(b byte) float64 {
 	return 0.004
 }
 
-// requirement is what a match of an expression contains.
+// requirement says what a match of an expression contains.
 type requirement struct {
 	never bool    // there is no match
-	exact bool    // the match is one of words, and nothing else
+	exact bool    // the match is exactly one of words
 	words words   // if exact
-	needs []words // one of each is in it
+	needs []words // it contains one of each
 }
 
-// reader finds out what matches of an expression contain, in values of a kind.
+// reader determines what matches of an expression contain, in values of a kind.
 type reader struct{ kind Kind }
 
-// has tells whether values have a character. Those beyond ASCII are in no kind but the last.
+// has reports whether values may contain a character. Those beyond ASCII are only in the last kind.
 func (e reader) has(r rune) bool {
 	return e.kind == Other || r <= unicode.MaxASCII && kindOfByte[r] <= e.kind
 }
@@ -214,7 +213,7 @@ func (e reader) required(re *syntax.Regexp) requirement {
 	return requirement{} // anything
 }
 
-// literal is a text. A character beyond ASCII may be written in more than one way, so only what is around it counts.
+// literal handles a text. A character beyond ASCII may be written in several ways, so only its surroundings count.
 func (e reader) literal(runes []rune) requirement {
 	var parts []requirement
 	var text strings.Builder
@@ -237,10 +236,10 @@ func (e reader) literal(runes []rune) requirement {
 	return concatenated(parts)
 }
 
-// maxClass is how many characters a class may have so that words are made with each of them.
+// maxClass is the maximum size of a character class for which words are built with each character.
 const maxClass = 24
 
-// ascii is all of its characters, which are words of one.
+// ascii has all ASCII characters, each a word of one.
 var ascii = func() string {
 	var b [unicode.MaxASCII + 1]byte
 	for i := range b {
@@ -249,7 +248,7 @@ var ascii = func() string {
 	return string(b[:])
 }()
 
-// class is one character of some.
+// class handles a character class.
 func (e reader) class(ranges []rune) requirement {
 	var w words
 	var there [unicode.MaxASCII + 1]bool
@@ -280,7 +279,7 @@ func lower(b byte) byte {
 	return b
 }
 
-// join is the words of each.
+// join merges sets of words.
 func join(sets ...words) words {
 	var all words
 	for _, w := range sets {
@@ -291,7 +290,7 @@ func join(sets ...words) words {
 	return all
 }
 
-// sequence is one expression after the other. One that is repeated follows what is before it, and is followed by what is after it.
+// sequence handles a concatenation. A repeated expression follows what precedes it, and precedes what follows it.
 func (e reader) sequence(subs []*syntax.Regexp) requirement {
 	var parts []requirement
 	for _, sub := range subs {
@@ -341,7 +340,7 @@ func concatenated(parts []requirement) requirement {
 	return all
 }
 
-// product is each word of a followed by each of b.
+// product returns each word of a followed by each of b.
 func product(a, b words) words {
 	if len(a.list) == 1 && a.list[0] == "" {
 		return words{b.list, a.high || b.high}
@@ -356,7 +355,7 @@ func product(a, b words) words {
 	return words{slices.Compact(list), a.high || b.high}
 }
 
-// alternatives is one expression of some: what it contains is what one of them does.
+// alternatives handles an alternation: it requires what one of the alternatives requires.
 func (e reader) alternatives(subs []*syntax.Regexp) requirement {
 	all := requirement{never: true, exact: true}
 	var rarest []words
@@ -373,7 +372,7 @@ func (e reader) alternatives(subs []*syntax.Regexp) requirement {
 	switch {
 	case all.never:
 		return all
-	case all.exact: // what is best of each is all of it
+	case all.exact: // what is best of each is complete
 		all.words = best
 		return all
 	case best.trivial() || len(best.list) > maxWords:
@@ -382,7 +381,7 @@ func (e reader) alternatives(subs []*syntax.Regexp) requirement {
 	return requirement{needs: []words{best}}
 }
 
-// best are the rarest words of which one is needed.
+// best returns the rarest words of which one is required.
 func (r requirement) best() words {
 	rarest := nothing
 	if r.exact {
@@ -396,22 +395,22 @@ func (r requirement) best() words {
 	return rarest
 }
 
-// finder looks for words in a text, in any case. It goes through the pairs of bytes of the text, and compares words where there is a
-// pair that one of them has.
+// finder searches a text for words, ignoring case. It goes through the pairs of bytes in the text, and compares words at a pair that one
+// of them contains.
 type finder struct {
 	pairs  [kinds * kinds / 64]uint64
 	at     map[uint16][]candidate // by the pair
 	single [256]bool
 }
 
-// candidate is a word, and where in it the pair is.
+// candidate is a word with the offset of the pair in it.
 type candidate struct {
 	word   string
 	offset int
 }
 
-// kinds of bytes: letters in any case, digits, and the marks that words have are apart, the others share one. Some characters beyond
-// ASCII are other cases of letters, such as the sign of the unit kelvin of k: a text that may have one of these is not judged.
+// kinds of bytes: letters in any case, digits and the marks in words each have their own, all others share one. Some characters beyond
+// ASCII are other cases of letters, such as the Kelvin sign for k: a text that may have one of these is not judged.
 const (
 	kinds      = 64
 	other      = 0
@@ -419,10 +418,10 @@ const (
 	marks      = " \"'()<>=-_./\\;:&|$`%{},"
 	kelvinLead = 0xe2 // U+212A is e2 84 aa
 	longSLead  = 0xc5 // U+017F is c5 bf
-	dotLead    = 0xc4 // U+0130, whose lower case is i, is c4 b0, and U+0131, whose upper case is I, c4 b1
+	dotLead    = 0xc4 // U+0130, whose lower case is i, is c4 b0; U+0131, whose upper case is I, is c4 b1
 )
 
-// folds tells whether a character that begins with two bytes may be another case of a letter.
+// folds reports whether a character that begins with two bytes may be another case of a letter.
 func folds(first, second byte) bool {
 	switch first {
 	case kelvinLead:
@@ -485,7 +484,7 @@ func upper(b byte) byte {
 	return b
 }
 
-// rarest is where the rarest pair of bytes of a word is.
+// rarest returns the offset of the rarest pair of bytes in a word.
 func rarest(word string) (offset int) {
 	least := 2.0
 	for i := range len(word) - 1 {
@@ -498,7 +497,7 @@ func rarest(word string) (offset int) {
 
 func (f *finder) set(pair uint16) { f.pairs[pair>>6] |= 1 << (pair & 63) }
 
-// in tells whether the text may contain one of the words; false is certain.
+// in reports whether the text may contain one of the words; false is certain.
 func (f *finder) in(text string) bool {
 	if text == "" {
 		return false
@@ -514,7 +513,7 @@ func (f *finder) in(text string) bool {
 	return f.single[text[len(text)-1]]
 }
 
-// there tells whether a word is at a place where the text has a pair of its.
+// there reports whether a word occurs where the text has one of its pairs.
 func (f *finder) there(text string, i int, pair uint16) bool {
 	if f.single[text[i]] || folds(text[i], text[i+1]) {
 		return true
@@ -527,7 +526,7 @@ func (f *finder) there(text string, i int, pair uint16) bool {
 	return false
 }
 
-// equal compares a text in any case with one in lower case, of the same length.
+// equal compares a text of the same length with one in lower case, ignoring case.
 func equal(text, lowered string) bool {
 	for i := range len(lowered) {
 		if lower(text[i]) != lowered[i] {

@@ -1,7 +1,6 @@
-// Package rx is the engine's operator @rx with a gate before the regular expression. Nearly all values that a rule looks at are
-// harmless, and a look at a few bytes shows that the expression cannot match: one of the words that every match contains would have
-// to be there. The gate is sound: what it turns away does not match. What it lets through, Go's regexp decides, as Coraza's own
-// operator does.
+// Package rx is the engine's operator @rx with a gate in front of the regular expression. Nearly all values are harmless, and a few bytes
+// show that the expression cannot match: one of the words that every match contains would have to be present. The gate is sound: what it
+// rejects does not match. The rest is decided by Go's regexp, as in Coraza's own operator.
 package rx
 
 import (
@@ -21,24 +20,23 @@ type expression interface {
 	FindStringSubmatchIndex(s string) []int
 }
 
-// Operator is @rx with one expression.
 type Operator struct {
 	re   expression
 	gate *gate
 }
 
-// Takes tells whether some value of a kind may match; false is certain.
+// Takes reports whether some value of a kind may match; false is certain.
 func (o *Operator) Takes(k Kind) bool { return o.gate.takes(k) }
 
-// May tells whether a value of a kind may match, in whatever case its letters are; false is certain.
+// May reports whether a value of a kind may match, in any case; false is certain.
 func (o *Operator) May(value string, k Kind) bool { return o.gate == nil || o.gate.openFor(value, k) }
 
-// New makes the operator. It stands in for Coraza's: the same values match, and the same fields are captured.
+// New returns a replacement for Coraza's operator: the same values match, and the same fields are captured.
 func New(options plugintypes.OperatorOptions) (plugintypes.Operator, error) {
 	return compiled(options, "gateway:rx:", newGate)
 }
 
-// Ungated makes the operator without its gate, to compare.
+// Ungated returns the operator without its gate, for comparison.
 func Ungated(options plugintypes.OperatorOptions) (plugintypes.Operator, error) {
 	return compiled(options, "gateway:ungated:", func(string) *gate { return nil })
 }
@@ -46,7 +44,7 @@ func Ungated(options plugintypes.OperatorOptions) (plugintypes.Operator, error) 
 func compiled(options plugintypes.OperatorOptions, key string, gateOf func(pattern string) *gate) (plugintypes.Operator, error) {
 	pattern := options.Arguments
 	compile := func() (any, error) {
-		// An expression that names bytes which are no text is matched byte by byte, without the flags.
+		// An expression that names bytes which are not text is matched byte by byte, without the flags.
 		if namesBytes(pattern) {
 			re, err := binaryregexp.Compile(pattern)
 			return &Operator{re: re}, err
@@ -95,7 +93,7 @@ func (o *Operator) Evaluate(tx plugintypes.TransactionState, value string) bool 
 	return true
 }
 
-// namesBytes tells whether the escapes of an expression, such as \xbc, name bytes that are not UTF-8.
+// namesBytes reports whether the escapes of an expression, such as \xbc, name bytes that are not UTF-8.
 func namesBytes(pattern string) bool {
 	var b strings.Builder
 	for i := 0; i < len(pattern); i++ {
@@ -109,7 +107,7 @@ func namesBytes(pattern string) bool {
 	return !utf8.ValidString(b.String())
 }
 
-// escape reads \xbc or \x{bc} at the beginning of a text, and how long that is; 0 if there is none.
+// escape parses \xbc or \x{bc} at the beginning of a text, and returns its length; 0 if there is none.
 func escape(text string) (size int, named byte) {
 	if len(text) < 4 || text[0] != '\\' || text[1] != 'x' {
 		return 0, 0

@@ -16,7 +16,7 @@ import (
 	"github.com/corazawaf/coraza/v3/experimental/plugins/plugintypes"
 )
 
-// patterns are all expressions of the core rule set.
+// patterns returns all expressions of the core rule set.
 var patterns = sync.OnceValues(func() ([]string, error) {
 	var all []string
 	plugins.RegisterOperator("rx", func(options plugintypes.OperatorOptions) (plugintypes.Operator, error) {
@@ -38,7 +38,7 @@ type transaction struct {
 func (t *transaction) Capturing() bool                 { return t.fields != nil }
 func (t *transaction) CaptureField(i int, text string) { t.fields[i] = text }
 
-// example makes a text that an expression matches, by chance.
+// example generates a text that an expression probably matches.
 func example(r *rand.Rand, re *syntax.Regexp) string {
 	some := func(sub *syntax.Regexp, n int) string {
 		var b strings.Builder
@@ -91,7 +91,7 @@ func example(r *rand.Rand, re *syntax.Regexp) string {
 	return ""
 }
 
-// What an expression matches, its gate lets through. Texts that it matches are made from it.
+// What an expression matches passes its gate. The texts are generated from the expression.
 func TestGateIsSound(t *testing.T) {
 	all, err := patterns()
 	if err != nil {
@@ -133,7 +133,7 @@ func TestGateIsSound(t *testing.T) {
 	}
 }
 
-// Harmless values are turned away.
+// Harmless values are rejected.
 func TestGateIsUseful(t *testing.T) {
 	all, err := patterns()
 	if err != nil {
@@ -186,8 +186,8 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// A gate is also asked about values whose letters are yet to be made small or large ones: characters beyond ASCII that become letters
-// are such letters. There are four.
+// A gate is also asked about values whose case is changed later: characters beyond ASCII that become letters count as these letters.
+// There are four.
 func TestLettersInEveryCase(t *testing.T) {
 	const high = unicode.MaxASCII
 	found := ""

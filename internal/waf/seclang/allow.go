@@ -2,11 +2,11 @@ package seclang
 
 import "strings"
 
-// Whatever is not in these lists is refused: what opens a file, runs a program, talks to the network, changes the process
-// or the engine, lifts the rule set's protection wholesale, or has no effect and only seems to have one.
+// Whatever is not in these lists is refused: what opens a file, runs a program, uses the network, changes the process or the engine,
+// removes the rule set's protection wholesale, or only seems to have an effect.
 
-// The ids that custom rules may have, and the rules of the core rule set that they may tune. Initialisation, scoring and
-// the engine's own checks are none of these.
+// The ids that custom rules may have, and the rules of the core rule set that they may tune. Initialization, scoring and the engine's own
+// checks are excluded.
 const (
 	firstOwn, lastOwn   = 1, 99_999
 	firstRule, lastRule = 911_000, 948_999
@@ -15,8 +15,8 @@ const (
 func own(id int) bool     { return id >= firstOwn && id <= lastOwn }
 func tunable(id int) bool { return own(id) || id >= firstRule && id <= lastRule }
 
-// canon maps the lower-case form of each name to its canonical spelling: names have no case for us, though some have one for
-// the engine.
+// canon maps the lower-case form of each name to its canonical spelling: we ignore the case of names, although the engine sometimes does
+// not.
 func canon(names string) map[string]string {
 	m := map[string]string{}
 	for _, name := range strings.Fields(names) {
@@ -27,8 +27,8 @@ func canon(names string) map[string]string {
 
 var directives = canon(`SecRule SecAction SecMarker SecRuleRemoveById SecRuleUpdateTargetById SecRuleUpdateActionById`)
 
-// Variables of the request. Missing by intent: ENV (the process), FILES_TMPNAMES and FILES_TMP_CONTENT (the machine), GEO, IP
-// and the like (not there), and those of the response.
+// Variables of the request. Left out on purpose: ENV (the process), FILES_TMPNAMES and FILES_TMP_CONTENT (the machine), GEO, IP and the
+// like (not available), and those of the response.
 var variables = canon(`
 	ARGS ARGS_COMBINED_SIZE ARGS_GET ARGS_GET_NAMES ARGS_NAMES ARGS_POST ARGS_POST_NAMES
 	FILES FILES_COMBINED_SIZE FILES_NAMES FILES_SIZES
@@ -42,19 +42,19 @@ var variables = canon(`
 	TIME TIME_DAY TIME_EPOCH TIME_HOUR TIME_MIN TIME_MON TIME_SEC TIME_WDAY TIME_YEAR
 	TX UNIQUE_ID URLENCODED_ERROR XML`)
 
-// unsteady are those whose value is not the same each time the same request comes: of the client, the connection and the clock. What
-// is added to the list above and could be one of these belongs here, too.
+// unsteady are those whose value may differ for the same request: of the client, the connection and the clock. A variable added above
+// that could be one of these must be added here, too.
 var unsteady = canon(`
 	REMOTE_ADDR REMOTE_PORT SERVER_ADDR SERVER_PORT
 	TIME TIME_DAY TIME_EPOCH TIME_HOUR TIME_MIN TIME_MON TIME_SEC TIME_WDAY TIME_YEAR UNIQUE_ID`)
 
-// argument says what an operator does with its argument.
+// argument is how an operator treats its argument.
 type argument int
 
 const (
-	literal   argument = iota // taken as it is
+	literal   argument = iota // taken literally
 	expanded                  // %{variables} are replaced
-	number                    // a whole number, or %{variables}
+	number                    // an integer, or %{variables}
 	addresses                 // a list of addresses and networks
 	none
 )
@@ -93,7 +93,7 @@ var transformations = canon(`
 	removeComments removeCommentsChar removeNulls removeWhitespace replaceComments replaceNulls sha1 trim trimLeft trimRight
 	uppercase urlDecode urlDecodeUni urlEncode utf8toUnicode`)
 
-// place says where an action may stand.
+// place is where an action may be used.
 type place int
 
 const (
@@ -102,12 +102,12 @@ const (
 	inUpdate                   // SecRuleUpdateActionById
 )
 
-// actions by their lower-case name. Those that say what happens with the request are "disruptive": a rule has one of them.
+// actions by lower-case name. Those that decide about the request are "disruptive": a rule has exactly one.
 var actions = map[string]struct {
 	name       string
 	places     place
 	value      bool // takes one
-	repeated   bool // may stand more than once
+	repeated   bool // may be repeated
 	disruptive bool
 }{
 	"id":         {name: "id", places: inRule, value: true},
@@ -130,6 +130,6 @@ var actions = map[string]struct {
 	"nolog":      {name: "nolog", places: inRule | inUpdate},
 	"pass":       {name: "pass", places: inRule | inUpdate, disruptive: true},
 	"deny":       {name: "deny", places: inRule | inUpdate, disruptive: true},
-	// With the rule set's scoring, block means "go on". In a custom rule it can only be meant as deny.
+	// In the rule set's scoring, block means "continue". In a custom rule it can only be meant as deny.
 	"block": {name: "deny", places: inRule | inUpdate, disruptive: true},
 }

@@ -5,15 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// logical is one directive as the engine's parser sees it: physical lines, trimmed and joined at their trailing backslashes.
+// logical is one directive as the engine's parser sees it: physical lines, trimmed and joined at trailing backslashes.
 type logical struct {
-	line int // of its first physical line, counted from 1
+	line int // its first physical line, counted from 1
 	text string
 }
 
-// join does what the engine's parser does with lines, so that what is checked afterwards is what the engine would read:
-// comments and empty lines vanish even between the parts of a continued line, and a word may go on in the next line. What
-// the engine would drop without a word (a last line that is continued) is refused.
+// join does what the engine's parser does with lines, so that the checks apply to what the engine would read: comments and empty lines
+// disappear even between the parts of a continued line, and a word may continue in the next line. A continued last line, which the engine
+// would silently drop, is refused.
 func join(text string) ([]logical, error) {
 	if len(text) > MaxBytes {
 		return nil, fail(1, "the rules are longer than %d bytes", MaxBytes)
@@ -71,7 +71,7 @@ type token struct {
 	quoted bool
 }
 
-// tokens splits the arguments of a directive. A double quote ends an argument unless an odd number of backslashes precedes it.
+// tokens splits the arguments of a directive. A double quote ends an argument unless preceded by an odd number of backslashes.
 func tokens(line int, s string) ([]token, error) {
 	var all []token
 	for {
@@ -106,7 +106,7 @@ func tokens(line int, s string) ([]token, error) {
 		if end < 0 {
 			return nil, fail(line, "a double quote is not closed")
 		}
-		// As the engine trims lines before it joins them, two arguments in quotes may touch.
+		// Because the engine trims lines before it joins them, two quoted arguments may touch.
 		if end+1 < len(s) && !strings.ContainsRune(blanks+`"`, rune(s[end+1])) {
 			return nil, fail(line, "a space is missing after the double quote that ends %s", show(s[1:end]))
 		}

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// parser goes through the directives of one text.
+// parser processes the directives of one text.
 type parser struct {
-	ids     map[int]int // own ids and the lines that define them
+	ids     map[int]int // custom ids and the lines that define them
 	markers map[string]int
 	skips   []skip
 	chain   int // line of the rule whose chain is open, or 0
@@ -18,7 +18,7 @@ type parser struct {
 	tuning  []unit
 }
 
-// unit is a directive in its canonical form; the links of a chain belong to the unit of the rule that starts it.
+// unit is a directive in canonical form; the links of a chain belong to the unit of the rule that starts it.
 type unit struct {
 	line  int
 	texts []string
@@ -132,8 +132,7 @@ func (p *parser) marker(line int, args []token) error {
 	return nil
 }
 
-// tune is for the directives that change rules which are already there. The engine heeds the first of several ids only, so
-// each gets a directive.
+// tune handles the directives that change existing rules. The engine only uses the first of several ids, so each gets its own directive.
 func (p *parser) tune(line int, name string, args []token) error {
 	what := ""
 	if name != "SecRuleRemoveById" {
@@ -181,7 +180,7 @@ func (p *parser) tune(line int, name string, args []token) error {
 	return nil
 }
 
-// digits reads digits and nothing else: no sign, no blanks.
+// digits parses digits only: no sign, no blanks.
 func digits(s string) (int, bool) {
 	if s == "" || len(s) > 9 || strings.Trim(s, "0123456789") != "" {
 		return 0, false
@@ -190,8 +189,8 @@ func digits(s string) (int, bool) {
 	return n, err == nil
 }
 
-// idRange reads 942100 or 942100-942199. A range stays within one file of the rule set, so that one line cannot switch off
-// what it does not name.
+// idRange parses 942100 or 942100-942199. A range stays within one file of the rule set, so that one line cannot disable what it does not
+// name.
 func idRange(line int, s string) (from, to int, err error) {
 	a, b, ranged := strings.Cut(s, "-")
 	from, ok := digits(a)
@@ -233,11 +232,10 @@ func (v variable) String() string {
 	return b.String()
 }
 
-// render writes the targets first and then what is left out of them: for the engine, the latter apply to what stands before
-// them. It shares the list of what a rule leaves out between requests that are inspected at the same time, and adds to
-// it in place if there is room, so that one request could see the exclusions of another. A list whose length is a power of two
-// is full: the last entry is repeated until it is. (The engine's rules get the same after they are built; links of a chain
-// cannot be changed then.)
+// render writes the targets first and then the exclusions from them, because for the engine an exclusion applies to what precedes it. The
+// engine shares a rule's list of exclusions between concurrent requests, and adds to it in place if there is spare capacity, so that one
+// request could see the exclusions of another. A list whose length is a power of two is full: the last entry is repeated until it is.
+// (The rules of the core rule set get the same after they are built; links of a chain cannot be changed then.)
 func render(vars []variable, fill bool) string {
 	var parts []string
 	for _, v := range vars {
@@ -311,7 +309,7 @@ func variableList(line int, s string) ([]variable, error) {
 	return all, nil
 }
 
-// key reads what selects within a variable: a name, or a pattern between slashes.
+// key parses a selector within a variable: a name, or a pattern between slashes.
 func key(line int, name, s string) (key, rest string, err error) {
 	if name == "XML" {
 		key, _, _ = strings.Cut(s, "|")
@@ -350,7 +348,7 @@ func key(line int, name, s string) (key, rest string, err error) {
 	return key, s[end:], nil
 }
 
-// operator reads the second argument of a SecRule and gives it back as it stands between the quotes.
+// operator parses the second argument of a SecRule, and returns it as it stands between the quotes.
 func operator(line int, quoted string) (string, error) {
 	s := strings.ReplaceAll(quoted, `\"`, `"`)
 	negation := ""
@@ -411,7 +409,7 @@ func address(s string) bool {
 
 var macro = regexp.MustCompile(`%\{([^}]*)(\}?)`)
 
-// macros holds the variables that the engine would put in against the list.
+// macros checks the variables to be expanded against the list.
 func macros(line int, s string) error {
 	for _, m := range macro.FindAllStringSubmatch(s, -1) {
 		name, _, _ := strings.Cut(m[1], ".")
@@ -422,7 +420,7 @@ func macros(line int, s string) error {
 	return nil
 }
 
-// list is a list of actions in its canonical form.
+// list is a list of actions in canonical form.
 type list struct {
 	text   string
 	chain  bool
@@ -492,8 +490,8 @@ func quote(value string) string {
 	return "'" + value + "'"
 }
 
-// nextAction reads "name", "name:value" or "name:'value'" up to the comma. As for the engine, a single quote after a backslash
-// does not end the value, and the backslash stays.
+// nextAction parses "name", "name:value" or "name:'value'" up to the comma. As in the engine, a single quote after a backslash does not
+// end the value, and the backslash stays.
 func nextAction(line int, s string) (name, value string, given bool, rest string, more bool, err error) {
 	if strings.Contains(s, `"`) {
 		return "", "", false, "", false, fail(line, "a double quote inside the actions: use single quotes")
@@ -545,7 +543,7 @@ var (
 	setvar   = regexp.MustCompile(`^(?i:tx)\.(?i:custom_)([A-Za-z0-9_-]{1,64})=(.+)$`)
 )
 
-// value checks the value of one action and gives it back in its canonical form.
+// value checks the value of one action, and returns its canonical form.
 func (p *parser) value(line int, name, value string, out *list) (string, error) {
 	switch name {
 	case "id":
@@ -583,7 +581,7 @@ func (p *parser) value(line int, name, value string, out *list) (string, error) 
 		}
 		return t, nil
 	case "msg":
-		// The message is kept with the alert, where secrets of the request must not get to.
+		// The message is stored with the alert, where secrets of the request must not appear.
 		if strings.Contains(value, "%{") {
 			return "", fail(line, "msg must not contain %%{…}: use logdata for that")
 		}
@@ -606,7 +604,7 @@ func (p *parser) value(line int, name, value string, out *list) (string, error) 
 	return value, nil
 }
 
-// control allows what tunes a single rule for the request at hand.
+// control allows what tunes a single rule for the current request.
 func (p *parser) control(line int, value string, out *list) (string, error) {
 	name, what, _ := strings.Cut(value, "=")
 	ids, target, targeted := strings.Cut(what, ";")

@@ -1,6 +1,5 @@
-// Package seclang lets people write rules of their own for the web application firewall without letting them write into the
-// engine: a text is read the way the engine reads it, each of its tokens is held against lists of what is harmless, and what
-// the engine gets is written from those tokens alone.
+// Package seclang compiles custom rules for the web application firewall safely: a text is read the way the engine reads it, each token
+// is checked against lists of harmless ones, and what the engine gets is written only from those tokens.
 package seclang
 
 import (
@@ -14,14 +13,14 @@ import (
 	"github.com/corazawaf/coraza/v3/experimental"
 )
 
-// How much of it there may be. The engine stops reading at a line of 64 KiB without a word.
+// Limits. The engine silently stops reading at a line of 64 KiB.
 const (
 	MaxBytes      = 128 << 10
 	MaxDirectives = 500
 	MaxLine       = 16 << 10
 )
 
-// Error says what is wrong with a text, and where.
+// Error is an error in a text, with its line.
 type Error struct {
 	Line  int // counted from 1
 	Cause string
@@ -41,13 +40,13 @@ func show(s string) string {
 	return strconv.Quote(s)
 }
 
-// Rules are custom rules that may be given to the engine.
+// Rules are compiled custom rules.
 type Rules struct {
 	rules, tuning []unit
 	own           map[int]int
 }
 
-// Compile reads custom rules. Its error is an *Error.
+// Compile compiles custom rules. Its error is an *Error.
 func Compile(text string) (*Rules, error) {
 	lines, err := join(text)
 	if err != nil {
@@ -60,11 +59,11 @@ func Compile(text string) (*Rules, error) {
 		}
 	}
 	if p.chain != 0 {
-		// It would take in the first rule of the core rule set.
+		// Otherwise it would take in the first rule of the core rule set.
 		return nil, fail(p.chain, "the chain has no further rule")
 	}
 	for _, s := range p.skips {
-		// A marker that does not follow makes the engine skip everything.
+		// A missing marker would make the engine skip everything.
 		if at, ok := p.markers[s.marker]; !ok || at < s.line {
 			return nil, fail(s.line, "skipAfter: no SecMarker %s follows", show(s.marker))
 		}
@@ -97,21 +96,21 @@ func lines(units []unit) string {
 	return b.String()
 }
 
-// Before are the rules that the engine reads before those of the core rule set: they can decide about a request, or tune the
-// rule set for it.
+// Before returns the rules that the engine reads before those of the core rule set: they can decide about a request, or tune the rule set
+// for it.
 func (r *Rules) Before() string { return lines(r.rules) }
 
-// After are the directives that change rules of the core rule set, and so follow them.
+// After returns the directives that change rules of the core rule set, and therefore follow them.
 func (r *Rules) After() string { return lines(r.tuning) }
 
-// String is the canonical form of all of it.
+// String returns the canonical form of everything.
 func (r *Rules) String() string { return r.Before() + r.After() }
 
-// Steady tells whether the rules look at nothing but the request itself, so that the same request always fares the same with them.
+// Steady reports whether the rules only depend on the request itself, so that the same request always gets the same result.
 func (r *Rules) Steady() bool {
 	for _, word := range word.FindAllString(r.String(), -1) {
 		if _, ok := unsteady[strings.ToLower(word)]; ok {
-			return false // or it is part of a text, which does no harm
+			return false // or it is part of a text, which is harmless
 		}
 	}
 	return true
@@ -119,7 +118,7 @@ func (r *Rules) Steady() bool {
 
 var word = regexp.MustCompile(`\w+`)
 
-// Missing gives an error if the rules refer to one that is not there.
+// Missing returns an error if the rules refer to a missing rule.
 func (r *Rules) Missing(has func(id int) bool) error {
 	for _, u := range r.units() {
 		for _, ref := range u.ids {
@@ -131,8 +130,8 @@ func (r *Rules) Missing(has func(id int) bool) error {
 	return nil
 }
 
-// try lets the engine compile the rules, beside stand-ins for those that they refer to. If it does not, the shortest
-// beginning that it refuses says which line is to blame.
+// try has the engine compile the rules, with stand-ins for those that they refer to. If that fails, the shortest prefix that it refuses
+// identifies the line.
 func (r *Rules) try() error {
 	units := r.units()
 	err := compile(units)
@@ -151,7 +150,7 @@ func (r *Rules) try() error {
 	return fail(units[bad-1].line, "%s", cause(err))
 }
 
-// cause takes the engine's words, without those about its own ways.
+// cause extracts the engine's message, without its internals.
 func cause(err error) string {
 	s := strings.TrimPrefix(err.Error(), "invalid WAF config from string: ")
 	if rest, ok := strings.CutPrefix(s, "failed to compile the directive "); ok {

@@ -123,7 +123,7 @@ func TestRefused(t *testing.T) {
 		{rule(`pass,ctl:ruleRemoveById=942100;ARGS`), "without a target"},
 		{rule(`pass,ctl:ruleRemoveTargetById=942100`), "variable"},
 		{rule(`pass,ctl:ruleRemoveTargetById=942100;ENV:x`), "not allowed"},
-		// what lifts the protection
+		// what removes the protection
 		{rule(`allow`), `action "allow" is not allowed`},
 		{rule(`allow:request`), "not allowed"},
 		{rule(`drop`), "not allowed"},
@@ -292,7 +292,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// Each line of the core rule set's style is joined from many, and a complaint names the first of them.
+// A logical line may be joined from several, and an error names the first of them.
 func TestLine(t *testing.T) {
 	_, err := Compile("# one\n\nSecRule ARGS \\\n  \"@rx x\" \\\n  \"id:1,\\\n  phase:2,\\\n  allow\"\n")
 	if err == nil || !strings.HasPrefix(err.Error(), "line 3: ") {
@@ -313,7 +313,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// What is refused leaves no trace on the machine: no file appears, and a complaint holds nothing of one.
+// A refused text leaves no trace on the machine: no file appears, and an error has no content of one.
 func TestTouchesNothing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -343,8 +343,8 @@ func TestTouchesNothing(t *testing.T) {
 	}
 }
 
-// Whatever is accepted is written in a form that is accepted again and stays the same, has no other directives than the allowed
-// ones, one in each line, and none of the words that would do harm stands where the engine would obey it.
+// FuzzCompile checks that the output of an accepted text is accepted again and stays the same, has only allowed directives, one per line,
+// and none of the harmful words where the engine would obey it.
 func FuzzCompile(f *testing.F) {
 	for _, seed := range []string{
 		"", rule("deny"), with(`@rx \\\"x\" `), of(`ARGS:/a\/b/|!ARGS:'x'`), rule(`msg:'a\'b\\'`), rule(`pass,ctl:'ruleRemoveTargetById=942100;ARGS:/a,b/'`),
@@ -417,7 +417,7 @@ func TestSteady(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// One that is in neither list has been added without a thought about it.
+		// A variable in neither list was added without thinking about this.
 		_, other := unsteady[strings.ToLower(name)]
 		if want := slices.Contains(steady, name); r.Steady() != want || other == want {
 			t.Errorf("%s: %v", name, r.Steady())

@@ -30,13 +30,13 @@ type Value struct {
 	bytes  []byte
 }
 
-// Kind says which of the accessors has something to give.
+// Kind says which accessor has the value.
 func (v Value) Kind() Kind { return v.kind }
 
-// Bool is the value of a Bool, and false for every other kind.
+// Bool returns the value of a Bool, and false for every other kind.
 func (v Value) Bool() bool { return v.kind == Bool && v.number != 0 }
 
-// Int is the value of a number, whatever its width, and 0 for every other kind.
+// Int returns the value of a number of any width, and 0 for every other kind.
 func (v Value) Int() int64 {
 	switch v.kind {
 	case Int32, Uint32, Int64, Uint64:
@@ -45,7 +45,7 @@ func (v Value) Int() int64 {
 	return 0
 }
 
-// Addr is the value of an address, and the zero Addr for every other kind.
+// Addr returns the value of an address, and the zero Addr for every other kind.
 func (v Value) Addr() netip.Addr {
 	switch v.kind {
 	case IPv4:
@@ -56,7 +56,7 @@ func (v Value) Addr() netip.Addr {
 	return netip.Addr{}
 }
 
-// Bytes is the content of a String or a Binary, and nil for every other kind. It is a view into the frame: it must be neither
+// Bytes returns the content of a String or a Binary, and nil for every other kind. It is a view into the frame: it must be neither
 // changed nor kept.
 func (v Value) Bytes() []byte {
 	if v.kind == String || v.kind == Binary {
@@ -65,7 +65,7 @@ func (v Value) Bytes() []byte {
 	return nil
 }
 
-// errShort is said of everything that claims to be longer than what is there, or that ends in the middle.
+// errShort is the error for everything that claims to be longer than the available bytes, or that is cut off.
 var (
 	errShort    = errors.New("a length reaches beyond the end of its frame")
 	errVarint   = errors.New("a number has more than 64 bits")
@@ -73,8 +73,8 @@ var (
 	errRequired = errors.New("the frame lacks what its type requires")
 )
 
-// Varint takes a number in the protocol's variable length off the front of b. It says false if b ends within the number, or the
-// number does not end within 64 bits.
+// Varint removes a number in the protocol's variable-length encoding from the front of b. It returns false if b ends within the number,
+// or the number exceeds 64 bits.
 func Varint(b []byte) (n uint64, rest []byte, ok bool) {
 	n, rest, err := varint(b)
 	return n, rest, err == nil
@@ -90,7 +90,7 @@ func varint(b []byte) (uint64, []byte, error) {
 	}
 	shift := 4
 	for i := 1; i < len(b); i++ {
-		// The bits overlap: what was added is not the number's bits but a part of its sum.
+		// The bits overlap: each byte adds to the number instead of supplying its own bits.
 		part := uint64(b[i])
 		if shift > 60 || part<<shift>>shift != part || n+part<<shift < n {
 			return 0, nil, errVarint
@@ -104,7 +104,7 @@ func varint(b []byte) (uint64, []byte, error) {
 	return 0, nil, errShort
 }
 
-// AppendVarint appends a number in the protocol's variable length.
+// AppendVarint appends a number in the protocol's variable-length encoding.
 func AppendVarint(b []byte, n uint64) []byte {
 	if n < 240 {
 		return append(b, byte(n))
@@ -116,7 +116,7 @@ func AppendVarint(b []byte, n uint64) []byte {
 	return append(b, byte(n))
 }
 
-// Text takes bytes with their length before them off the front of b.
+// Text removes length-prefixed bytes from the front of b.
 func Text(b []byte) (text, rest []byte, ok bool) {
 	text, rest, err := counted(b)
 	return text, rest, err == nil
@@ -133,12 +133,12 @@ func counted(b []byte) (text, rest []byte, err error) {
 	return b[:n:n], b[n:], nil
 }
 
-// AppendText appends bytes with their length before them.
+// AppendText appends length-prefixed bytes.
 func AppendText[T string | []byte](b []byte, text T) []byte {
 	return append(AppendVarint(b, uint64(len(text))), text...)
 }
 
-// value takes a typed value off the front of b.
+// value removes a typed value from the front of b.
 func value(b []byte) (v Value, rest []byte, err error) {
 	if len(b) == 0 {
 		return v, nil, errShort
@@ -173,7 +173,7 @@ func value(b []byte) (v Value, rest []byte, err error) {
 	return v, b[width:], nil
 }
 
-// item takes a name and its value off the front of b.
+// item removes a name and its value from the front of b.
 func item(b []byte) (name []byte, v Value, rest []byte, err error) {
 	if name, rest, err = counted(b); err != nil {
 		return nil, v, nil, err
@@ -182,7 +182,7 @@ func item(b []byte) (name []byte, v Value, rest []byte, err error) {
 	return name, v, rest, err
 }
 
-// Scope is how long a variable lives in HAProxy.
+// Scope is the lifetime of a variable in HAProxy.
 type Scope byte
 
 // The scopes of the protocol, with their numbers.
@@ -194,9 +194,9 @@ const (
 	Response
 )
 
-// Answer collects what HAProxy is to set. It is written as the frame that acknowledges a Notify.
+// Answer collects the variables that HAProxy must set. It is written as the frame that acknowledges a Notify.
 type Answer struct {
-	b    []byte // the whole frame, with its length before it
+	b    []byte // the whole frame, including its length
 	head int    // where the list of actions begins
 }
 
@@ -207,19 +207,16 @@ func (a *Answer) set(s Scope, name string, k Kind, flags byte) {
 	a.b = append(a.b, byte(k)|flags<<4)
 }
 
-// SetText sets a variable to a text.
 func (a *Answer) SetText(s Scope, name, text string) {
 	a.set(s, name, String, 0)
 	a.b = AppendText(a.b, text)
 }
 
-// SetInt sets a variable to a number.
 func (a *Answer) SetInt(s Scope, name string, n int64) {
 	a.set(s, name, Int64, 0)
 	a.b = AppendVarint(a.b, uint64(n))
 }
 
-// SetBool sets a variable to true or false.
 func (a *Answer) SetBool(s Scope, name string, truth bool) {
 	flags := byte(0)
 	if truth {
@@ -241,26 +238,26 @@ func (a *Answer) SetAddr(s Scope, name string, addr netip.Addr) {
 	a.b = append(a.b, addr.AsSlice()...)
 }
 
-// Clear takes back all that was set.
+// Clear removes everything that was set.
 func (a *Answer) Clear() { a.b = a.b[:a.head] }
 
-// begin starts the frame that acknowledges.
+// begin starts the acknowledging frame.
 func (a *Answer) begin(stream, frame uint64) {
 	a.b = appendHead(a.b[:0], frameAck, stream, frame)
 	a.head = len(a.b)
 }
 
-// end completes the frame: its length is known only now.
+// end completes the frame, whose length is only known now.
 func (a *Answer) end() []byte { return seal(a.b) }
 
-// appendHead appends room for a frame's length, and what every frame begins with.
+// appendHead appends room for a frame's length, and the common beginning of every frame.
 func appendHead(b []byte, kind byte, stream, frame uint64) []byte {
 	b = append(b, 0, 0, 0, 0, kind)
 	b = binary.BigEndian.AppendUint32(b, flagFin)
 	return AppendVarint(AppendVarint(b, stream), frame)
 }
 
-// seal writes the length of a frame into the room before it.
+// seal writes the length of a frame into the room for it.
 func seal(b []byte) []byte {
 	binary.BigEndian.PutUint32(b, uint32(len(b)-lengthSize))
 	return b

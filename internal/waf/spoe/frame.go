@@ -25,13 +25,13 @@ const (
 	flagFin = 1
 
 	lengthSize = 4
-	// minFrame is what the protocol promises of every peer.
+	// minFrame is the frame size that every peer must support.
 	minFrame = 256
-	// helloFrame is the longest frame that is taken before a length is agreed on. HAProxy's is below 200 bytes.
+	// helloFrame is the maximum size of a frame before a size is agreed on. HAProxy's is below 200 bytes.
 	helloFrame = 4096
 )
 
-// status is why a connection ends, in the protocol's numbers.
+// status is the reason for the end of a connection, in the protocol's numbers.
 type status uint32
 
 const (
@@ -47,7 +47,7 @@ const (
 	statusFragment     status = 10
 )
 
-// A breach is a peer's break of the protocol. It ends the connection, and is told to the peer.
+// breach is a peer's violation of the protocol. It ends the connection, and is reported to the peer.
 type breach struct {
 	status status
 	why    string
@@ -57,7 +57,7 @@ func (b *breach) Error() string { return b.why }
 
 func invalid(err error) error { return &breach{statusInvalid, err.Error()} }
 
-// frame is one as it came, apart from its length.
+// frame is a received frame without its length.
 type frame struct {
 	kind          byte
 	stream, frame uint64
@@ -69,8 +69,8 @@ func parseFrame(b []byte) (f frame, err error) {
 		return f, invalid(errShort)
 	}
 	f.kind = b[0]
-	// HAProxy fragments only for an agent that said it can. Without the flag, or with the one that takes fragments back, half a
-	// request would be taken for a whole.
+	// HAProxy only sends fragments to an agent that announced support. Without the flag, or with the one that aborts fragments, half a
+	// request could be mistaken for a whole.
 	if flags := binary.BigEndian.Uint32(b[1:]); flags != flagFin || f.kind == frameFragment {
 		return f, &breach{statusFragment, "fragments are not supported"}
 	}
@@ -84,10 +84,10 @@ func parseFrame(b []byte) (f frame, err error) {
 	return f, nil
 }
 
-// hello is what HAProxy says first.
+// hello is HAProxy's first frame.
 type hello struct {
 	size       uint64
-	check      bool // only to see whether the agent lives
+	check      bool // only to check whether the agent is alive
 	pipelining bool
 }
 
@@ -136,7 +136,7 @@ func parseHello(b []byte) (h hello, err error) {
 	return h, nil
 }
 
-// speaks2 says whether a list of versions has a 2. Each stands for its lower minors, so that every 2.x includes 2.0.
+// speaks2 reports whether a list of versions has a 2. Each includes its lower minor versions, so every 2.x includes 2.0.
 func speaks2(versions []byte) bool {
 	for v := range bytes.SplitSeq(versions, []byte(",")) {
 		major, minor, ok := bytes.Cut(bytes.TrimSpace(v), []byte("."))
@@ -163,7 +163,7 @@ func agentHello(size uint64, pipelining bool) []byte {
 func agentDisconnect(s status, why string) []byte {
 	b := append(AppendText(appendHead(nil, frameAgentDisconnect, 0, 0), "status-code"), byte(Uint32))
 	b = AppendVarint(b, uint64(s))
-	const most = 128 // HAProxy takes up to 255
+	const most = 128 // HAProxy accepts up to 255
 	return seal(appendItem(b, "message", why[:min(len(why), most)]))
 }
 
@@ -171,17 +171,17 @@ func appendItem(b []byte, name, text string) []byte {
 	return AppendText(append(AppendText(b, name), byte(String)), text)
 }
 
-// Notify is what HAProxy tells about one stream and wants an answer to. It and all that is reached through it are part of the
-// frame: valid until the handler returns.
+// Notify is HAProxy's message about one stream, which needs an answer. It and everything reached through it are part of the frame, and
+// are only valid until the handler returns.
 type Notify struct {
 	// Received is when the frame was complete.
 	Received time.Time
 
 	stream, frame uint64
-	payload       []byte // checked: reading it again meets no error
+	payload       []byte // checked: reading it again cannot fail
 }
 
-// parseNotify checks the whole of a frame, so that reading it later cannot fail.
+// parseNotify checks the whole frame, so that reading it later cannot fail.
 func parseNotify(f frame) (n Notify, err error) {
 	n = Notify{stream: f.stream, frame: f.frame, payload: f.payload}
 	for b := f.payload; len(b) > 0; {
@@ -201,14 +201,14 @@ func parseNotify(f frame) (n Notify, err error) {
 	return n, nil
 }
 
-// Message is one of those that HAProxy's configuration defines.
+// Message is one of the messages defined in HAProxy's configuration.
 type Message struct {
 	name []byte
 	args byte
-	list []byte // of the arguments, and of what follows them
+	list []byte // the arguments and what follows them
 }
 
-// Messages are those of the notification, in order.
+// Messages returns the messages of the notification, in order.
 func (n *Notify) Messages() iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		for b := n.payload; len(b) > 0; {
@@ -225,10 +225,10 @@ func (n *Notify) Messages() iter.Seq[Message] {
 	}
 }
 
-// Name is what the configuration calls the message.
+// Name returns the message's name in the configuration.
 func (m Message) Name() []byte { return m.name }
 
-// Args are the message's arguments with their names, in order.
+// Args returns the message's arguments with their names, in order.
 func (m Message) Args() iter.Seq2[[]byte, Value] {
 	return func(yield func([]byte, Value) bool) {
 		b := m.list

@@ -54,7 +54,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// typed is an argument of every type, as it is on the wire.
+// typed has an argument of every type, as on the wire.
 var typed = []struct {
 	name string
 	wire []byte
@@ -74,8 +74,8 @@ var typed = []struct {
 	{"", AppendText([]byte{9}, "\x00\xff"), Binary, "\x00\xff"},
 }
 
-// told is a frame with one message that has an argument of every type.
-func told(stream, id uint64) []byte {
+// notifyFrame is a frame with one message that has an argument of every type.
+func notifyFrame(stream, id uint64) []byte {
 	b := AppendText(appendHead(nil, frameNotify, stream, id), "all-types")
 	b = append(b, byte(len(typed)))
 	for _, a := range typed {
@@ -99,7 +99,7 @@ func notification(t testing.TB, b []byte) Notify {
 
 func TestEveryType(t *testing.T) {
 	// A second message, without arguments, follows the first.
-	n := notification(t, append(AppendText(told(5, 300), "none"), 0))
+	n := notification(t, append(AppendText(notifyFrame(5, 300), "none"), 0))
 	if n.stream != 5 || n.frame != 300 {
 		t.Errorf("stream %d, frame %d", n.stream, n.frame)
 	}
@@ -147,7 +147,7 @@ func TestAccessorsGiveNothingOfAnotherKind(t *testing.T) {
 }
 
 func TestReadingANotificationAllocatesNothing(t *testing.T) {
-	b := told(1, 1)[lengthSize:]
+	b := notifyFrame(1, 1)[lengthSize:]
 	sum := 0
 	if n := testing.AllocsPerRun(100, func() {
 		f, err := parseFrame(b)
@@ -213,7 +213,7 @@ func TestHello(t *testing.T) {
 		"small":             {greeting(versions, size(255), capabilities), statusSize},
 		"no capabilities":   {greeting(versions, size(1000)), statusNoCapability},
 		"a name at the end": {greeting(versions, size(1000), AppendText([]byte(nil), "capabilities")), statusInvalid},
-		"a notification":    {told(0, 0), statusInvalid},
+		"a notification":    {notifyFrame(0, 0), statusInvalid},
 		"of a stream":       {appendHead(nil, frameHello, 1, 0), statusInvalid},
 		"a fragment":        {append(make([]byte, lengthSize), frameHello, 0, 0, 0, 0, 0, 0), statusFragment},
 		"nothing":           {make([]byte, lengthSize), statusInvalid},
@@ -226,7 +226,7 @@ func TestHello(t *testing.T) {
 	}
 }
 
-// hostile are frames that break the protocol, without their lengths.
+// hostile lists frames that violate the protocol, without their lengths.
 func hostile() map[string][]byte {
 	notify := func(payload ...byte) []byte {
 		return append(appendHead(nil, frameNotify, 1, 1)[lengthSize:], payload...)
@@ -260,7 +260,7 @@ func hostile() map[string][]byte {
 		"a reserved type":             notify(1, 'm', 1, 1, 'a', 10),
 		"the last type":               notify(1, 'm', 1, 1, 'a', 15),
 	}
-	whole := told(1, 1)[lengthSize:]
+	whole := notifyFrame(1, 1)[lengthSize:]
 	for _, n := range []int{8, 20, 40, len(whole) - 1} {
 		all[fmt.Sprintf("cut after %d bytes", n)] = whole[:n]
 	}
@@ -283,13 +283,13 @@ func TestHostileFramesAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzFrames reads whatever comes as each of the frames that HAProxy sends. What is accepted must be readable within its bounds, and
-// its answer must carry its numbers.
+// FuzzFrames parses any input as each of HAProxy's frames. What is accepted must be readable within its bounds, and its answer must have
+// its numbers.
 func FuzzFrames(f *testing.F) {
 	for _, b := range hostile() {
 		f.Add(b)
 	}
-	f.Add(told(5, 300)[lengthSize:])
+	f.Add(notifyFrame(5, 300)[lengthSize:])
 	f.Add(greeting(text("supported-versions", "2.0"), size(1000), text("capabilities", "pipelining"))[lengthSize:])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = slices.Clip(b)

@@ -21,8 +21,8 @@ import (
 	"edge.internal/gateway/internal/kit/host/proxytest"
 )
 
-// proxy asks the agent about every request, and answers with what the agent set. Its time limits are those of a slow machine: these
-// tests are about loss.
+// proxy asks the agent about every request, and answers with what the agent set. Its time limits suit a slow machine, because these tests
+// are about loss.
 const proxy = `global
 	stats socket %[1]s/run/haproxy/admin.sock level admin expose-fd listeners
 	tune.bufsize 131072
@@ -72,7 +72,7 @@ spoe-group waf-req
 	messages waf-req
 `
 
-// behind runs an HAProxy before an agent. The addresses are for HTTP/1.1 and for HTTP/2 without TLS.
+// behind runs an HAProxy in front of an agent. The addresses are for HTTP/1.1 and for HTTP/2 without TLS.
 func behind(t *testing.T, program, agent string) (root, h1, h2 string) {
 	t.Helper()
 	root, h1, h2 = proxytest.Root(t), proxytest.Address(t), proxytest.Address(t)
@@ -90,7 +90,7 @@ func onEachHAProxy(t *testing.T, test func(t *testing.T, program string)) {
 	t.Run("next", func(t *testing.T) { test(t, proxytest.Next(t)) })
 }
 
-// seen is what a notification says, in one line.
+// seen formats a notification in one line.
 func seen(n *Notify) string {
 	var b strings.Builder
 	for m := range n.Messages() {
@@ -123,13 +123,13 @@ func seen(n *Notify) string {
 }
 
 func judge(_ context.Context, n *Notify, a *Answer) {
-	said := seen(n)
-	if strings.Contains(said, "attack") {
+	output := seen(n)
+	if strings.Contains(output, "attack") {
 		a.SetText(Transaction, "verdict", "deny")
 		return
 	}
 	a.SetText(Transaction, "verdict", "pass")
-	a.SetText(Transaction, "seen", said)
+	a.SetText(Transaction, "seen", output)
 }
 
 func TestRequestsArriveWhole(t *testing.T) {
@@ -173,16 +173,16 @@ func TestRequestsArriveWhole(t *testing.T) {
 			if res := ask("GET", "/attack", nil, nil); res.StatusCode != 403 {
 				t.Errorf("HTTP/%s: an attack: %s", version, res.Status)
 			}
-			// The next request of a connection has a verdict of its own.
+			// The next request of a connection has its own verdict.
 			if res := ask("GET", "/", nil, nil); res.StatusCode != 200 {
 				t.Errorf("HTTP/%s: after an attack: %s", version, res.Status)
 			}
 			transport.CloseIdleConnections()
 		}
-		// Of a body that does not fit, the beginning arrives, and that it is no more.
-		res, said := cut(t, h1)
-		if !strings.Contains(said, "eom=false") || !strings.Contains(said, "body=129") {
-			t.Errorf("a body that does not fit: %s: %s", res.Status, said)
+		// Of a body that does not fit, only the beginning arrives, marked as incomplete.
+		res, output := cut(t, h1)
+		if !strings.Contains(output, "eom=false") || !strings.Contains(output, "body=129") {
+			t.Errorf("a body that does not fit: %s: %s", res.Status, output)
 		}
 	})
 }
@@ -219,7 +219,7 @@ func TestAPanicLeavesHAProxyWithoutAVerdict(t *testing.T) {
 	}
 }
 
-// reloads are as many as GATEWAY_RELOADS says, or a few.
+// reloads returns the number in GATEWAY_RELOADS, or a small one.
 func reloads(t *testing.T) int {
 	text := os.Getenv("GATEWAY_RELOADS")
 	if text == "" {
@@ -232,12 +232,12 @@ func reloads(t *testing.T) int {
 	return n
 }
 
-// TestReloadsLoseNoAnswer reloads HAProxy while requests wait for their verdicts: an attack is refused and a clean request passes,
-// every time.
+// TestReloadsLoseNoAnswer reloads HAProxy while requests wait for their verdicts: an attack is always blocked and a clean request always
+// passes.
 func TestReloadsLoseNoAnswer(t *testing.T) {
 	onEachHAProxy(t, func(t *testing.T, program string) {
 		agent, _ := start(t, &Server{Handler: func(ctx context.Context, n *Notify, a *Answer) {
-			time.Sleep(20 * time.Millisecond) // so that a reload always meets requests on their way
+			time.Sleep(20 * time.Millisecond) // so that a reload always meets requests in progress
 			judge(ctx, n, a)
 		}})
 		root, h1, _ := behind(t, program, agent)
@@ -261,7 +261,7 @@ func TestReloadsLoseNoAnswer(t *testing.T) {
 			})
 		}
 		for range reloads(t) {
-			// Between two reloads every client has had an answer.
+			// Between two reloads every client gets an answer.
 			for before := asked.Load(); asked.Load() < before+12 && !t.Failed(); time.Sleep(time.Millisecond) {
 			}
 			if _, err := machine.ProxyReload(t.Context()); err != nil {
@@ -274,7 +274,7 @@ func TestReloadsLoseNoAnswer(t *testing.T) {
 	})
 }
 
-// TestTheEndOfTheAgentLosesNoAnswer: what HAProxy has asked before the agent ends is answered.
+// TestTheEndOfTheAgentLosesNoAnswer checks that everything HAProxy has asked before the agent ends is answered.
 func TestTheEndOfTheAgentLosesNoAnswer(t *testing.T) {
 	onEachHAProxy(t, func(t *testing.T, program string) {
 		const clients = 10
@@ -310,7 +310,7 @@ func TestTheEndOfTheAgentLosesNoAnswer(t *testing.T) {
 	})
 }
 
-// once makes one request on a connection of its own.
+// once makes one request on its own connection.
 func once(address, path string) (int, error) {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
@@ -321,18 +321,18 @@ func once(address, path string) (int, error) {
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", path); err != nil {
 		return 0, err
 	}
-	said, err := io.ReadAll(c)
+	output, err := io.ReadAll(c)
 	if err != nil {
 		return 0, err
 	}
 	var code int
-	if _, err := fmt.Sscanf(string(said), "HTTP/1.1 %d", &code); err != nil {
-		return 0, fmt.Errorf("%w: %q", err, said)
+	if _, err := fmt.Sscanf(string(output), "HTTP/1.1 %d", &code); err != nil {
+		return 0, fmt.Errorf("%w: %q", err, output)
 	}
 	return code, nil
 }
 
-// TestHostileNeighboursDoNotDisturbHAProxy: every local user reaches the port.
+// TestHostileNeighboursDoNotDisturbHAProxy: every local user can reach the port.
 func TestHostileNeighboursDoNotDisturbHAProxy(t *testing.T) {
 	agent, _ := start(t, &Server{Handler: judge})
 	_, h1, _ := behind(t, proxytest.Own, agent)

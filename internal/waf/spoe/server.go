@@ -1,6 +1,6 @@
-// Package spoe is the agent's side of HAProxy's Stream Processing Offload Protocol, version 2.0: it takes notifications and sends
-// back variables to set. It is written for a port that every local user reaches: whatever comes, it checks every length against
-// what is there, holds memory only for bytes that have arrived, and ends the connection that breaks the protocol and no other.
+// Package spoe is the agent's side of HAProxy's Stream Processing Offload Protocol, version 2.0: it receives notifications and answers
+// with variables to set. Every local user can reach its port, so it checks every length against the available bytes, only holds memory
+// for bytes that have arrived, and ends only the connection that violates the protocol.
 package spoe
 
 import (
@@ -22,38 +22,38 @@ import (
 
 // Server answers HAProxy.
 type Server struct {
-	// Handler answers one notification. Many run at once, in any order. The context ends when the connection does: the answer is
-	// not waited for then. A handler that panics has given no answer: nothing is set.
+	// Handler answers one notification. It is called concurrently, in any order. The context ends with the connection, after which the
+	// answer is not needed. If a handler panics, nothing is set.
 	Handler func(ctx context.Context, n *Notify, a *Answer)
-	// Quick answers a notification if that takes next to no time, and says whether it has; nil if there is nothing quick. What it does
-	// not answer goes to the Handler. One at a time runs for each connection, and the next notification waits for it.
+	// Quick answers a notification if that takes next to no time, and reports whether it has; it may be nil. What it does not answer goes
+	// to the Handler. Only one call runs per connection, and the next notification waits for it.
 	Quick func(n *Notify, a *Answer) bool
 	Log   *slog.Logger
-	// Admit tells whether a connection is one of HAProxy's, before anything is read from it; nil if all are. Many call it at once.
+	// Admit reports whether a connection is one of HAProxy's, before anything is read from it; nil admits all. It is called concurrently.
 	Admit func(c net.Conn) bool
 
-	// MaxFrame is the longest frame that is taken; 131064 if it is 0.
+	// MaxFrame is the maximum size of a frame; 131064 if it is 0.
 	MaxFrame int
-	// MaxConns is how many connections there may be; 1024 if it is 0. One more is closed as soon as it comes.
+	// MaxConns is the maximum number of connections; 1024 if it is 0. Further ones are closed at once.
 	MaxConns int
-	// MaxPending is how many notifications are in the hands of handlers, at most; 512 if it is 0. One connection has a quarter of
-	// them. One more is acknowledged at once, with nothing set.
+	// MaxPending is the maximum number of notifications in handlers; 512 if it is 0. One connection can use a quarter of them. Further
+	// ones are acknowledged at once, with nothing set.
 	MaxPending int
-	// Hello is how long a connection may take to say hello, Frame how long the rest of a frame may take whose beginning has come,
-	// and Write how long HAProxy may take to read; 5 s if they are 0.
+	// Hello limits the time until a connection has said hello, Frame the time for the rest of a frame that has begun, and Write how long
+	// HAProxy may take to read; 5 s if they are 0.
 	Hello, Frame, Write time.Duration
 	// Idle is how long a connection may be silent; 2 min if it is 0. It must be longer than HAProxy's own `timeout idle`, or a
-	// notification meets a connection that is just being closed.
+	// notification may meet a connection that is just being closed.
 	Idle time.Duration
-	// Grace is how long running handlers may go on when the server ends, before their contexts do; 2 s if it is 0.
+	// Grace is how long running handlers may continue when the server ends, before their contexts do; 2 s if it is 0.
 	Grace time.Duration
 
 	pending atomic.Int64
 	spare   sync.Pool // of *exchange
-	said    struct {
+	warned  struct {
 		sync.Mutex
-		last   time.Time
-		unsaid int
+		last       time.Time
+		suppressed int
 	}
 }
 
@@ -67,20 +67,20 @@ func (s *Server) idle() time.Duration  { return cmp.Or(s.Idle, 2*time.Minute) }
 func (s *Server) grace() time.Duration { return cmp.Or(s.Grace, 2*time.Second) }
 
 const (
-	// acceptPause is how long the server rests after an error that may pass, such as too many open files.
+	// acceptPause is the pause after a temporary error, such as too many open files.
 	acceptPause = 50 * time.Millisecond
-	// sayEvery is how often a peer's faults are logged: a local user who reaches the port must not fill the disk.
+	// sayEvery limits how often a peer's errors are logged: a local user who reaches the port must not fill the disk.
 	sayEvery = time.Second
-	// lingering is how long the last frame of a connection may take to be read by HAProxy.
+	// lingering is how long HAProxy may take to read the last frame of a connection.
 	lingering = time.Second
-	// readBuffer holds the frames of small requests; the rest of a larger one is read where it belongs.
+	// readBuffer holds the frames of small requests; the rest of a larger one is read directly into place.
 	readBuffer = 8 << 10
-	// maxUnread is how many bytes of answers a connection may leave unread. HAProxy has at most twenty out.
+	// maxUnread is how many bytes of answers a connection may leave unread. HAProxy has at most twenty outstanding.
 	maxUnread = 1 << 20
 )
 
-// Serve answers on a listener until the context ends, and closes it. Then it takes no more notifications, lets out the answers to
-// those that it has, and returns.
+// Serve answers on a listener until the context ends, and closes it. It then accepts no more notifications, sends the remaining answers,
+// and returns.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	defer l.Close()
@@ -125,16 +125,16 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// warn logs what a peer did, not more often than sayEvery.
+// warn logs what a peer did, at most once per sayEvery.
 func (s *Server) warn(what string, args ...any) {
-	s.said.Lock()
-	defer s.said.Unlock()
-	if now := time.Now(); now.Sub(s.said.last) >= sayEvery {
-		s.Log.Warn("spoe: "+what, append(args, "more", s.said.unsaid)...)
-		s.said.last, s.said.unsaid = now, 0
+	s.warned.Lock()
+	defer s.warned.Unlock()
+	if now := time.Now(); now.Sub(s.warned.last) >= sayEvery {
+		s.Log.Warn("spoe: "+what, append(args, "more", s.warned.suppressed)...)
+		s.warned.last, s.warned.suppressed = now, 0
 		return
 	}
-	s.said.unsaid++
+	s.warned.suppressed++
 }
 
 // conn is one connection of HAProxy's.
@@ -142,20 +142,20 @@ type conn struct {
 	s    *Server
 	net  net.Conn
 	r    *bufio.Reader
-	size int // the longest frame, as agreed
+	size int // the agreed maximum size of a frame
 
-	ctx     context.Context // that of the handlers, which live as long as the connection
+	ctx     context.Context // of the handlers, which live as long as the connection
 	cancel  context.CancelFunc
-	running sync.WaitGroup // exchanges, and so whatever still writes
+	running sync.WaitGroup // exchanges, and so everything that still writes
 
 	mu      sync.Mutex
 	pending int  // exchanges
-	ending  bool // no notification is waited for once none is pending
-	cut     bool // no notification is waited for
+	ending  bool // no more notifications are read once none is pending
+	cut     bool // no more notifications are read
 	midway  bool // a frame has begun to arrive
 	out     []byte
-	writing bool   // an exchange writes, and will write what is put into out
-	written []byte // what it writes; the room for the next out
+	writing bool   // an exchange is writing, and will write what is put into out
+	written []byte // what it writes; reused for the next out
 	deaf    bool   // HAProxy does not read, or is gone
 }
 
@@ -189,14 +189,14 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	default:
 		return
 	}
-	// Closing with something unread would reset the connection, and HAProxy could lose the last answers.
+	// Closing with unread input would reset the connection, and HAProxy could lose the last answers.
 	if tcp, ok := nc.(interface{ CloseWrite() error }); ok && tcp.CloseWrite() == nil {
 		_ = nc.SetReadDeadline(time.Now().Add(lingering))
 		_, _ = io.CopyN(io.Discard, nc, maxUnread)
 	}
 }
 
-// end lets the connection end when it has nothing pending, and soon in any case.
+// end lets the connection end when nothing is pending, and soon in any case.
 func (c *conn) end() {
 	c.mu.Lock()
 	c.ending = true
@@ -211,18 +211,18 @@ func (c *conn) end() {
 	})
 }
 
-// wake ends a wait for the next notification if it is no longer wanted. One that has begun to arrive is still read. The lock is
-// held.
+// wake interrupts the wait for the next notification if it is no longer wanted. One that has begun to arrive is still read. The caller
+// holds the lock.
 func (c *conn) wake() {
 	if !c.midway && c.over() {
 		_ = c.net.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
-// over says whether no notification is waited for. The lock is held.
+// over reports whether no further notification is wanted. The caller holds the lock.
 func (c *conn) over() bool { return c.cut || c.ending && c.pending == 0 }
 
-// read reads frames until the connection ends, and says why it does.
+// read reads frames until the connection ends, and returns why.
 func (c *conn) read() error {
 	x := c.s.exchange()
 	if err := c.frame(x, c.s.hello(), helloFrame); err != nil {
@@ -237,7 +237,7 @@ func (c *conn) read() error {
 	if h.check {
 		return errChecked
 	}
-	held := false // an answer is to go out with the next one
+	held := false // an answer is to be sent with the next one
 	for {
 		if err := c.frame(x, c.s.idle(), c.size); err != nil {
 			return err
@@ -254,7 +254,7 @@ func (c *conn) read() error {
 			x.n.Received = time.Now()
 			x.a.begin(f.stream, f.frame)
 			if c.s.quick(x) {
-				// Quick answers to notifications that came together go out together.
+				// Quick answers to notifications that arrived together are sent together.
 				held = c.another()
 				c.put(x.a.end(), !held)
 				continue
@@ -310,12 +310,12 @@ func (c *conn) next(wait time.Duration) error {
 	return &breach{statusTimeout, "silent for too long"}
 }
 
-// frame reads one frame. The wait is for its beginning; the rest must follow soon.
+// frame reads one frame. It waits for the beginning; the rest must follow soon.
 func (c *conn) frame(x *exchange, wait time.Duration, most int) error {
 	if err := c.next(wait); err != nil {
 		return err
 	}
-	rest := false // whether the time for the rest runs
+	rest := false // whether the time for the rest is running
 	hurry := func(n int) {
 		if !rest && c.r.Buffered() < n {
 			rest = true
@@ -334,7 +334,7 @@ func (c *conn) frame(x *exchange, wait time.Duration, most int) error {
 	_, _ = c.r.Discard(lengthSize)
 	n := int(length)
 	hurry(n)
-	// The buffer grows with what has arrived: a length alone costs nothing.
+	// The buffer grows with the received data: a length alone costs nothing.
 	for x.buf = x.buf[:0]; len(x.buf) < n; {
 		if len(x.buf) == cap(x.buf) {
 			grown := make([]byte, len(x.buf), min(c.s.maxFrame(), max(2*cap(x.buf), readBuffer)))
@@ -350,7 +350,7 @@ func (c *conn) frame(x *exchange, wait time.Duration, most int) error {
 	return nil
 }
 
-// half says why the rest of a frame could not be read.
+// half explains why the rest of a frame could not be read.
 func half(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &breach{statusTimeout, "half a frame"}
@@ -375,7 +375,7 @@ func (c *conn) take() bool {
 	return true
 }
 
-// done is the end of what take began.
+// done ends what take began.
 func (c *conn) done() {
 	c.s.pending.Add(-1)
 	c.mu.Lock()
@@ -385,7 +385,7 @@ func (c *conn) done() {
 	c.running.Done()
 }
 
-// another tells whether one more whole frame has arrived.
+// another reports whether another complete frame has arrived.
 func (c *conn) another() bool {
 	here := c.r.Buffered() - lengthSize
 	if here < 0 {
@@ -395,10 +395,10 @@ func (c *conn) another() bool {
 	return err == nil && uint64(binary.BigEndian.Uint32(head)) <= uint64(here)
 }
 
-// send writes a frame, or leaves it to an exchange that is writing: answers that meet go out together.
+// send writes a frame, or leaves it to an exchange that is writing, so that simultaneous answers are sent together.
 func (c *conn) send(frame []byte) { c.put(frame, true) }
 
-// put is send, or leaves the frame to the next one that is sent.
+// put is send, or leaves the frame for the next one that is sent.
 func (c *conn) put(frame []byte, now bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -429,7 +429,7 @@ func (c *conn) put(frame []byte, now bool) {
 	c.writing = false
 }
 
-// hangUp gives up a peer that does not read. The lock is held.
+// hangUp gives up on a peer that does not read. The caller holds the lock.
 func (c *conn) hangUp() {
 	c.deaf = true
 	c.out = nil
@@ -452,7 +452,7 @@ func (s *Server) exchange() *exchange {
 	return &exchange{}
 }
 
-// answer runs the handler and sends what it says.
+// answer runs the handler and sends its answer.
 func (x *exchange) answer() {
 	c := x.c
 	defer c.done()
@@ -467,14 +467,14 @@ func (x *exchange) answer() {
 		frame = x.a.end()
 	}
 	c.send(frame)
-	// A handler that failed may have left the memory to others.
+	// A handler that failed may still share the memory.
 	if err == nil {
 		x.c = nil
 		c.s.spare.Put(x)
 	}
 }
 
-// quick tells whether there is a quick answer. Without one nothing is set.
+// quick reports whether there is a quick answer. If not, nothing is set.
 func (s *Server) quick(x *exchange) (done bool) {
 	if s.Quick == nil {
 		return false

@@ -20,10 +20,10 @@ import (
 	"edge.internal/gateway/internal/kit/waittest"
 )
 
-// long is longer than anything takes, on the slowest of machines. A test that waits so long has failed.
+// long is longer than anything takes on the slowest machine. A test that waits this long has failed.
 const long = time.Minute
 
-// start runs a server until the test ends, or stop is called. It fails the test if it does not end then.
+// start runs a server until the test ends, or stop is called. It fails the test if the server does not end then.
 func start(t *testing.T, s *Server) (address string, stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,7 +54,7 @@ func start(t *testing.T, s *Server) (address string, stop func()) {
 	return l.Addr().String(), stop
 }
 
-// peer speaks to a server as HAProxy does, or as it never would.
+// peer talks to a server like HAProxy, or as HAProxy never would.
 type peer struct {
 	t testing.TB
 	net.Conn
@@ -89,7 +89,7 @@ func (p *peer) send(b []byte) {
 	}
 }
 
-// next is the next frame, or why there is none.
+// next returns the next frame, or why there is none.
 func (p *peer) next() ([]byte, error) {
 	var head [lengthSize]byte
 	if _, err := io.ReadFull(p, head[:]); err != nil {
@@ -109,7 +109,7 @@ func (p *peer) receive() []byte {
 	return b
 }
 
-// acknowledged reads an answer: its numbers, and the actions as they are on the wire.
+// acknowledged reads an answer: its numbers, and the actions as on the wire.
 func (p *peer) acknowledged() (stream, id uint64, actions string) {
 	p.t.Helper()
 	f, err := parseFrame(p.receive())
@@ -119,16 +119,16 @@ func (p *peer) acknowledged() (stream, id uint64, actions string) {
 	return f.stream, f.frame, string(f.payload)
 }
 
-// told sends a notification and demands an answer to it with a verdict.
-func (p *peer) told(stream uint64) {
+// notified sends a notification and expects an answer with a verdict.
+func (p *peer) notified(stream uint64) {
 	p.t.Helper()
-	p.send(told(stream, 1))
+	p.send(notifyFrame(stream, 1))
 	if got, id, actions := p.acknowledged(); got != stream || id != 1 || !strings.Contains(actions, "verdict") {
 		p.t.Fatalf("stream %d, frame %d: %q", got, id, actions)
 	}
 }
 
-// disconnected demands that the server ends the connection, and says why if it had the chance.
+// disconnected expects that the server ends the connection, with the reason if it had the chance.
 func (p *peer) disconnected(want status) {
 	p.t.Helper()
 	b, err := p.next()
@@ -149,7 +149,7 @@ func (p *peer) disconnected(want status) {
 	p.gone()
 }
 
-// gone demands that the connection has ended.
+// gone expects that the connection has ended.
 func (p *peer) gone() {
 	p.t.Helper()
 	var timeout net.Error
@@ -174,7 +174,7 @@ func TestTheAgentSaysHello(t *testing.T) {
 		if want := append(text("version", "2.0"), c.want...); err != nil || f.kind != frameAgentHello || !bytes.Equal(f.payload, want) {
 			t.Errorf("%s: %+v, %v", name, f, err)
 		}
-		p.told(3)
+		p.notified(3)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestAHealthCheckIsAnsweredAndClosed(t *testing.T) {
 func TestADisconnectIsAnswered(t *testing.T) {
 	address, _ := start(t, &Server{})
 	p := greet(t, address)
-	p.told(1)
+	p.notified(1)
 	p.send(appendHead(nil, frameDisconnect, 0, 0))
 	p.disconnected(statusNormal)
 }
@@ -211,8 +211,8 @@ func TestAnswers(t *testing.T) {
 		a.SetAddr(Transaction, "none", netip.Addr{})
 	}})
 	p := greet(t, address)
-	for stream := uint64(1); stream < 4; stream++ { // the memory is used again
-		p.send(told(stream<<20, 7))
+	for stream := uint64(1); stream < 4; stream++ { // the memory is reused
+		p.send(notifyFrame(stream<<20, 7))
 		got, id, actions := p.acknowledged()
 		want := "\x01\x03\x02\x04name\x08\x09all-types" + "\x01\x03\x00\x01n\x04" + string(AppendVarint(nil, 1<<64-1)) +
 			"\x01\x03\x01\x03yes\x11" + "\x01\x03\x03\x02no\x01" + "\x01\x03\x04\x02v4\x06\xc0\x00\x02\x01" +
@@ -231,8 +231,8 @@ func TestAnswersComeInAnyOrder(t *testing.T) {
 		}
 	}})
 	p := greet(t, address)
-	p.send(told(1, 1))
-	p.send(told(2, 1))
+	p.send(notifyFrame(1, 1))
+	p.send(notifyFrame(2, 1))
 	if stream, _, _ := p.acknowledged(); stream != 2 {
 		t.Errorf("stream %d", stream)
 	}
@@ -242,7 +242,7 @@ func TestAnswersComeInAnyOrder(t *testing.T) {
 	}
 }
 
-// Quick answers do not wait for others that came along with them, and what has none goes to the handler, with nothing set.
+// Quick answers do not wait for others that arrived with them, and what has no quick answer goes to the handler, with nothing set.
 func TestQuickAnswers(t *testing.T) {
 	slow := make(chan struct{})
 	address, _ := start(t, &Server{
@@ -262,7 +262,7 @@ func TestQuickAnswers(t *testing.T) {
 	p := greet(t, address)
 	var together []byte
 	for stream := range uint64(5) {
-		together = append(together, seal(told(stream+1, 1))...)
+		together = append(together, seal(notifyFrame(stream+1, 1))...)
 	}
 	if _, err := p.Write(together); err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func TestQuickAnswers(t *testing.T) {
 	}
 }
 
-// buffer is a log that several write to.
+// buffer is a log with several writers.
 type buffer struct {
 	sync.Mutex
 	bytes.Buffer
@@ -308,22 +308,22 @@ func (b *buffer) String() string {
 }
 
 func TestAHandlerThatPanicsSetsNothing(t *testing.T) {
-	var said buffer
-	address, _ := start(t, &Server{Log: slog.New(slog.NewTextHandler(&said, nil)), Handler: func(_ context.Context, n *Notify, a *Answer) {
+	var logs buffer
+	address, _ := start(t, &Server{Log: slog.New(slog.NewTextHandler(&logs, nil)), Handler: func(_ context.Context, n *Notify, a *Answer) {
 		a.SetText(Transaction, "verdict", "pass")
 		if n.stream == 1 {
 			panic("index out of range")
 		}
 	}})
 	p := greet(t, address)
-	p.send(told(1, 9))
+	p.send(notifyFrame(1, 9))
 	if stream, id, actions := p.acknowledged(); stream != 1 || id != 9 || actions != "" {
 		t.Errorf("stream %d, frame %d: %q", stream, id, actions)
 	}
-	if s := said.String(); !strings.Contains(s, "index out of range") || !strings.Contains(s, "server_test.go") {
+	if s := logs.String(); !strings.Contains(s, "index out of range") || !strings.Contains(s, "server_test.go") {
 		t.Errorf("the log: %s", s)
 	}
-	p.told(2)
+	p.notified(2)
 }
 
 func TestAnAnswerLongerThanAFrameSetsNothing(t *testing.T) {
@@ -334,17 +334,17 @@ func TestAnAnswerLongerThanAFrameSetsNothing(t *testing.T) {
 		}
 	}})
 	p := greet(t, address)
-	p.send(told(1, 1))
+	p.send(notifyFrame(1, 1))
 	if _, _, actions := p.acknowledged(); actions != "" {
 		t.Errorf("%q", actions)
 	}
-	p.told(2)
+	p.notified(2)
 }
 
 func TestAnExchangeAllocatesLittle(t *testing.T) {
 	address, _ := start(t, &Server{})
 	p := greet(t, address)
-	question, answer := seal(told(1, 1)), make([]byte, 1000)
+	question, answer := seal(notifyFrame(1, 1)), make([]byte, 1000)
 	if n := testing.AllocsPerRun(1000, func() {
 		if _, err := p.Write(question); err != nil {
 			t.Fatal(err)
@@ -370,7 +370,7 @@ func TestHostileFramesEndTheirConnectionAlone(t *testing.T) {
 			}
 			p.gone()
 		})
-		good.told(7)
+		good.notified(7)
 	}
 	// Before the hello, too.
 	for name, b := range hostile() {
@@ -383,7 +383,7 @@ func TestHostileFramesEndTheirConnectionAlone(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
 		p.gone()
-		good.told(8)
+		good.notified(8)
 	}
 }
 
@@ -396,7 +396,7 @@ func TestAFrameLongerThanAgreedIsNotRead(t *testing.T) {
 		}
 		p.disconnected(statusTooBig)
 	}
-	// As long as agreed is not too long.
+	// The agreed size is not too long.
 	b := AppendText(appendHead(nil, frameNotify, 1, 1), "m")
 	b = AppendText(append(b, 1), "arg")
 	b = append(b, byte(Binary))
@@ -425,7 +425,7 @@ func TestALengthAloneTakesNoMemory(t *testing.T) {
 		}
 		peers = append(peers, p)
 	}
-	greet(t, address).told(1) // the others are served, and what came before has been read
+	greet(t, address).notified(1) // the others are served, and what came before has been read
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > conns<<20/4 {
 		t.Errorf("%d bytes for %d lengths", took, len(peers))
@@ -436,15 +436,15 @@ func TestHalfAFrameIsNotWaitedForLong(t *testing.T) {
 	address, _ := start(t, &Server{Frame: 20 * time.Millisecond, Idle: long})
 	for _, n := range []int{1, 3, 4, 5, 30} {
 		p := greet(t, address)
-		if _, err := p.Write(seal(told(1, 1))[:n]); err != nil {
+		if _, err := p.Write(seal(notifyFrame(1, 1))[:n]); err != nil {
 			t.Fatal(err)
 		}
 		p.disconnected(statusTimeout)
 	}
-	// A frame that comes slowly, byte by byte, has no more time than others.
+	// A frame that arrives slowly, byte by byte, has no more time than others.
 	p := greet(t, address)
 	go func() {
-		for _, b := range seal(told(1, 1)) {
+		for _, b := range seal(notifyFrame(1, 1)) {
 			if _, err := p.Write([]byte{b}); err != nil {
 				return
 			}
@@ -465,7 +465,7 @@ func TestOneConnectionTooMany(t *testing.T) {
 	address, _ := start(t, &Server{MaxConns: 2})
 	first, second := greet(t, address), greet(t, address)
 	connect(t, address).gone()
-	first.told(1)
+	first.notified(1)
 	second.Close()
 	waittest.Until(t, "the place of a closed connection is free", func() bool {
 		p := connect(t, address)
@@ -474,7 +474,7 @@ func TestOneConnectionTooMany(t *testing.T) {
 		if err != nil || errRead != nil || b[0] != frameAgentHello {
 			return false
 		}
-		p.told(2)
+		p.notified(2)
 		return true
 	})
 }
@@ -489,7 +489,7 @@ func TestOneNotificationTooManyIsAnsweredAtOnce(t *testing.T) {
 	// One connection has a quarter.
 	greedy := greet(t, address)
 	for stream := range uint64(3) {
-		greedy.send(told(stream, 1))
+		greedy.send(notifyFrame(stream, 1))
 	}
 	if stream, _, actions := greedy.acknowledged(); stream != 2 || actions != "" {
 		t.Errorf("stream %d: %q", stream, actions)
@@ -498,15 +498,15 @@ func TestOneNotificationTooManyIsAnsweredAtOnce(t *testing.T) {
 	peers := []*peer{greedy}
 	for range 3 {
 		p := greet(t, address)
-		p.send(told(0, 1))
-		p.send(told(1, 1))
+		p.send(notifyFrame(0, 1))
+		p.send(notifyFrame(1, 1))
 		peers = append(peers, p)
 	}
 	for range 8 {
 		<-running
 	}
 	last := greet(t, address)
-	last.send(told(9, 1))
+	last.send(notifyFrame(9, 1))
 	if stream, _, actions := last.acknowledged(); stream != 9 || actions != "" {
 		t.Errorf("stream %d: %q", stream, actions)
 	}
@@ -518,17 +518,17 @@ func TestOneNotificationTooManyIsAnsweredAtOnce(t *testing.T) {
 			}
 		}
 	}
-	last.told(10)
+	last.notified(10)
 }
 
 func TestAFloodIsBorne(t *testing.T) {
 	address, _ := start(t, &Server{MaxPending: 16, Write: 2 * time.Second})
-	// One who floods and does not read is cut off: writing to him fails in the end.
+	// A peer that floods and does not read is cut off: writing to it eventually fails.
 	deaf := greet(t, address)
 	_ = deaf.SetWriteDeadline(time.Now().Add(long))
 	flooded := make(chan error, 1)
 	go func() {
-		many := bytes.Repeat(seal(told(1, 1)), 100)
+		many := bytes.Repeat(seal(notifyFrame(1, 1)), 100)
 		for {
 			if _, err := deaf.Write(many); err != nil {
 				flooded <- err
@@ -544,10 +544,10 @@ func TestAFloodIsBorne(t *testing.T) {
 			if errors.As(err, &timeout) && timeout.Timeout() {
 				t.Error("a connection whose answers are not read goes on")
 			}
-			good.told(1)
+			good.notified(1)
 			return
 		default:
-			good.send(told(1, 1))
+			good.send(notifyFrame(1, 1))
 			good.acknowledged() // with or without a verdict: the flood takes places, too
 		}
 	}
@@ -561,7 +561,7 @@ func TestAHandlerHearsThatTheConnectionEnded(t *testing.T) {
 		close(heard)
 	}})
 	p := greet(t, address)
-	p.send(told(1, 1))
+	p.send(notifyFrame(1, 1))
 	<-running
 	p.Close()
 	select {
@@ -581,13 +581,13 @@ func TestTheEndLetsAnswersOut(t *testing.T) {
 		a.SetText(Transaction, "verdict", "pass")
 	}})
 	busy, idle := greet(t, address), greet(t, address)
-	busy.send(told(1, 1))
+	busy.send(notifyFrame(1, 1))
 	<-running
 	stopped := make(chan struct{})
 	go func() { stop(); close(stopped) }()
 	idle.disconnected(statusNormal)
 	idle.Close()
-	busy.told(2) // what HAProxy sent before it knew
+	busy.notified(2) // what HAProxy sent before it knew
 	close(release)
 	if stream, _, actions := busy.acknowledged(); stream != 1 || !strings.Contains(actions, "verdict") {
 		t.Errorf("stream %d: %q", stream, actions)
@@ -609,7 +609,7 @@ func TestTheEndDoesNotWaitForever(t *testing.T) {
 		a.SetText(Transaction, "verdict", "late")
 	}})
 	p := greet(t, address)
-	p.send(told(1, 1))
+	p.send(notifyFrame(1, 1))
 	<-running
 	go stop()
 	if _, _, actions := p.acknowledged(); !strings.Contains(actions, "late") {
@@ -619,16 +619,16 @@ func TestTheEndDoesNotWaitForever(t *testing.T) {
 }
 
 func TestFaultsDoNotFillTheLog(t *testing.T) {
-	var said buffer
-	address, _ := start(t, &Server{Log: slog.New(slog.NewTextHandler(&said, nil))})
+	var logs buffer
+	address, _ := start(t, &Server{Log: slog.New(slog.NewTextHandler(&logs, nil))})
 	began := time.Now()
 	const faults = 50
 	for range faults {
 		p := connect(t, address)
-		p.send(told(1, 1))
+		p.send(notifyFrame(1, 1))
 		p.disconnected(statusInvalid)
 	}
-	if lines, most := strings.Count(said.String(), "\n"), 1+int(time.Since(began)/sayEvery); lines == 0 || lines > most {
+	if lines, most := strings.Count(logs.String(), "\n"), 1+int(time.Since(began)/sayEvery); lines == 0 || lines > most {
 		t.Errorf("%d lines for %d faults", lines, faults)
 	}
 }

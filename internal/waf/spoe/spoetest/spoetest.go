@@ -1,4 +1,4 @@
-// Package spoetest asks an agent as HAProxy does, for tests that need no HAProxy.
+// Package spoetest queries an agent like HAProxy, for tests without HAProxy.
 package spoetest
 
 import (
@@ -12,7 +12,7 @@ import (
 	"edge.internal/gateway/internal/waf/spoe"
 )
 
-// Client is a connection that has said hello. One question is out at a time.
+// Client is a connection after the hello. It has one question outstanding at a time.
 type Client struct {
 	net.Conn
 	stream uint64
@@ -37,9 +37,9 @@ func Dial(t testing.TB, address string) *Client {
 	c := &Client{Conn: conn}
 	b := appendArg(head(1, 0), Arg{"supported-versions", "2.0"})
 	b = appendArg(appendArg(b, Arg{"max-frame-size", maxFrame}), Arg{"capabilities", "pipelining"})
-	said, err := c.exchange(b)
-	if err != nil || said[0] != 101 {
-		t.Fatalf("hello: %q, %v", said, err)
+	answer, err := c.exchange(b)
+	if err != nil || answer[0] != 101 {
+		t.Fatalf("hello: %q, %v", answer, err)
 	}
 	return c
 }
@@ -51,15 +51,15 @@ func (c *Client) Ask(message string, args ...Arg) (map[string]any, error) {
 	for _, a := range args {
 		b = appendArg(b, a)
 	}
-	said, err := c.exchange(b)
+	answer, err := c.exchange(b)
 	if err != nil {
 		return nil, err
 	}
 	want := head(103, c.stream)[4:]
-	if len(said) < len(want) || string(said[:len(want)]) != string(want) {
-		return nil, fmt.Errorf("this is no answer to the question: %q", said)
+	if len(answer) < len(want) || string(answer[:len(want)]) != string(want) {
+		return nil, fmt.Errorf("this is no answer to the question: %q", answer)
 	}
-	return variables(said[len(want):])
+	return variables(answer[len(want):])
 }
 
 // head begins a frame, with room for its length.
@@ -81,9 +81,9 @@ func (c *Client) exchange(b []byte) ([]byte, error) {
 	if n == 0 || n > maxFrame {
 		return nil, fmt.Errorf("a frame of %d bytes", n)
 	}
-	said := make([]byte, n)
-	_, err := io.ReadFull(c, said)
-	return said, err
+	answer := make([]byte, n)
+	_, err := io.ReadFull(c, answer)
+	return answer, err
 }
 
 func appendArg(b []byte, a Arg) []byte {
@@ -112,7 +112,7 @@ func appendArg(b []byte, a Arg) []byte {
 	panic(fmt.Sprintf("an argument of type %T", a.Value))
 }
 
-// variables reads a list of actions that set variables of the transaction to texts and numbers.
+// variables parses a list of actions that set transaction variables to texts and numbers.
 func variables(b []byte) (map[string]any, error) {
 	set := map[string]any{}
 	for len(b) > 0 {
@@ -141,7 +141,7 @@ func variables(b []byte) (map[string]any, error) {
 	return set, nil
 }
 
-// Block is a header as HAProxy's req.hdrs_bin gives it: names and values in turns.
+// Block encodes a header like HAProxy's req.hdrs_bin, from alternating names and values.
 func Block(fields ...string) []byte {
 	b := []byte{}
 	for _, f := range fields {
