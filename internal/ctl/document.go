@@ -215,7 +215,6 @@ func painter(out io.Writer, when string) (func(colour, text string) string, erro
 	}, nil
 }
 
-// printPlan prints changes as a diff.
 func printPlan(cmd *cobra.Command, p resource.Planned, paint func(colour, text string) string, files bool) {
 	signs := map[string][2]string{"create": {"+", green}, "update": {"~", yellow}, "delete": {"-", red}}
 	count := map[string]int{}

@@ -152,7 +152,6 @@ var (
 	errJoined    = fault.New(fault.Conflict, "This machine has joined a cluster, where its accounts come from. Complete its setup as that of a node.")
 )
 
-// completeNode completes the setup of a machine that has joined a cluster.
 func (r *Room) completeNode(c *httpd.Call, in *Node) error {
 	return r.settle(c, "setup", in.FQDN.String(), func(s *State) error {
 		if !s.IsClusterNode {

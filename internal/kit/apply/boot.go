@@ -49,7 +49,6 @@ func (l *lane) boot(ctx context.Context) (err error) {
 	return l.apply(ctx, config, files)
 }
 
-// keptConfig returns the kept configuration of a volatile component.
 func (l *lane) keptConfig() (any, error) {
 	if l.decode == nil {
 		return nil, fs.ErrNotExist

@@ -230,7 +230,6 @@ func erase[C any](m host.Machine, c Component[C]) erased {
 	return e
 }
 
-// stopped returns an error if the daemon runs.
 func stopped(ctx context.Context, m host.Machine, u host.Unit) error {
 	state, err := m.State(ctx, u)
 	if err == nil && (state.Active == "active" || state.Active == "activating") {

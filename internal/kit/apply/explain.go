@@ -39,7 +39,6 @@ const (
 	goodFails = " (also with the last known good configuration)"
 )
 
-// explain says why a pass failed.
 func (l *lane) explain(err error) reason {
 	switch p, partial := errors.AsType[*Partial](err); {
 	case err == nil:

@@ -31,7 +31,6 @@ type outbox struct {
 
 func (o *outbox) path(id uuid.UUID) string { return filepath.Join(o.folder, id.String()+".json") }
 
-// keep writes an entry to disk.
 func (o *outbox) keep(e Entry) error {
 	b, err := wire.Encode(e)
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 	putBackAfter = 5 * time.Second
 	proofWithin  = time.Minute
 	reachWithin  = time.Second
-	// stuckAfter is how many refusals of a take-back raise an alarm; from then on the change may still be confirmed.
+	// stuckAfter is the number of refused take-backs after which an alarm is raised, and the change may be confirmed late.
 	stuckAfter = 5
 	// alarmRows limits the rows that an alarm names.
 	alarmRows = 20
@@ -324,7 +324,6 @@ func (r *Registry) takeBackOnce(ctx context.Context, id uuid.UUID, why string) (
 	return v.out, r.Engine.Release(id, false)
 }
 
-// refusals counts how often the take-back of each set was refused.
 type refusals struct {
 	mu   sync.Mutex
 	sets map[uuid.UUID]int
@@ -376,7 +375,6 @@ func (r *Registry) raiseStays(ctx context.Context, id uuid.UUID, message string,
 	}
 }
 
-// clearStays clears the alarm about a set.
 func (r *Registry) clearStays(ctx context.Context, id uuid.UUID) {
 	r.refused.forget(id)
 	if err := r.Alarms.Clear(context.WithoutCancel(ctx), ChangeStays, id.String()); err != nil {

@@ -246,7 +246,6 @@ func ticks(now time.Time, uptime, every time.Duration) (last, next time.Time) {
 	return last, boot.Add((n + 1) * every)
 }
 
-// note records when a job is next due.
 func (s *Scheduler) note(ctx context.Context, name string, next time.Time) error {
 	return s.DB.Write(ctx, func(tx *db.Tx) error {
 		tx.Queue(`INSERT INTO scheduler_jobs (name, next_at) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET next_at = $2`, name, next)
@@ -299,7 +298,6 @@ const (
 	overdue  = "overdue"
 )
 
-// outcome is the result of a run.
 type outcome struct {
 	result string
 	err    error
