@@ -232,7 +232,7 @@ func (l *lane) gather(ctx context.Context) {
 	}
 }
 
-// What a lane does besides passes.
+// Chores of a lane besides passes.
 const (
 	nothing  = iota
 	settling // the files must catch up with the daemon
