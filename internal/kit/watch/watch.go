@@ -97,8 +97,10 @@ func (c Check) For(k *kit.Kit, limits func(ctx context.Context) (alarm.Limits, e
 		})
 		if err != nil {
 			maps.Copy(last, s.since)
-			for _, a := range found {
-				err = errors.Join(err, k.Alarms.Raise(ctx, a))
+			for _, a := range found { // an alarm tells people what the error of the job would
+				if err = k.Alarms.Raise(ctx, a); err != nil {
+					break
+				}
 			}
 			return err
 		}
