@@ -85,7 +85,7 @@ func (r *Room) forward(c *httpd.Call, refusal error) (done bool, err error) {
 	c.Unhurried()
 	answer := make(chan relayed, 1)
 	client := r.lineTo(i, primary)
-	if c.IsAnew() {
+	if c.NeedsNewConnection() {
 		client = r.once(i, primary)
 	}
 	go func() { answer <- relay(client, req) }()

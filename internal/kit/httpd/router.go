@@ -95,7 +95,6 @@ type Route struct {
 	changing *sync.Mutex // held by a mutation that depends on the state that this route shows
 }
 
-// Enveloped reports whether the route's answers have an envelope.
 func (r *Route) Enveloped() bool { return r.Out != nil }
 
 // SchemaSource is a type, and how the documentation shows it.
@@ -138,7 +137,6 @@ func NewRouter(log *slog.Logger) *Router {
 	return &Router{Log: log, byPath: map[string]map[string]*Route{}, observe: func(string, int, time.Duration) {}}
 }
 
-// Routes lists the registered routes, in order.
 func (r *Router) Routes() []*Route { return r.routes }
 
 // Add registers a route with a handler that works on the call itself. Use Handle for everything that fits the envelope.
@@ -414,7 +412,7 @@ func (r *Router) call(route *Route, w http.ResponseWriter, req *http.Request) er
 		return err
 	}
 	if err := http.NewResponseController(w).Flush(); err != nil {
-		r.Log.Warn("an answer may come too late", "err", err)
+		r.Log.Warn("flushing an answer failed", "err", err)
 	}
 	go c.afterwards()
 	return nil
