@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -203,26 +204,25 @@ func (r *Room) nextAddress(ctx context.Context, q db.Querier, i *Interface) (Net
 	return value.Parse[Networks](text)
 }
 
-// takenAddresses returns the single addresses of an interface's peers, active or not.
+// takenAddresses returns the single addresses of an interface's peers, active or not. One aggregated text is read several times faster than
+// thousands of rows.
 func takenAddresses(ctx context.Context, q db.Querier, id uuid.UUID) (map[netip.Addr]bool, error) {
-	rows, err := q.Query(ctx, "SELECT allowed_ips FROM tunnel_peers WHERE interface_id = $1", id)
-	if err != nil {
+	var all string
+	err := q.QueryRow(ctx, "SELECT coalesce(string_agg(allowed_ips, ',') FILTER (WHERE allowed_ips <> ''), '') FROM tunnel_peers WHERE interface_id = $1", id).Scan(&all)
+	if err != nil || all == "" {
 		return nil, err
 	}
-	defer rows.Close()
-	taken := map[netip.Addr]bool{}
-	for rows.Next() {
-		var ips Networks
-		if err := rows.Scan(&ips); err != nil {
+	taken := make(map[netip.Addr]bool, strings.Count(all, ",")+1)
+	for text := range strings.SplitSeq(all, ",") {
+		n, err := netip.ParsePrefix(text)
+		if err != nil {
 			return nil, err
 		}
-		for _, n := range ips.List() {
-			if single(n) {
-				taken[n.Netip().Addr()] = true
-			}
+		if n.IsSingleIP() {
+			taken[n.Addr()] = true
 		}
 	}
-	return taken, rows.Err()
+	return taken, nil
 }
 
 // firstFree returns the first free address of a network, after the gateway's own if possible.
@@ -231,8 +231,10 @@ func firstFree(own netip.Prefix, taken map[netip.Addr]bool) (netip.Addr, bool) {
 	free := func(a netip.Addr) bool {
 		// The first and the last address of an IPv4 network are reserved for the network itself and for broadcasts; the first of an IPv6
 		// network for its routers.
-		ends := network.Bits() < a.BitLen()-1 && (a == network.Addr() || a.Is4() && a == value.Last(network))
-		return a != own.Addr() && !taken[a] && !ends
+		ends := func() bool {
+			return network.Bits() < a.BitLen()-1 && (a == network.Addr() || a.Is4() && a == value.Last(network))
+		}
+		return a != own.Addr() && !taken[a] && !ends()
 	}
 	for a := own.Addr().Next(); network.Contains(a); a = a.Next() {
 		if free(a) {

@@ -453,29 +453,27 @@ func (l *lane) stored(ctx context.Context, fresh bool) (*target, error) {
 	left := l.committed
 	l.committed = nil
 	l.mu.Unlock()
-	if fresh {
-		left = nil
-	}
 	now := &target{}
+	if left != nil && !fresh {
+		switch revision, err := Revision(ctx, l.engine.db, l.id); {
+		case err != nil:
+			return now, &storedError{fmt.Errorf("loading: %w", err)}
+		case revision == left.revision:
+			return left, nil
+		}
+	}
 	err := l.engine.db.Snapshot(ctx, func(tx *db.Tx) (err error) {
 		if now.revision, err = Revision(ctx, tx, l.id); err != nil {
 			return err
 		}
-		if left != nil && left.revision == now.revision {
-			now = left
-			return nil
-		}
-		left = nil
 		now.config, err = l.load(ctx, tx)
 		return err
 	})
 	if err != nil {
 		return now, &storedError{fmt.Errorf("loading: %w", err)}
 	}
-	if left == nil {
-		if now.files, err = l.render(now.config); err != nil {
-			return now, fmt.Errorf("rendering: %w", err)
-		}
+	if now.files, err = l.render(now.config); err != nil {
+		return now, fmt.Errorf("rendering: %w", err)
 	}
 	return now, nil
 }

@@ -469,6 +469,17 @@ func (w *recorder) Write(b []byte) (int, error) {
 // Unwrap lets a WebSocket reach the connection.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// securityHeaders are set on every response. All responses share the values: to change one, set it to a new slice.
+var securityHeaders = http.Header{
+	"Strict-Transport-Security":  {"max-age=31536000"},
+	"X-Content-Type-Options":     {"nosniff"},
+	"X-Frame-Options":            {"DENY"},
+	"Referrer-Policy":            {"no-referrer"},
+	"Cross-Origin-Opener-Policy": {"same-origin"},
+	"Permissions-Policy":         {"camera=(), microphone=(), geolocation=()"},
+	"Content-Security-Policy":    {contentPolicy("")},
+}
+
 // guard handles every request first: it adds the request id and the security headers, writes the log line, recovers from panics,
 // and refuses requests that another site makes with the user's cookie.
 func (r *Router) guard(next http.Handler) http.Handler {
@@ -482,14 +493,8 @@ func (r *Router) guard(next http.Handler) http.Handler {
 		}
 		req = req.WithContext(ctx)
 		h := w.Header()
+		maps.Copy(h, securityHeaders)
 		h.Set("X-Request-ID", id)
-		h.Set("Strict-Transport-Security", "max-age=31536000")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
-		h.Set("Content-Security-Policy", contentPolicy(""))
 		if strings.HasPrefix(req.URL.Path, "/api/") {
 			h.Set("Cache-Control", "no-store")
 		}
